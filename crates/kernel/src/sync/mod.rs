@@ -1,0 +1,38 @@
+//! The one door to atomics: `std`, or loom when a model asks (`--cfg loom`).
+//!
+//! Invariants: no other kernel module names `std::sync::atomic`; every protocol that is modelled
+//! is written once, over these names, so that the model checks the code that runs.
+//!
+//! [`point`] marks the rare windows of a protocol (between *preparing* and the clock reading,
+//! inside a latch, before a fence). With feature `interleave` the simulator suspends the whole
+//! instance there; otherwise it is nothing.
+
+#[cfg(loom)]
+pub use loom::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+#[cfg(not(loom))]
+pub use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+
+mod mutant;
+mod point;
+#[cfg(feature = "mutants")]
+pub use mutant::activate_mutant;
+pub use mutant::mutant;
+pub use point::point;
+#[cfg(feature = "interleave")]
+pub use point::{PointHook, with_hook};
+
+/// Tells the processor (or the model, or the simulator) that the caller spins.
+#[inline]
+pub fn spin() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    {
+        point("spin");
+        std::hint::spin_loop();
+    }
+}
