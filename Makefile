@@ -1,0 +1,18 @@
+# The two commands of README.md, and what they need. `cargo xtask help` lists the rest.
+# The build cache may live outside the clone; everything works without it.
+export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/atoll/target
+
+.PHONY: demo test release setup
+
+demo: setup
+	cargo run --quiet --profile quick --package atoll -- demo --data demo-data
+
+test: setup
+	cargo xtask ci
+
+release: setup
+	cargo build --release --package atoll
+
+# Installs what is missing where it may, names it where it may not.
+setup:
+	@./.ci/setup

@@ -1,0 +1,172 @@
+//! `cargo xtask ci`: every stage in order, its time, and one line that sums all runners.
+//!
+//! Invariants: a stage that cannot run is a failure, never a silent skip; the last line is
+//! `N passed, N failed` alone; the exit code is 0 only if every stage passed.
+
+use std::path::Path;
+use std::time::Instant;
+
+use crate::dependencies;
+use crate::mutants;
+use crate::run::{Result, cargo, must, side_target, tee};
+use crate::tidy;
+
+/// Tests counted by one stage.
+#[derive(Clone, Copy, Default)]
+pub struct Count {
+    /// Passed.
+    pub passed: u64,
+    /// Failed.
+    pub failed: u64,
+}
+
+type Stage = (&'static str, fn(&Path) -> Result<Count>);
+
+const STAGES: [Stage; 11] = [
+    ("format", |root| one(must(cargo(root, &["fmt", "--all", "--", "--check"])))),
+    ("tidy", |root| one(tidy::tidy(root))),
+    ("dependencies", |root| one(dependencies::check(root))),
+    ("lint", lint),
+    ("build", |root| {
+        one(must(cargo(root, &["build", "--profile", "quick", "--package", "atoll"])))
+    }),
+    ("tests", tests),
+    ("models", models),
+    ("simulation", simulation),
+    ("power loss", power_loss),
+    ("mutants", |root| mutants::rotating(root)),
+    ("benchmarks", benchmarks),
+];
+
+/// Runs all stages, or those named by `--only A,B`.
+pub fn ci(root: &Path, arguments: &[String]) -> Result<()> {
+    let only: Option<Vec<&str>> = match arguments {
+        [] => None,
+        [flag, names] if flag == "--only" => Some(names.split(',').collect()),
+        _ => return Err("usage: cargo xtask ci [--only STAGE[,STAGE...]]".to_owned()),
+    };
+    if let Some(unknown) =
+        only.iter().flatten().find(|name| !STAGES.iter().any(|(stage, _)| stage == *name))
+    {
+        return Err(format!("no stage is called \"{unknown}\""));
+    }
+    let started = Instant::now();
+    let mut total = Count::default();
+    let mut times = Vec::new();
+    for (name, stage) in STAGES {
+        if only.as_ref().is_some_and(|only| !only.contains(&name)) {
+            continue;
+        }
+        println!("── {name}");
+        let began = Instant::now();
+        let count = stage(root).unwrap_or_else(|message| {
+            println!("{name}: {message}");
+            Count { passed: 0, failed: 1 }
+        });
+        let verdict = if count.failed == 0 { "ok" } else { "FAILED" };
+        times.push((name, began.elapsed(), verdict, count));
+        total.passed += count.passed;
+        total.failed += count.failed;
+    }
+    println!("\nstage          seconds  passed  failed");
+    for (name, time, verdict, count) in &times {
+        let (seconds, Count { passed, failed }) = (time.as_secs_f64(), count);
+        println!("{name:<14} {seconds:>7.1} {passed:>7} {failed:>7}  {verdict}");
+    }
+    println!("{:<14} {:>7.1}", "all", started.elapsed().as_secs_f64());
+    println!("{} passed, {} failed", total.passed, total.failed);
+    if total.failed == 0 { Ok(()) } else { Err("not all passed".to_owned()) }
+}
+
+fn one(result: Result<()>) -> Result<Count> {
+    result.map(|()| Count { passed: 1, failed: 0 })
+}
+
+fn lint(root: &Path) -> Result<Count> {
+    let arguments =
+        ["clippy", "--quiet", "--workspace", "--all-targets", "--", "--deny", "warnings"];
+    one(must(cargo(root, &arguments)))
+}
+
+fn tests(root: &Path) -> Result<Count> {
+    let arguments = ["test", "--profile", "quick", "--workspace", "--no-fail-fast"];
+    let (text, succeeded) = tee(cargo(root, &arguments))?;
+    counted(&text, succeeded)
+}
+
+fn models(root: &Path) -> Result<Count> {
+    let arguments = ["test", "--profile", "quick", "--package", "atoll-kernel", "--lib", "loom_"];
+    let mut command = cargo(root, &arguments);
+    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    command.env("RUSTFLAGS", format!("{flags} --cfg loom"));
+    command.env("LOOM_MAX_PREEMPTIONS", "3");
+    command.env("CARGO_TARGET_DIR", side_target(root, "loom"));
+    let (text, succeeded) = tee(command)?;
+    counted(&text, succeeded)
+}
+
+fn simulation(root: &Path) -> Result<Count> {
+    let arguments = ["run", "--quiet", "--profile", "quick", "--package", "atoll"];
+    let mut command = cargo(root, &arguments);
+    command.args(["--features", "interleave"]);
+    command.env("CARGO_TARGET_DIR", side_target(root, "interleave"));
+    command.args(["--", "sim", "--seconds", "120", "--fixed", "--fresh"]);
+    let (text, succeeded) = tee(command)?;
+    counted(&text, succeeded)
+}
+
+fn power_loss(root: &Path) -> Result<Count> {
+    let arguments = ["run", "--quiet", "--profile", "quick", "--package", "atoll", "--"];
+    let mut command = cargo(root, &arguments);
+    command.args(["crash-images", "--images", "1000", "--seconds", "5"]);
+    let (text, succeeded) = tee(command)?;
+    counted(&text, succeeded)
+}
+
+fn benchmarks(root: &Path) -> Result<Count> {
+    let arguments = ["run", "--quiet", "--profile", "quick", "--package", "atoll", "--"];
+    let mut command = cargo(root, &arguments);
+    command.args(["bench", "tpcb", "--scale", "1", "--seconds", "1", "--clients", "8"]);
+    one(must(command))
+}
+
+/// Sums the closing lines of test runners: `test result: ok. 3 passed; 0 failed; ...` and plain
+/// `3 passed, 0 failed`. A run without any such line, or with no test, is an error.
+pub fn counted(text: &str, succeeded: bool) -> Result<Count> {
+    let mut count = Count::default();
+    for line in text.lines() {
+        let plain = line.ends_with(" failed") && line.contains(" passed, ");
+        if line.starts_with("test result: ") || plain {
+            count.passed += number_before(line, " passed");
+            count.failed += number_before(line, " failed");
+        }
+    }
+    if count.passed + count.failed == 0 {
+        return Err("ran no test".to_owned());
+    }
+    if !succeeded && count.failed == 0 {
+        count.failed = 1;
+    }
+    Ok(count)
+}
+
+fn number_before(line: &str, word: &str) -> u64 {
+    let before = line.split(word).next().unwrap_or("");
+    let digits = before.rsplit(|c: char| !c.is_ascii_digit()).next().unwrap_or("");
+    digits.parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_lines_are_summed() {
+        let text =
+            "test result: ok. 3 passed; 1 failed; 0 ignored; 0 measured\n12 passed, 0 failed\n";
+        let count = counted(text, false).expect("two closing lines");
+        assert_eq!((count.passed, count.failed), (15, 1));
+        assert!(counted("nothing\n", true).is_err());
+        assert_eq!(counted("2 passed, 0 failed\n", false).expect("one line").failed, 1);
+    }
+}

@@ -1,0 +1,124 @@
+//! Planted faults: each row of docs/testing.md's table names a fault and the test that must fail
+//! with it. A fault that nothing catches is a failure.
+
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::ci::Count;
+use crate::run::{Result, cargo, side_target};
+
+const TABLE: &str = "docs/testing.md";
+const ROTATING: usize = 4;
+
+/// A planted fault.
+struct Mutant {
+    name: String,
+    /// `test FILTER`, `loom FILTER` or `sim ARGS`: what must catch it.
+    catcher: String,
+}
+
+/// Runs the named mutants, or all.
+pub fn mutants(root: &Path, names: &[String]) -> Result<()> {
+    let all = read(root)?;
+    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|it| it.name == **name)) {
+        return Err(format!("no mutant is called \"{unknown}\" in {TABLE}"));
+    }
+    let chosen = all.iter().filter(|it| names.is_empty() || names.contains(&it.name));
+    let count = run(root, chosen)?;
+    println!("{} passed, {} failed", count.passed, count.failed);
+    if count.failed == 0 { Ok(()) } else { Err("a fault was not caught".to_owned()) }
+}
+
+/// A few that change with the day, and the count of those caught.
+pub fn rotating(root: &Path) -> Result<Count> {
+    let all = read(root)?;
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let start = (since.as_secs() / 86_400) as usize * ROTATING;
+    run(root, (0..ROTATING).map(|at| &all[(start + at) % all.len()]))
+}
+
+fn run<'a>(root: &Path, chosen: impl Iterator<Item = &'a Mutant>) -> Result<Count> {
+    let mut count = Count::default();
+    for mutant in chosen {
+        let began = Instant::now();
+        let caught = is_caught(root, mutant)?;
+        let seconds = began.elapsed().as_secs_f64();
+        let verdict = if caught { "caught" } else { "NOT CAUGHT" };
+        println!("{:<36} {:<40} {verdict} in {seconds:.1} s", mutant.name, mutant.catcher);
+        if caught { count.passed += 1 } else { count.failed += 1 }
+    }
+    Ok(count)
+}
+
+fn is_caught(root: &Path, mutant: &Mutant) -> Result<bool> {
+    let (kind, rest) = mutant.catcher.split_once(' ').ok_or("a catcher is KIND and ARGUMENTS")?;
+    let mut words: Vec<&str> = rest.split(' ').collect();
+    let (arguments, target): (&[&str], &str) = match kind {
+        "test" => (&["test", "--quiet", "--profile", "quick", "--features", "mutants"], "mutants"),
+        "loom" => {
+            (&["test", "--quiet", "--profile", "quick", "--features", "mutants"], "mutants-loom")
+        }
+        "sim" => (&["run", "--quiet", "--profile", "quick"], "mutants"),
+        other => return Err(format!("{}: unknown kind of catcher \"{other}\"", mutant.name)),
+    };
+    let mut command = cargo(root, arguments);
+    command.env("ATOLL_MUTANT", &mutant.name);
+    command.env("CARGO_TARGET_DIR", side_target(root, target));
+    if kind == "sim" {
+        command.args(["--package", "atoll", "--features", "mutants,interleave", "--"]);
+    } else {
+        command.args(["--package", "atoll-kernel", "--lib"]);
+    }
+    if kind == "loom" {
+        command.env("RUSTFLAGS", "--cfg loom").env("LOOM_MAX_PREEMPTIONS", "3");
+    }
+    // A build that fails must not count as a catch: build first.
+    let mut build = cargo(root, &[if kind == "sim" { "build" } else { "test" }]);
+    build.env("CARGO_TARGET_DIR", side_target(root, target)).args([
+        "--quiet",
+        "--profile",
+        "quick",
+    ]);
+    match kind {
+        "sim" => build.args(["--package", "atoll", "--features", "mutants,interleave"]),
+        _ => {
+            build.args(["--package", "atoll-kernel", "--lib", "--features", "mutants", "--no-run"])
+        }
+    };
+    if kind == "loom" {
+        build.env("RUSTFLAGS", "--cfg loom");
+    }
+    crate::run::must(build)?;
+    command.args(words.drain(..));
+    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+    // A fault that loses a wake-up shows as a run that never ends.
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+            return Ok(!status.success());
+        }
+        if Instant::now() > deadline {
+            child.kill().map_err(|error| error.to_string())?;
+            child.wait().map_err(|error| error.to_string())?;
+            return Ok(true);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The rows of the table: `| name | ... | catcher | ... |` below the heading "## Mutants"; the
+/// first cell is the name and the third the catcher, both in backquotes.
+fn read(root: &Path) -> Result<Vec<Mutant>> {
+    let text = std::fs::read_to_string(root.join(TABLE)).map_err(|e| format!("{TABLE}: {e}"))?;
+    let section = text.split("## Mutants").nth(1).ok_or(format!("{TABLE} has no mutants"))?;
+    let mut mutants = Vec::new();
+    for line in section.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        let [_, name, _, catcher, ..] = cells.as_slice() else {
+            return Err(format!("{TABLE}: \"{line}\" has too few cells"));
+        };
+        mutants.push(Mutant { name: (*name).to_owned(), catcher: (*catcher).to_owned() });
+    }
+    if mutants.is_empty() { Err(format!("{TABLE} has no mutants")) } else { Ok(mutants) }
+}

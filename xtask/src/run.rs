@@ -1,0 +1,75 @@
+//! Running other programs: always from the tree's root, output passed on, exit codes judged.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What went wrong, as one line for a person.
+pub type Result<T> = std::result::Result<T, String>;
+
+/// The root of the tree this tool belongs to.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("xtask lies in the tree").to_owned()
+}
+
+/// A `cargo` command in `root`.
+pub fn cargo(root: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    command.args(arguments).current_dir(root).stdin(Stdio::null());
+    command
+}
+
+/// Runs to the end; an exit code other than 0 is an error that names the command.
+pub fn must(mut command: Command) -> Result<()> {
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
+}
+
+/// Runs to the end, passes the output on, and returns it.
+pub fn tee(mut command: Command) -> Result<(String, bool)> {
+    use std::io::{BufRead, BufReader};
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().map_err(|error| format!("{command:?}: {error}"))?;
+    let mut text = String::new();
+    let output = child.stdout.take().expect("the output is piped");
+    for line in BufReader::new(output).lines() {
+        let line = line.map_err(|error| format!("{command:?}: {error}"))?;
+        println!("{line}");
+        text.push_str(&line);
+        text.push('\n');
+    }
+    let status = child.wait().map_err(|error| format!("{command:?}: {error}"))?;
+    Ok((text, status.success()))
+}
+
+/// `cargo xtask sim ARGS`.
+pub fn sim(root: &Path, rest: &[String]) -> Result<()> {
+    let mut command =
+        cargo(root, &["run", "--quiet", "--profile", "quick", "--features", "interleave"]);
+    command.args(["--package", "atoll", "--target-dir"]).arg(side_target(root, "interleave"));
+    command.args(["--", "sim"]).args(rest);
+    must(command)
+}
+
+/// `cargo xtask bench ARGS`: the release profile, as figures are measured.
+pub fn bench(root: &Path, rest: &[String]) -> Result<()> {
+    let mut command = cargo(root, &["run", "--quiet", "--release", "--package", "atoll", "--"]);
+    command.arg("bench").args(rest);
+    must(command)
+}
+
+/// `cargo xtask fuzz SECONDS`: the random-input tests, each for SECONDS (default 30).
+pub fn fuzz(root: &Path, rest: &[String]) -> Result<()> {
+    let seconds = rest.first().map_or("30", String::as_str);
+    let mut command =
+        cargo(root, &["test", "--quiet", "--profile", "quick", "--workspace", "--", "fuzz_"]);
+    command.env("ATOLL_FUZZ_SECONDS", seconds);
+    must(command)
+}
+
+/// A target directory beside the usual one, for builds with other features.
+pub fn side_target(root: &Path, name: &str) -> PathBuf {
+    let base =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    base.join(name)
+}
