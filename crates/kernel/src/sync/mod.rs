@@ -11,6 +11,10 @@
 pub use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
+#[cfg(loom)]
+pub use loom::sync::Mutex;
+#[cfg(not(loom))]
+pub use std::sync::Mutex;
 #[cfg(not(loom))]
 pub use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,

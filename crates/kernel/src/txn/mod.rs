@@ -1,1 +1,22 @@
-//! txn (being built).
+//! Transactions: slots, commit, snapshots and the horizon, waits and deadlocks, table locks, and
+//! the shell that runs core operations to their end. README.md has the rules.
+
+mod mode;
+mod observe;
+mod slot;
+mod word;
+
+pub use mode::{LockMode, ModeSet};
+pub use observe::{Observations, Session, Synchronous};
+pub use slot::Wake;
+pub use word::State;
+
+/// How much a transaction sees of others (rule 6.4).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Isolation {
+    /// A snapshot per statement.
+    #[default]
+    ReadCommitted,
+    /// One snapshot; the first updater wins.
+    RepeatableRead,
+}
