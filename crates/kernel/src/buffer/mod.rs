@@ -1,1 +1,17 @@
-//! buffer (being built).
+//! The buffer pool: frames, swips, PIDs, reservations (rules 4.3 to 4.7).
+//!
+//! Invariants (README.md numbers them): frames are never unmapped while the pool exists, so a
+//! stale reader touches old bytes at worst; a frame's latch word and side slot survive its reuse;
+//! a page's PID is never given to another page; what a change needs is reserved before its first
+//! latch; the pool's size is a hard limit. This module knows trees only as page bytes.
+
+mod arena;
+mod frame;
+mod guard;
+mod pool;
+mod swip;
+
+pub use frame::{FrameRef, SideSlot};
+pub use guard::{PageRead, PageShared, PageWrite};
+pub use pool::{BufferPool, PageReservation, PoolStats};
+pub use swip::{Swip, SwipState};

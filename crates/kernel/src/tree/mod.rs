@@ -1,1 +1,10 @@
-//! tree (being built).
+//! B-trees over swizzled pages: table trees (PAX leaves, key row_id) and index trees.
+//!
+//! Invariants: optimistic latch coupling, no sibling pointers, one parent per page, scans go on by
+//! the fence key (rule 5.1); a root keeps its frame and PID; latches are taken in the order of
+//! README.md and none is held when an operation returns. Trees know no transaction.
+
+pub mod descent;
+pub mod index;
+pub mod key;
+pub mod table;

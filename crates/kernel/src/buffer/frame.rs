@@ -1,0 +1,166 @@
+//! A frame: the place in memory of one page, with its latch.
+//!
+//! Invariants: frames live in arenas that are never unmapped while their pool exists; all zero
+//! bytes are a free frame; the latch word is never reset, so its version never goes back across
+//! reuse (rule 4.1). The header is in front of the page rather than in an array of its own: the
+//! page's first bytes come with the same address translation, and the 64 bytes between pages
+//! spread their headers over the sets of the first-level cache.
+
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
+
+use crate::base::{PAGE_BYTES, Pid};
+use crate::latch::{HybridLatch, RacyPage};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering};
+
+/// Bytes of a frame: header and page.
+pub(super) const FRAME_BYTES: usize = 64 + PAGE_BYTES;
+
+/// Where a leaf's twin table hangs (rule 4.5); what it points to belongs to `version`.
+///
+/// Written by: holders of the frame's latch in exclusive mode. Read by: everyone; an optimistic
+/// reader may follow what it read because twin tables are type-stable, and believes it once the
+/// frame's version validates.
+#[repr(transparent)]
+pub struct SideSlot {
+    pointer: AtomicPtr<u8>,
+}
+
+impl Default for SideSlot {
+    fn default() -> SideSlot {
+        SideSlot { pointer: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+}
+
+impl SideSlot {
+    /// The twin table, or null.
+    #[inline]
+    pub fn load(&self) -> *mut u8 {
+        // Acquire: pairs with the release store in `store`: the table's contents are there.
+        self.pointer.load(Ordering::Acquire)
+    }
+
+    /// Hangs a twin table here, or null. The frame's latch is held exclusively.
+    #[inline]
+    pub fn store(&self, pointer: *mut u8) {
+        // Release: pairs with the acquire in `load`.
+        self.pointer.store(pointer, Ordering::Release);
+    }
+}
+
+#[repr(C, align(64))]
+pub(super) struct Frame {
+    /// Protects the page, the PID and the side slot.
+    latch: HybridLatch,
+    /// The page's PID. Written under the exclusive latch; read racily.
+    pid: AtomicU64,
+    side: SideSlot,
+    /// The parent's PID, a hint for a later page provider. Written under the exclusive latch.
+    parent: AtomicU64,
+    /// Checkpoint epoch of the page (section 8). Written under the exclusive latch.
+    epoch: AtomicU64,
+    /// Dirty, cooling, image-owed marks of later issues. Written under the exclusive latch.
+    marks: AtomicU64,
+    reserved: [u64; 2],
+    page: UnsafeCell<[u8; PAGE_BYTES]>,
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<Frame>() == FRAME_BYTES);
+    assert!(std::mem::offset_of!(Frame, page) == 64);
+};
+
+/// A frame's address. Cheap to copy; valid as long as the pool that gave it (whoever keeps one
+/// keeps the pool's `Arc`: trees do). Says nothing about what page is in the frame now: that is
+/// for latches and versions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FrameRef(NonNull<Frame>);
+
+// SAFETY: a frame is shared memory whose fields are atomics, and whose page is read racily or
+// changed under its latch.
+unsafe impl Send for FrameRef {}
+// SAFETY: as above.
+unsafe impl Sync for FrameRef {}
+
+impl std::fmt::Debug for FrameRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "frame {:#x} (page {})", self.address(), self.pid())
+    }
+}
+
+impl FrameRef {
+    /// # Safety
+    /// `address` is that of a frame of an arena that outlives every use of the result.
+    #[inline]
+    pub(super) unsafe fn from_address(address: u64) -> FrameRef {
+        // SAFETY: the caller's promise; frames are not at address 0.
+        FrameRef(unsafe { NonNull::new_unchecked(address as *mut Frame) })
+    }
+
+    #[inline]
+    pub(super) fn address(self) -> u64 {
+        self.0.as_ptr() as u64
+    }
+
+    #[inline]
+    fn frame<'a>(self) -> &'a Frame {
+        // SAFETY: frames are never unmapped while their pool exists (invariant of the type), and
+        // everything in one may be shared: atomics and an `UnsafeCell`.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The latch of whatever page is here.
+    #[inline]
+    pub fn latch<'a>(self) -> &'a HybridLatch {
+        &self.frame().latch
+    }
+
+    /// The PID of whatever page is here now; racy unless the latch is held.
+    #[inline]
+    pub fn pid(self) -> Pid {
+        Pid(self.frame().pid.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(super) fn set_pid(self, pid: Pid) {
+        self.frame().pid.store(pid.0, Ordering::Relaxed);
+    }
+
+    /// Where the page's twin table hangs.
+    #[inline]
+    pub fn side<'a>(self) -> &'a SideSlot {
+        &self.frame().side
+    }
+
+    /// The parent's PID as last noted: a hint for the page provider, nothing to rely on.
+    pub fn parent_hint(self) -> Pid {
+        Pid(self.frame().parent.load(Ordering::Relaxed))
+    }
+
+    /// Notes the parent's PID.
+    pub fn set_parent_hint(self, parent: Pid) {
+        self.frame().parent.store(parent.0, Ordering::Relaxed);
+    }
+
+    /// The page's bytes for reading without a latch: nothing is to be believed before the
+    /// latch's version validates.
+    #[inline]
+    pub fn racy(self) -> RacyPage {
+        // SAFETY: the page is part of the frame, which is never unmapped while its pool exists.
+        unsafe { RacyPage::new(self.page_pointer().cast()) }
+    }
+
+    #[inline]
+    pub(super) fn page_pointer(self) -> *mut [u8; PAGE_BYTES] {
+        self.frame().page.get()
+    }
+
+    /// Resets what belongs to the page that was here, not the latch.
+    pub(super) fn clear_words(self) {
+        let frame = self.frame();
+        frame.parent.store(0, Ordering::Relaxed);
+        frame.epoch.store(0, Ordering::Relaxed);
+        frame.marks.store(0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,191 @@
+//! Guards of pages: optimistic, shared, exclusive.
+//!
+//! Invariants: a guard that holds a latch counts itself in the thread's held latches and is
+//! neither `Send` nor kept across a wait (rule 1.2). An exclusive guard gives the version a push
+//! when it is dropped, unless it was told that nothing changed.
+
+use std::marker::PhantomData;
+
+use super::FrameRef;
+use crate::base::{Outcome, PAGE_BYTES, Pid, Stop};
+use crate::latch::{OwnedPage, RacyPage, Release, Version, note_acquired, note_released};
+
+/// An optimistic read of whatever page is in a frame. Holds nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct PageRead {
+    frame: FrameRef,
+    version: Version,
+}
+
+impl PageRead {
+    /// Begins a read; waits a bounded while for a writer, then `Retry`.
+    #[inline]
+    pub fn begin(frame: FrameRef) -> Outcome<PageRead> {
+        Ok(PageRead { frame, version: frame.latch().read()? })
+    }
+
+    /// Begins a read as of a version that was seen before; it validates only if nothing changed.
+    #[inline]
+    pub fn resume(frame: FrameRef, version: Version) -> PageRead {
+        PageRead { frame, version }
+    }
+
+    /// The frame.
+    #[inline]
+    pub fn frame(&self) -> FrameRef {
+        self.frame
+    }
+
+    /// The version under which everything is read.
+    #[inline]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The page's bytes; nothing to be believed before [`PageRead::validate`].
+    #[inline]
+    pub fn racy(&self) -> RacyPage {
+        self.frame.racy()
+    }
+
+    /// `Retry` unless nothing changed since the read began.
+    #[inline]
+    pub fn validate(&self) -> Outcome<()> {
+        if self.frame.latch().validate(self.version) { Ok(()) } else { Err(Stop::Retry) }
+    }
+
+    /// Takes the page exclusively as it was read; one attempt, else `Retry`. Never waits, so it
+    /// may be called with any latches held.
+    #[inline]
+    pub fn upgrade(self) -> Outcome<PageWrite> {
+        if self.frame.latch().upgrade(self.version) {
+            Ok(PageWrite::adopt(self.frame))
+        } else {
+            Err(Stop::Retry)
+        }
+    }
+}
+
+/// A page held in shared mode: the fallback of a reader whose optimistic attempts failed.
+pub struct PageShared {
+    frame: FrameRef,
+    version: Version,
+    not_send: PhantomData<*const ()>,
+}
+
+impl PageShared {
+    /// Takes the page shared; waits a bounded while, then `Retry`.
+    pub fn lock(frame: FrameRef) -> Outcome<PageShared> {
+        let version = frame.latch().lock_shared()?;
+        note_acquired();
+        Ok(PageShared { frame, version, not_send: PhantomData })
+    }
+
+    /// The page as an optimistic reader sees it; it validates as long as this guard lives.
+    #[inline]
+    pub fn read(&self) -> PageRead {
+        PageRead { frame: self.frame, version: self.version }
+    }
+
+    /// The frame.
+    pub fn frame(&self) -> FrameRef {
+        self.frame
+    }
+
+    /// The page's bytes, which do not change while this guard lives.
+    pub fn bytes(&self) -> &[u8; PAGE_BYTES] {
+        // SAFETY: the shared latch keeps writers out while the guard lives.
+        unsafe { &*self.frame.page_pointer() }
+    }
+}
+
+impl Drop for PageShared {
+    fn drop(&mut self) {
+        self.frame.latch().unlock_shared();
+        note_released();
+    }
+}
+
+/// A page held exclusively.
+#[derive(Debug)]
+pub struct PageWrite {
+    frame: FrameRef,
+    release: Release,
+    not_send: PhantomData<*const ()>,
+}
+
+impl PageWrite {
+    /// Takes the page exclusively; waits a bounded while, then `Retry`. What page it is must be
+    /// checked afterwards (kind, tree, fences, PID): the frame may have been reused.
+    #[inline]
+    pub fn lock(frame: FrameRef) -> Outcome<PageWrite> {
+        frame.latch().lock_exclusive()?;
+        Ok(PageWrite::adopt(frame))
+    }
+
+    /// Takes the page exclusively if it is free; one attempt, else `Retry`.
+    pub fn try_lock(frame: FrameRef) -> Outcome<PageWrite> {
+        frame.latch().try_exclusive().ok_or(Stop::Retry)?;
+        Ok(PageWrite::adopt(frame))
+    }
+
+    /// Makes a guard of a latch that the caller has taken exclusively just now.
+    #[inline]
+    pub(super) fn adopt(frame: FrameRef) -> PageWrite {
+        note_acquired();
+        PageWrite { frame, release: Release::Changed, not_send: PhantomData }
+    }
+
+    /// The frame.
+    #[inline]
+    pub fn frame(&self) -> FrameRef {
+        self.frame
+    }
+
+    /// The page's PID.
+    #[inline]
+    pub fn pid(&self) -> Pid {
+        self.frame.pid()
+    }
+
+    /// The page's bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8; PAGE_BYTES] {
+        // SAFETY: this guard holds the page exclusively, and is borrowed.
+        unsafe { &*self.frame.page_pointer() }
+    }
+
+    /// The page's bytes for search code.
+    #[inline]
+    pub fn owned(&self) -> OwnedPage<'_> {
+        OwnedPage(self.bytes())
+    }
+
+    /// The page's bytes, to change. Racy readers may be looking; they will not validate.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8; PAGE_BYTES] {
+        // SAFETY: this guard holds the page exclusively, and is borrowed mutably.
+        unsafe { &mut *self.frame.page_pointer() }
+    }
+
+    /// Says that nothing was changed, so that readers need not begin again.
+    #[inline]
+    pub fn unchanged(mut self) {
+        self.release = Release::Unchanged;
+    }
+
+    /// Releases the latch and returns the new version, as a later reader would see it if no one
+    /// comes in between.
+    #[inline]
+    pub fn release(self) -> FrameRef {
+        self.frame
+    }
+}
+
+impl Drop for PageWrite {
+    #[inline]
+    fn drop(&mut self) {
+        self.frame.latch().unlock_exclusive(self.release);
+        note_released();
+    }
+}

@@ -1,0 +1,229 @@
+//! Reads of page bytes that a writer may be changing (rule 4.2).
+//!
+//! Invariants: every read is a volatile copy of a machine word; an offset or length that does not
+//! fit the page (it may itself have been read racily) yields zeros or nothing, never a fault;
+//! nothing that comes out of a [`RacyPage`] is believed before the page's latch version validates.
+//! This is the only place of the kernel where bytes are read without holding anything.
+//!
+//! Search code is generic over [`PageBytes`], so the same code runs on a racy page and on one
+//! that is held or owned ([`OwnedPage`]). On an owned page an offset out of range is damage or a
+//! mistake of ours: it reads as zeros too, and the page's `check` finds it.
+
+use std::cmp::Ordering;
+
+use crate::base::PAGE_BYTES;
+
+/// Read access to the bytes of one page, little-endian, bounds-checked, never faulting.
+pub trait PageBytes: Copy {
+    /// The byte at `at`, or 0 out of range.
+    fn u8(&self, at: usize) -> u8;
+    /// The 16-bit number at `at`, or 0 out of range.
+    fn u16(&self, at: usize) -> u16;
+    /// The 32-bit number at `at`, or 0 out of range.
+    fn u32(&self, at: usize) -> u32;
+    /// The 64-bit number at `at`, or 0 out of range.
+    fn u64(&self, at: usize) -> u64;
+    /// Copies `out.len()` bytes from `at`; zeros if the range does not fit the page.
+    fn copy(&self, at: usize, out: &mut [u8]);
+    /// Appends `len` bytes from `at`; nothing if the range does not fit the page.
+    fn append(&self, at: usize, len: usize, out: &mut Vec<u8>);
+    /// Compares the `len` bytes at `at` with `other`, as byte strings; an unfitting range is empty.
+    fn compare(&self, at: usize, len: usize, other: &[u8]) -> Ordering;
+}
+
+/// A page in a frame whose latch the reader does not hold (or holds shared).
+#[derive(Clone, Copy)]
+pub struct RacyPage {
+    base: *const u8,
+}
+
+#[repr(C, packed)]
+#[derive(Clone, Copy)]
+struct Unaligned<T: Copy>(T);
+
+impl RacyPage {
+    /// A racy view of the page at `base`.
+    ///
+    /// # Safety
+    /// `PAGE_BYTES` bytes from `base` stay mapped for as long as the view is used. Frames are
+    /// never unmapped while their pool exists (rule 4.3).
+    #[inline]
+    pub unsafe fn new(base: *const u8) -> RacyPage {
+        RacyPage { base }
+    }
+
+    #[inline(always)]
+    fn word<T: Copy>(&self, at: usize) -> Option<T> {
+        if at > PAGE_BYTES - size_of::<T>() {
+            return None;
+        }
+        // SAFETY: the range is inside the page, which stays mapped (`new`); a packed type needs
+        // no alignment; the read is volatile because a writer may be storing: the value is then
+        // arbitrary and will not be believed. T is a plain integer (private callers).
+        let word = unsafe { self.base.add(at).cast::<Unaligned<T>>().read_volatile() };
+        Some(word.0)
+    }
+}
+
+impl PageBytes for RacyPage {
+    #[inline(always)]
+    fn u8(&self, at: usize) -> u8 {
+        self.word::<u8>(at).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn u16(&self, at: usize) -> u16 {
+        u16::from_le(self.word(at).unwrap_or(0))
+    }
+
+    #[inline(always)]
+    fn u32(&self, at: usize) -> u32 {
+        u32::from_le(self.word(at).unwrap_or(0))
+    }
+
+    #[inline(always)]
+    fn u64(&self, at: usize) -> u64 {
+        u64::from_le(self.word(at).unwrap_or(0))
+    }
+
+    #[inline]
+    fn copy(&self, at: usize, out: &mut [u8]) {
+        if at > PAGE_BYTES || out.len() > PAGE_BYTES - at {
+            out.fill(0);
+            return;
+        }
+        let mut from = at;
+        let mut words = out.chunks_exact_mut(8);
+        for word in &mut words {
+            word.copy_from_slice(&self.u64(from).to_le_bytes());
+            from += 8;
+        }
+        for byte in words.into_remainder() {
+            *byte = self.u8(from);
+            from += 1;
+        }
+    }
+
+    #[inline]
+    fn append(&self, at: usize, len: usize, out: &mut Vec<u8>) {
+        if at > PAGE_BYTES || len > PAGE_BYTES - at {
+            return;
+        }
+        let old = out.len();
+        out.resize(old + len, 0);
+        self.copy(at, &mut out[old..]);
+    }
+
+    #[inline]
+    fn compare(&self, at: usize, len: usize, other: &[u8]) -> Ordering {
+        let len = if at > PAGE_BYTES || len > PAGE_BYTES - at { 0 } else { len };
+        let common = len.min(other.len());
+        let mut done = 0;
+        while done + 8 <= common {
+            let mine = self.u64(at + done).to_le_bytes();
+            let ordering = mine.as_slice().cmp(&other[done..done + 8]);
+            if ordering != Ordering::Equal {
+                return ordering;
+            }
+            done += 8;
+        }
+        while done < common {
+            let ordering = self.u8(at + done).cmp(&other[done]);
+            if ordering != Ordering::Equal {
+                return ordering;
+            }
+            done += 1;
+        }
+        len.cmp(&other.len())
+    }
+}
+
+/// A page that nobody changes while the view exists: held exclusively, shared, or a copy.
+#[derive(Clone, Copy)]
+pub struct OwnedPage<'a>(pub &'a [u8; PAGE_BYTES]);
+
+macro_rules! number {
+    ($name:ident, $type:ty) => {
+        #[inline(always)]
+        fn $name(&self, at: usize) -> $type {
+            match self.0.get(at..).and_then(|bytes| bytes.first_chunk()) {
+                Some(bytes) => <$type>::from_le_bytes(*bytes),
+                None => 0,
+            }
+        }
+    };
+}
+
+impl PageBytes for OwnedPage<'_> {
+    number!(u8, u8);
+    number!(u16, u16);
+    number!(u32, u32);
+    number!(u64, u64);
+
+    #[inline]
+    fn copy(&self, at: usize, out: &mut [u8]) {
+        match at.checked_add(out.len()).and_then(|end| self.0.get(at..end)) {
+            Some(bytes) => out.copy_from_slice(bytes),
+            None => out.fill(0),
+        }
+    }
+
+    #[inline]
+    fn append(&self, at: usize, len: usize, out: &mut Vec<u8>) {
+        if let Some(bytes) = at.checked_add(len).and_then(|end| self.0.get(at..end)) {
+            out.extend_from_slice(bytes);
+        }
+    }
+
+    #[inline]
+    fn compare(&self, at: usize, len: usize, other: &[u8]) -> Ordering {
+        let bytes = at.checked_add(len).and_then(|end| self.0.get(at..end)).unwrap_or(&[]);
+        bytes.cmp(other)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn same<A: PageBytes, B: PageBytes>(a: A, b: B, at: usize, len: usize, other: &[u8]) {
+        assert_eq!(a.u8(at), b.u8(at));
+        assert_eq!(a.u16(at), b.u16(at));
+        assert_eq!(a.u32(at), b.u32(at));
+        assert_eq!(a.u64(at), b.u64(at));
+        let (mut x, mut y) = (vec![1; len], vec![2; len]);
+        a.copy(at, &mut x);
+        b.copy(at, &mut y);
+        assert_eq!(x, y);
+        let (mut x, mut y) = (vec![], vec![]);
+        a.append(at, len, &mut x);
+        b.append(at, len, &mut y);
+        assert_eq!(x, y);
+        assert_eq!(a.compare(at, len, other), b.compare(at, len, other));
+        assert_eq!(x.as_slice().cmp(other), a.compare(at, len, other));
+    }
+
+    #[test]
+    fn racy_and_owned_read_alike_in_and_out_of_range() {
+        let mut page = Box::new([0_u8; PAGE_BYTES]);
+        for (i, byte) in page.iter_mut().enumerate() {
+            *byte = (i * 7 + i / 251) as u8;
+        }
+        let owned = OwnedPage(&page);
+        // SAFETY: `page` outlives the view.
+        let racy = unsafe { RacyPage::new(page.as_ptr()) };
+        let huge = [usize::MAX, usize::MAX - 7, PAGE_BYTES + 1, PAGE_BYTES];
+        for at in (0..40).chain(PAGE_BYTES - 40..PAGE_BYTES).chain(huge) {
+            for len in [0, 1, 7, 8, 9, 31] {
+                let mut other = page[40..40 + len].to_vec();
+                same(racy, owned, at, len, &other);
+                if at < PAGE_BYTES && at + len <= PAGE_BYTES {
+                    other = page[at..at + len].to_vec();
+                    same(racy, owned, at, len, &other);
+                    other.push(0);
+                    same(racy, owned, at, len, &other);
+                }
+            }
+        }
+    }
+}

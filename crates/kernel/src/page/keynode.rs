@@ -1,0 +1,1 @@
+//! Key nodes (being built).

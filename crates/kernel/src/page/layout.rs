@@ -1,0 +1,119 @@
+//! The columns of a table as its leaves store them (rule 5.2).
+//!
+//! Invariants: a layout never changes once a leaf names its version; a newer one only adds
+//! columns at the end. Types here are physical: what they mean is the business of the layers above.
+
+use crate::base::{Error, Result};
+
+/// The physical form of one column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum ColumnType {
+    /// One byte, 0 or 1.
+    Bool,
+    /// Two bytes, little-endian, signed.
+    Int2,
+    /// Four bytes, little-endian, signed.
+    Int4,
+    /// Eight bytes, little-endian, signed.
+    Int8,
+    /// Eight bytes, IEEE 754, little-endian.
+    Float8,
+    /// Any number of bytes; they compare as byte strings.
+    Bytes,
+    /// Variable bytes of which all but the last `trailer` compare as byte strings (numeric).
+    Ordered {
+        /// Bytes at the end that play no part in the order.
+        trailer: u8,
+    },
+}
+
+impl ColumnType {
+    /// Bytes of a value if they are always the same number, `None` if values vary.
+    #[inline]
+    pub const fn fixed_bytes(self) -> Option<usize> {
+        match self {
+            ColumnType::Bool => Some(1),
+            ColumnType::Int2 => Some(2),
+            ColumnType::Int4 => Some(4),
+            ColumnType::Int8 | ColumnType::Float8 => Some(8),
+            ColumnType::Bytes | ColumnType::Ordered { .. } => None,
+        }
+    }
+}
+
+/// Bytes of a minipage entry of a variable column: offset and length into the heap, 16 bits each.
+pub(crate) const VARIABLE_ENTRY_BYTES: usize = 4;
+
+/// Columns that a table may have at most (as in PostgreSQL).
+pub const COLUMNS_MAX: usize = 1600;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ColumnPlace {
+    /// Bytes per row of all columns before this one.
+    pub before: u32,
+    /// Bytes per row of this column's minipage.
+    pub width: u16,
+    pub variable: bool,
+}
+
+/// One version of a table's columns, with what the leaf code needs precomputed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    version: u16,
+    columns: Vec<ColumnType>,
+    places: Vec<ColumnPlace>,
+    row_bytes: usize,
+}
+
+impl Layout {
+    /// Layout `version` with `columns`. Error: `TooLarge` if a row's fixed part could not fit.
+    pub fn new(version: u16, columns: Vec<ColumnType>) -> Result<Layout> {
+        if columns.len() > COLUMNS_MAX {
+            return Err(Error::TooLarge {
+                what: "table: columns",
+                bytes: columns.len(),
+                bytes_max: COLUMNS_MAX,
+            });
+        }
+        let mut places = Vec::with_capacity(columns.len());
+        let mut before = 0;
+        for column in &columns {
+            let fixed = column.fixed_bytes();
+            let width = fixed.unwrap_or(VARIABLE_ENTRY_BYTES);
+            places.push(ColumnPlace {
+                before: before as u32,
+                width: width as u16,
+                variable: fixed.is_none(),
+            });
+            before += width;
+        }
+        if before > super::pax::ROW_BYTES_MAX {
+            return Err(Error::TooLarge {
+                what: "row: fixed-width part",
+                bytes: before,
+                bytes_max: super::pax::ROW_BYTES_MAX,
+            });
+        }
+        Ok(Layout { version, columns, places, row_bytes: before })
+    }
+
+    /// The number by which leaves name this layout.
+    pub fn version(&self) -> u16 {
+        self.version
+    }
+
+    /// The columns in order.
+    pub fn columns(&self) -> &[ColumnType] {
+        &self.columns
+    }
+
+    /// Bytes per row in all minipages of columns, without row id and bits.
+    pub(crate) fn row_bytes(&self) -> usize {
+        self.row_bytes
+    }
+
+    #[inline]
+    pub(crate) fn place(&self, column: usize) -> Option<ColumnPlace> {
+        self.places.get(column).copied()
+    }
+}

@@ -1,0 +1,1 @@
+//! descent (being built).

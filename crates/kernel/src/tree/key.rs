@@ -1,0 +1,1 @@
+//! key (being built).

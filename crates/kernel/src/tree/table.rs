@@ -1,0 +1,1 @@
+//! Table trees (being built).
