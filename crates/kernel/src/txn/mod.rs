@@ -3,6 +3,7 @@
 
 mod mode;
 mod observe;
+pub mod rows;
 mod slot;
 mod word;
 
