@@ -1,1 +1,9 @@
-//! SQL.
+//! SQL: names, types, functions, planning and execution over the kernel's interface.
+#![expect(clippy::todo, reason = "signatures first; bodies follow within the hour")]
+#![allow(dead_code)]
+
+pub mod error;
+pub mod functions;
+pub mod types;
+
+pub use error::{SqlError, SqlResult, SqlState};

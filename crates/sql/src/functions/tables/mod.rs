@@ -1,0 +1,53 @@
+//! The tables themselves: one file per family, gathered here.
+//!
+//! Invariants: oids are PostgreSQL's where it has the row; no two functions share name and
+//! argument types; no two operators share name and operand types (tests check both).
+
+mod build;
+
+use super::row::{CastRow, FunctionRow, OperatorRow};
+use crate::types::TypeOid;
+
+static FUNCTION_GROUPS: &[&[FunctionRow]] = &[];
+static OPERATOR_GROUPS: &[&[OperatorRow]] = &[];
+static CAST_GROUPS: &[&[CastRow]] = &[];
+
+/// Every built-in function.
+pub fn functions() -> impl Iterator<Item = &'static FunctionRow> {
+    FUNCTION_GROUPS.iter().flat_map(|group| group.iter())
+}
+
+/// Every built-in operator.
+pub fn operators() -> impl Iterator<Item = &'static OperatorRow> {
+    OPERATOR_GROUPS.iter().flat_map(|group| group.iter())
+}
+
+/// Every built-in cast between two types.
+pub fn casts() -> impl Iterator<Item = &'static CastRow> {
+    CAST_GROUPS.iter().flat_map(|group| group.iter())
+}
+
+/// The function with this oid.
+pub fn function_by_oid(oid: u32) -> Option<&'static FunctionRow> {
+    functions().find(|row| row.oid == oid)
+}
+
+/// The operator with this oid.
+pub fn operator_by_oid(oid: u32) -> Option<&'static OperatorRow> {
+    operators().find(|row| row.oid == oid)
+}
+
+/// The functions with this name.
+pub(super) fn functions_named(name: &str) -> impl Iterator<Item = &'static FunctionRow> {
+    functions().filter(move |row| row.name == name)
+}
+
+/// The operators with this name.
+pub(super) fn operators_named(name: &str) -> impl Iterator<Item = &'static OperatorRow> {
+    operators().filter(move |row| row.name == name)
+}
+
+/// The pg_cast row of a pair of types.
+pub(super) fn cast_row(source: TypeOid, target: TypeOid) -> Option<&'static CastRow> {
+    casts().find(|row| row.source == source && row.target == target)
+}

@@ -1,0 +1,25 @@
+//! Values and the type system: what a datum is, which types exist, how each is read, printed,
+//! sent, stored and fitted to its modifier. See README.md.
+//!
+//! Invariants: a [`Datum`] does not know its SQL type (text, varchar, name and bpchar share one
+//! form); whoever holds a datum knows its [`Type`]. Nothing here reads the catalog or a session
+//! except through [`crate::functions::FunctionContext`].
+
+mod catalog;
+mod datum;
+mod oid;
+mod numeric;
+mod array;
+mod interval;
+pub mod binary;
+pub mod datetime;
+pub mod storage;
+pub mod text;
+pub mod typmod;
+
+pub use array::{Array, Dimension, Record};
+pub use catalog::{Category, TYPES, TypeInfo, TypeKind, format_type, type_by_name, type_by_oid};
+pub use datum::{Datum, Text};
+pub use interval::Interval;
+pub use numeric::Numeric;
+pub use oid::{Type, TypeOid};
