@@ -1,2 +1,36 @@
-//! The `atoll` program.
-fn main() {}
+//! The `atoll` program: one command line over the server, the checker, the simulator and the
+//! benchmarks. Only this crate's main and the server's configuration read flags and environment.
+
+mod demo;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Atoll: a relational database for many-core machines that speaks PostgreSQL's language.
+#[derive(Parser, Debug)]
+#[command(name = "atoll", version, about)]
+struct Program {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Load, crash, recover and check, through the server's own SQL.
+    Demo(demo::Arguments),
+}
+
+fn main() -> ExitCode {
+    let program = Program::parse();
+    let result = match program.command {
+        Command::Demo(arguments) => demo::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("atoll: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
