@@ -1,0 +1,278 @@
+//! Changing a PAX leaf: insert, set, mark, remove.
+//!
+//! Invariants: the caller holds the page exclusively and has made sure of room where a function
+//! says so; a function leaves the page as `check` wants it. Values have their column's width (a
+//! wrong width is a mistake of the layer above and ends in a panic before anything is stored).
+
+use super::super::header::put_u16;
+use super::super::layout::Layout;
+use super::reshape::{capacity_for, reshape};
+use super::{
+    AT_COUNT, AT_DELETED, AT_HEAP_DEAD, AT_HEAP_START, AT_RESERVED, AT_ROWS, Geometry, Leaf,
+    SlotIndex, USABLE_BYTES,
+};
+use crate::base::{PAGE_BYTES, RowId};
+use crate::latch::{OwnedPage, PageBytes};
+
+/// Whether a row is there or marked deleted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RowState {
+    /// There.
+    Live,
+    /// Deleted by the newest version; the bytes stay until garbage collection.
+    Deleted,
+}
+
+/// A leaf that is held exclusively.
+pub struct LeafMut<'a> {
+    page: &'a mut [u8; PAGE_BYTES],
+    layout: &'a Layout,
+}
+
+impl<'a> LeafMut<'a> {
+    /// The leaf in `page`, whose layout version is `layout`'s.
+    #[inline]
+    pub fn new(page: &'a mut [u8; PAGE_BYTES], layout: &'a Layout) -> LeafMut<'a> {
+        LeafMut { page, layout }
+    }
+
+    /// The leaf for reading.
+    #[inline]
+    pub fn view(&self) -> Leaf<'_, OwnedPage<'_>> {
+        Leaf::new(OwnedPage(self.page), self.layout)
+    }
+
+    #[inline(always)]
+    fn u16(&self, at: usize) -> usize {
+        usize::from(OwnedPage(self.page).u16(at))
+    }
+
+    #[inline(always)]
+    fn put(&mut self, at: usize, value: usize) {
+        debug_assert!(value <= usize::from(u16::MAX));
+        put_u16(self.page, at, value as u16);
+    }
+
+    /// Makes sure that one more row with `heap` variable bytes can be stored without reshaping.
+    /// Must fit ([`Leaf::fits_row`]). Slots do not change.
+    #[inline]
+    pub fn prepare_row(&mut self, heap: usize) {
+        let view = self.view();
+        if view.count() == view.geometry().capacity || view.contiguous() < heap {
+            self.prepare_row_slowly(heap);
+        }
+    }
+
+    #[cold]
+    fn prepare_row_slowly(&mut self, heap: usize) {
+        let view = self.view();
+        debug_assert!(view.fits_row(heap), "the caller made sure of room");
+        let rows = view.count() + 1;
+        let capacity = capacity_for(self.layout, rows, view.heap_live() + view.reserved() + heap);
+        reshape(self.page, self.layout, self.layout, capacity);
+    }
+
+    /// Stores a new row at its place by row id. It must fit ([`Leaf::fits_row`]), belong here and
+    /// not be here. `columns` are all columns of the layout. Rows behind move up by one slot.
+    #[inline]
+    pub fn insert(&mut self, row: RowId, columns: &[Option<&[u8]>]) -> SlotIndex {
+        assert_eq!(columns.len(), self.layout.columns().len(), "a row has every column");
+        let heap = super::heap_bytes(self.layout, columns);
+        self.prepare_row(heap);
+        let view = self.view();
+        let (geometry, count) = (view.geometry(), view.count());
+        debug_assert!(view.covers(row));
+        let slot = if count == 0 || view.row_id(SlotIndex(count as u16 - 1)) < row {
+            count
+        } else {
+            let slot = view.lower_bound(row);
+            debug_assert_ne!(view.row_id(slot), row, "a row is inserted once");
+            self.open_slot(geometry, slot.index(), count);
+            slot.index()
+        };
+        let mut heap_start = self.u16(AT_HEAP_START);
+        let at = geometry.row_id(slot);
+        self.page[at..at + 8].copy_from_slice(&row.0.to_le_bytes());
+        self.set_bit(geometry.deleted + slot / 8, slot, false);
+        for (column, value) in columns.iter().enumerate() {
+            let place = self.layout.place(column).expect("columns were counted");
+            let at = geometry.value(slot, place);
+            self.set_bit(geometry.null_byte(slot, column), slot, value.is_none());
+            let width = usize::from(place.width);
+            match value {
+                Some(value) if place.variable => {
+                    heap_start -= value.len();
+                    self.page[heap_start..heap_start + value.len()].copy_from_slice(value);
+                    self.put_entry(at, heap_start, value.len());
+                }
+                Some(value) => {
+                    assert_eq!(value.len(), width, "a fixed value has its width");
+                    self.page[at..at + width].copy_from_slice(value);
+                }
+                None => self.page[at..at + width].fill(0),
+            }
+        }
+        self.put(AT_HEAP_START, heap_start);
+        self.put(AT_COUNT, count + 1);
+        SlotIndex(slot as u16)
+    }
+
+    /// Changes one value: in place if the new one is no longer, else elsewhere in the heap,
+    /// compacting if need be. Returns heap bytes freed: negative if the row grew. The growth must
+    /// fit what is free or what is reserved for this very row; the caller accounts the latter
+    /// ([`LeafMut::reserve`]).
+    pub fn set_column(&mut self, slot: SlotIndex, column: usize, value: Option<&[u8]>) -> isize {
+        let geometry = self.view().geometry();
+        let place = self.layout.place(column).expect("the leaf's layout has the column");
+        let at = geometry.value(slot.index(), place);
+        let width = usize::from(place.width);
+        if !place.variable {
+            if let Some(value) = value {
+                assert_eq!(value.len(), width, "a fixed value has its width");
+                self.page[at..at + width].copy_from_slice(value);
+            }
+            let null_byte = geometry.null_byte(slot.index(), column);
+            self.set_bit(null_byte, slot.index(), value.is_none());
+            return 0;
+        }
+        let old = self.view().column_bytes(slot, column).unwrap_or(0);
+        let new = value.map_or(0, <[u8]>::len);
+        if new <= old {
+            let offset = if new == 0 { 0 } else { self.u16(at) };
+            self.page[offset..offset + new].copy_from_slice(value.unwrap_or(&[]));
+            self.put_entry(at, offset, new);
+            self.put(AT_HEAP_DEAD, self.u16(AT_HEAP_DEAD) + old - new);
+        } else {
+            self.put_entry(at, 0, 0);
+            self.put(AT_HEAP_DEAD, self.u16(AT_HEAP_DEAD) + old);
+            self.make_contiguous(new);
+            let heap_start = self.u16(AT_HEAP_START) - new;
+            self.page[heap_start..heap_start + new].copy_from_slice(value.unwrap_or(&[]));
+            self.put(AT_HEAP_START, heap_start);
+            let at = self.view().geometry().value(slot.index(), place);
+            self.put_entry(at, heap_start, new);
+        }
+        let null_byte = self.view().geometry().null_byte(slot.index(), column);
+        self.set_bit(null_byte, slot.index(), value.is_none());
+        old as isize - new as isize
+    }
+
+    /// Makes `bytes` contiguous in front of the heap; minipages may shrink to the rows there are.
+    fn make_contiguous(&mut self, bytes: usize) {
+        let view = self.view();
+        if view.contiguous() >= bytes {
+            return;
+        }
+        let (rows, live) = (view.count(), view.heap_live());
+        let same = view.geometry().end(self.layout) + live + bytes <= PAGE_BYTES;
+        let capacity = if same {
+            view.geometry().capacity
+        } else {
+            capacity_for(self.layout, rows, live + view.reserved() + bytes)
+        };
+        reshape(self.page, self.layout, self.layout, capacity);
+        // What a rollback needs was reserved, and what a change needs was asked for before.
+        assert!(self.view().contiguous() >= bytes, "the leaf has room for what it promised");
+    }
+
+    /// Marks a row deleted, or not deleted again. Its bytes stay.
+    pub fn set_state(&mut self, slot: SlotIndex, state: RowState) {
+        let view = self.view();
+        let (before, deleted, geometry) = (view.state(slot), view.deleted(), view.geometry());
+        if before == state {
+            return;
+        }
+        let gone = state == RowState::Deleted;
+        self.set_bit(geometry.deleted + slot.index() / 8, slot.index(), gone);
+        self.put(AT_DELETED, if gone { deleted + 1 } else { deleted - 1 });
+    }
+
+    /// Takes a row out; rows behind move down by one slot. Its heap bytes are dead, not reserved.
+    pub fn remove(&mut self, slot: SlotIndex) {
+        self.set_state(slot, RowState::Live);
+        let view = self.view();
+        let (geometry, count, heap) = (view.geometry(), view.count(), view.row_heap_bytes(slot));
+        self.put(AT_HEAP_DEAD, self.u16(AT_HEAP_DEAD) + heap);
+        self.close_slot(geometry, slot.index(), count);
+        self.put(AT_COUNT, count - 1);
+        if count == 1 {
+            self.put(AT_HEAP_START, PAGE_BYTES);
+            self.put(AT_HEAP_DEAD, 0);
+        }
+    }
+
+    /// Adds to, or takes from, what is kept free for rollbacks.
+    pub fn reserve(&mut self, bytes: isize) {
+        let reserved = self.u16(AT_RESERVED).checked_add_signed(bytes);
+        let reserved = reserved.expect("no more is given back than was reserved");
+        assert!(reserved <= USABLE_BYTES, "a leaf reserves no more than it has");
+        self.put(AT_RESERVED, reserved);
+    }
+
+    #[inline(always)]
+    fn put_entry(&mut self, at: usize, offset: usize, len: usize) {
+        let offset = if len == 0 { 0 } else { offset };
+        self.put(at, offset);
+        self.put(at + 2, len);
+    }
+
+    #[inline(always)]
+    fn set_bit(&mut self, at: usize, slot: usize, on: bool) {
+        let mask = 1 << (slot % 8);
+        let byte = &mut self.page[at];
+        *byte = if on { *byte | mask } else { *byte & !mask };
+    }
+
+    fn open_slot(&mut self, geometry: Geometry, slot: usize, count: usize) {
+        self.page.copy_within(geometry.row_id(slot)..geometry.row_id(count), AT_ROWS + slot * 8 + 8);
+        self.each_bitmap(geometry, |bits| bits_up(bits, slot, count));
+        for column in 0..self.layout.columns().len() {
+            let place = self.layout.place(column).expect("columns were counted");
+            let (from, to) = (geometry.value(slot, place), geometry.value(count, place));
+            self.page.copy_within(from..to, from + usize::from(place.width));
+        }
+    }
+
+    fn close_slot(&mut self, geometry: Geometry, slot: usize, count: usize) {
+        self.page.copy_within(geometry.row_id(slot + 1)..geometry.row_id(count), AT_ROWS + slot * 8);
+        self.each_bitmap(geometry, |bits| bits_down(bits, slot, count));
+        for column in 0..self.layout.columns().len() {
+            let place = self.layout.place(column).expect("columns were counted");
+            let (from, to) = (geometry.value(slot + 1, place), geometry.value(count, place));
+            self.page.copy_within(from..to, from - usize::from(place.width));
+        }
+    }
+
+    fn each_bitmap(&mut self, geometry: Geometry, mut change: impl FnMut(&mut [u8])) {
+        for bitmap in 0..1 + self.layout.columns().len() {
+            let at = geometry.deleted + bitmap * geometry.bits_bytes;
+            change(&mut self.page[at..at + geometry.bits_bytes]);
+        }
+    }
+}
+
+fn bit(bits: &[u8], i: usize) -> bool {
+    bits[i / 8] >> (i % 8) & 1 != 0
+}
+
+fn set(bits: &mut [u8], i: usize, on: bool) {
+    let mask = 1 << (i % 8);
+    bits[i / 8] = if on { bits[i / 8] | mask } else { bits[i / 8] & !mask };
+}
+
+/// Moves bits `at..count` up by one.
+fn bits_up(bits: &mut [u8], at: usize, count: usize) {
+    for i in (at..count).rev() {
+        let on = bit(bits, i);
+        set(bits, i + 1, on);
+    }
+}
+
+/// Moves bits `at + 1..count` down by one, onto `at`, and clears the last.
+fn bits_down(bits: &mut [u8], at: usize, count: usize) {
+    for i in at + 1..count {
+        let on = bit(bits, i);
+        set(bits, i - 1, on);
+    }
+    set(bits, count - 1, false);
+}
