@@ -8,11 +8,11 @@
 //! instance there; otherwise it is nothing.
 
 #[cfg(loom)]
+pub use loom::sync::Mutex;
+#[cfg(loom)]
 pub use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
-#[cfg(loom)]
-pub use loom::sync::Mutex;
 #[cfg(not(loom))]
 pub use std::sync::Mutex;
 #[cfg(not(loom))]

@@ -255,11 +255,7 @@ impl<W: Wake> Slot<W> {
             State::Free | State::Gone => Fate::Reread,
             State::Committed | State::Finished => {
                 let cts = Cts(self.cts.load(Ordering::Acquire));
-                if self.word().sequence() == sequence {
-                    Fate::Committed(cts)
-                } else {
-                    Fate::Reread
-                }
+                if self.word().sequence() == sequence { Fate::Committed(cts) } else { Fate::Reread }
             }
         }
     }

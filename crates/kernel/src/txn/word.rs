@@ -45,9 +45,7 @@ impl SlotWord {
     pub const fn new(sequence: u64, attempt: u32, state: State) -> SlotWord {
         assert!(sequence <= SLOT_SEQUENCE_MAX && attempt < 1 << ATTEMPT_BITS, "parts fit");
         SlotWord(
-            sequence << (ATTEMPT_BITS + STATE_BITS)
-                | (attempt as u64) << STATE_BITS
-                | state as u64,
+            sequence << (ATTEMPT_BITS + STATE_BITS) | (attempt as u64) << STATE_BITS | state as u64,
         )
     }
 

@@ -53,7 +53,12 @@ impl InstanceVersions {
 
     /// Reclaims up to about `records_max` records of finished transactions, oldest first. Never
     /// blocks; takes leaf latches one at a time. Called by the instance as a system task.
-    pub fn collect(&self, limit: CollectLimit, tables: &dyn Tables, records_max: usize) -> Collected {
+    pub fn collect(
+        &self,
+        limit: CollectLimit,
+        tables: &dyn Tables,
+        records_max: usize,
+    ) -> Collected {
         let _ = (limit, tables, records_max);
         todo!()
     }

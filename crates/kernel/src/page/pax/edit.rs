@@ -224,7 +224,8 @@ impl<'a> LeafMut<'a> {
     }
 
     fn open_slot(&mut self, geometry: Geometry, slot: usize, count: usize) {
-        self.page.copy_within(geometry.row_id(slot)..geometry.row_id(count), AT_ROWS + slot * 8 + 8);
+        self.page
+            .copy_within(geometry.row_id(slot)..geometry.row_id(count), AT_ROWS + slot * 8 + 8);
         self.each_bitmap(geometry, |bits| bits_up(bits, slot, count));
         for column in 0..self.layout.columns().len() {
             let place = self.layout.place(column).expect("columns were counted");
@@ -234,7 +235,8 @@ impl<'a> LeafMut<'a> {
     }
 
     fn close_slot(&mut self, geometry: Geometry, slot: usize, count: usize) {
-        self.page.copy_within(geometry.row_id(slot + 1)..geometry.row_id(count), AT_ROWS + slot * 8);
+        self.page
+            .copy_within(geometry.row_id(slot + 1)..geometry.row_id(count), AT_ROWS + slot * 8);
         self.each_bitmap(geometry, |bits| bits_down(bits, slot, count));
         for column in 0..self.layout.columns().len() {
             let place = self.layout.place(column).expect("columns were counted");

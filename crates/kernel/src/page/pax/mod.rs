@@ -328,8 +328,7 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
     #[inline]
     pub fn heap_live(&self) -> usize {
         let start = usize::from(self.bytes.u16(AT_HEAP_START));
-        (PAGE_BYTES.saturating_sub(start))
-            .saturating_sub(usize::from(self.bytes.u16(AT_HEAP_DEAD)))
+        (PAGE_BYTES.saturating_sub(start)).saturating_sub(usize::from(self.bytes.u16(AT_HEAP_DEAD)))
     }
 
     /// Bytes kept free for rollbacks (rule 5.3).

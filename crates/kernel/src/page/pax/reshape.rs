@@ -21,7 +21,8 @@ pub(super) fn capacity_for(layout: &Layout, rows: usize, heap: usize) -> usize {
     let average = heap.div_ceil(rows);
     let eighths = 8 * (8 + layout.row_bytes() + average) + 1 + layout.columns().len();
     let mut capacity = (USABLE_BYTES * 8 / eighths).max(rows);
-    while capacity > rows && minipage_bytes(layout, capacity) + heap.max(capacity * average) > USABLE_BYTES
+    while capacity > rows
+        && minipage_bytes(layout, capacity) + heap.max(capacity * average) > USABLE_BYTES
     {
         capacity -= 1;
     }
@@ -50,12 +51,7 @@ pub(crate) fn format(
 
 /// Gives the leaf another capacity and the layout `to`, and compacts its heap. The capacity is at
 /// least the row count and everything fits.
-pub(super) fn reshape(
-    page: &mut [u8; PAGE_BYTES],
-    from: &Layout,
-    to: &Layout,
-    capacity: usize,
-) {
+pub(super) fn reshape(page: &mut [u8; PAGE_BYTES], from: &Layout, to: &Layout, capacity: usize) {
     let old = Box::new(*page);
     let view = Leaf::new(OwnedPage(&old), from);
     let rows = view.count();

@@ -1,1 +1,0 @@
-//! Table trees (being built).

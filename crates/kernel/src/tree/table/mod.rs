@@ -1,0 +1,23 @@
+//! Table trees: rows by row_id in PAX leaves (rules 5.1 to 5.3).
+//!
+//! Invariants (tree/README.md numbers them): the root is an inner node and keeps its frame; every
+//! row id ever handed out is at most the mark; a leaf's fences tile the ids; a change to a leaf's
+//! slots is passed on to its twin table under the same latch ([`SideTables`]); every operation is
+//! a plain function that holds no latch when it returns, but for the guard it returns. The tree
+//! knows no transaction: what a row's state means is `version`'s business.
+
+mod append;
+mod check;
+mod leaf;
+mod restore;
+mod split;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod tree;
+
+pub use append::AppendCursor;
+pub use leaf::{LeafView, LeafWrite, NoSideTables, SideTables};
+pub use restore::RestoreCursor;
+pub use tree::TableTree;
+
+pub use crate::page::pax::{ROW_BYTES_MAX, RowState, SlotIndex};
