@@ -4,6 +4,8 @@
 
 pub mod error;
 pub mod functions;
+pub mod parse;
+pub mod session;
 pub mod types;
 
 pub use error::{SqlError, SqlResult, SqlState};

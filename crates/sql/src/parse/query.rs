@@ -1,0 +1,337 @@
+//! Conversion of queries and data changes.
+//!
+//! Invariants: as in [`super::expression`]: bounded recursion, refusal by name.
+
+use super::Converter;
+use super::ast::{
+    At, Body, Cte, Expr, FromItem, JoinCondition, JoinKind, Query, Select, SetOperation,
+    Target,
+};
+use super::expression::refused;
+use super::names::{alias, relation, strings};
+use super::statement::{Assignment, Delete, Insert, Update};
+use crate::error::{SqlError, SqlResult, SqlState};
+use pg_raw_parse::list::{CastNodeList, NodeList};
+use pg_raw_parse::raw::{
+    JoinType, LimitOption, LockClauseStrength, LockWaitPolicy, OverridingKind,
+    SetOperation as RawSetOperation,
+};
+use pg_raw_parse::{Node, nodes};
+
+impl Converter {
+    /// A SELECT, VALUES or set operation with all its clauses.
+    pub(super) fn query(&self, select: &nodes::SelectStmt) -> SqlResult<Query> {
+        let _deeper = self.deeper()?;
+        if select.into_clause().is_some() {
+            return Err(SqlError::not_supported("SELECT INTO"));
+        }
+        if !select.window_clause().is_empty() {
+            return Err(SqlError::not_supported("WINDOW"));
+        }
+        if select.limit_option == LimitOption::LIMIT_OPTION_WITH_TIES {
+            return Err(SqlError::not_supported("FETCH FIRST .. WITH TIES"));
+        }
+        Ok(Query {
+            with: self.with(select.with_clause())?,
+            body: self.body(select)?,
+            order_by: self.order_by(select.sort_clause())?,
+            limit: self.limit(select.limit_count())?,
+            offset: self.optional(select.limit_offset())?,
+            for_update: locking(select)?,
+        })
+    }
+
+    /// LIMIT ALL is a NULL constant: no limit.
+    fn limit(&self, node: Node<'_>) -> SqlResult<Option<Expr>> {
+        match node {
+            Node::A_Const(constant) if constant.isnull => Ok(None),
+            node => self.optional(node),
+        }
+    }
+
+    fn body(&self, select: &nodes::SelectStmt) -> SqlResult<Body> {
+        if let (Some(left), Some(right)) = (select.larg(), select.rarg()) {
+            let operation = match select.op {
+                RawSetOperation::SETOP_UNION => SetOperation::Union,
+                RawSetOperation::SETOP_INTERSECT => SetOperation::Intersect,
+                _ => SetOperation::Except,
+            };
+            return Ok(Body::SetOperation {
+                operation,
+                all: select.all,
+                left: Box::new(self.query(left)?),
+                right: Box::new(self.query(right)?),
+            });
+        }
+        if !select.values_lists().is_empty() {
+            let rows = select.values_lists().iter();
+            let rows = rows.map(|row| self.exprs(row.expect_node_list())).collect::<Result<_, _>>();
+            return Ok(Body::Values(rows?));
+        }
+        let distinct = match select.distinct_clause() {
+            list if list.is_empty() => None,
+            list if list.iter().all(|node| matches!(node, Node::None)) => Some(Vec::new()),
+            list => Some(self.exprs(list)?),
+        };
+        if select.group_distinct {
+            return Err(SqlError::not_supported("GROUP BY DISTINCT"));
+        }
+        Ok(Body::Select(Box::new(Select {
+            distinct,
+            targets: self.targets(select.target_list())?,
+            from: self.from_items(select.from_clause())?,
+            filter: self.optional(select.where_clause())?,
+            group_by: self.exprs(select.group_clause())?,
+            having: self.optional(select.having_clause())?,
+        })))
+    }
+
+    fn with(&self, clause: Option<&nodes::WithClause>) -> SqlResult<Vec<Cte>> {
+        let Some(clause) = clause else { return Ok(Vec::new()) };
+        if clause.recursive {
+            return Err(SqlError::not_supported("WITH RECURSIVE")
+                .at(At::from_offset(clause.location).position()));
+        }
+        clause.ctes().iter().map(|cte| self.cte(cte)).collect()
+    }
+
+    fn cte(&self, cte: &nodes::CommonTableExpr) -> SqlResult<Cte> {
+        let at = At::from_offset(cte.location);
+        let Node::SelectStmt(query) = cte.ctequery() else {
+            return Err(SqlError::not_supported("a data-modifying statement in WITH")
+                .at(at.position()));
+        };
+        Ok(Cte {
+            name: cte.ctename().unwrap_or_default().to_owned(),
+            columns: strings(cte.aliascolnames()),
+            query: self.query(query)?,
+            at,
+        })
+    }
+
+    fn targets(&self, list: &CastNodeList<nodes::ResTarget>) -> SqlResult<Vec<Target>> {
+        list.iter().map(|target| self.target(target)).collect()
+    }
+
+    fn target(&self, target: &nodes::ResTarget) -> SqlResult<Target> {
+        let mut expr = self.expr(target.val())?;
+        if expr.at == At::NONE {
+            expr.at = At::from_offset(target.location);
+        }
+        Ok(Target { expr, alias: target.name().map(str::to_owned) })
+    }
+
+    /// The items of FROM.
+    pub(super) fn from_items(&self, list: &NodeList) -> SqlResult<Vec<FromItem>> {
+        list.iter().map(|item| self.from_item(item)).collect()
+    }
+
+    fn from_item(&self, item: Node<'_>) -> SqlResult<FromItem> {
+        let _deeper = self.deeper()?;
+        match item {
+            Node::RangeVar(range) => {
+                Ok(FromItem::Relation { name: relation(Some(range))?, alias: alias(range.alias()) })
+            }
+            Node::RangeSubselect(subquery) => {
+                let Node::SelectStmt(select) = subquery.subquery() else {
+                    return Err(refused(subquery.subquery()));
+                };
+                Ok(FromItem::Subquery {
+                    lateral: subquery.lateral,
+                    query: Box::new(self.query(select)?),
+                    alias: alias(subquery.alias()),
+                })
+            }
+            Node::RangeFunction(function) => self.from_function(function),
+            Node::JoinExpr(join) => self.join(join),
+            other => Err(refused(other)),
+        }
+    }
+
+    fn from_function(&self, function: &nodes::RangeFunction) -> SqlResult<FromItem> {
+        if !function.coldeflist().is_empty() {
+            return Err(SqlError::not_supported("a column definition list"));
+        }
+        if function.functions().len() != 1 {
+            return Err(SqlError::not_supported("ROWS FROM with several functions"));
+        }
+        let pair = function.functions().get(0).map(|pair| pair.expect_node_list());
+        let call = pair.and_then(|pair| pair.get(0)).unwrap_or(Node::None);
+        Ok(FromItem::Function {
+            call: Box::new(self.expr(call)?),
+            ordinality: function.ordinality,
+            alias: alias(function.alias()),
+        })
+    }
+
+    fn join(&self, join: &nodes::JoinExpr) -> SqlResult<FromItem> {
+        if join.join_using_alias().is_some() {
+            return Err(SqlError::not_supported("an alias of JOIN .. USING"));
+        }
+        let condition = if join.is_natural {
+            JoinCondition::Natural
+        } else if !join.using_clause().is_empty() {
+            let columns = join.using_clause().iter();
+            JoinCondition::Using(columns.filter_map(|c| c.sval().map(str::to_owned)).collect())
+        } else {
+            JoinCondition::On(self.optional(join.quals())?)
+        };
+        Ok(FromItem::Join {
+            kind: match join.jointype {
+                JoinType::JOIN_LEFT => JoinKind::Left,
+                JoinType::JOIN_RIGHT => JoinKind::Right,
+                JoinType::JOIN_FULL => JoinKind::Full,
+                _ => JoinKind::Inner,
+            },
+            condition: Box::new(condition),
+            left: Box::new(self.from_item(join.larg())?),
+            right: Box::new(self.from_item(join.rarg())?),
+            alias: alias(join.alias()),
+        })
+    }
+
+    /// INSERT.
+    pub(super) fn insert(&self, insert: &nodes::InsertStmt) -> SqlResult<Insert> {
+        if insert.on_conflict_clause().is_some() {
+            return Err(SqlError::not_supported("ON CONFLICT"));
+        }
+        if insert.override_ != OverridingKind::OVERRIDING_NOT_SET {
+            return Err(SqlError::not_supported("OVERRIDING"));
+        }
+        let mut columns = Vec::new();
+        for column in insert.cols() {
+            let Node::ResTarget(target) = column else { return Err(refused(column)) };
+            let at = At::from_offset(target.location);
+            if !target.indirection().is_empty() {
+                return Err(SqlError::not_supported("an insert into part of a column")
+                    .at(at.position()));
+            }
+            columns.push((target.name().unwrap_or_default().to_owned(), at));
+        }
+        let source = match insert.select_stmt() {
+            Node::None => None,
+            Node::SelectStmt(select) => Some(self.query(select)?),
+            other => return Err(refused(other)),
+        };
+        Ok(Insert {
+            with: self.with(insert.with_clause())?,
+            table: relation(insert.relation())?,
+            alias: alias(insert.relation().and_then(|relation| relation.alias())),
+            columns,
+            source,
+            returning: self.returning(insert.returning_clause())?,
+        })
+    }
+
+    /// UPDATE.
+    pub(super) fn update(&self, update: &nodes::UpdateStmt) -> SqlResult<Update> {
+        Ok(Update {
+            with: self.with(update.with_clause())?,
+            table: relation(update.relation())?,
+            alias: alias(update.relation().and_then(|relation| relation.alias())),
+            assignments: self.assignments(update.target_list())?,
+            from: self.from_items(update.from_clause())?,
+            filter: self.optional(update.where_clause())?,
+            returning: self.returning(update.returning_clause())?,
+        })
+    }
+
+    /// DELETE.
+    pub(super) fn delete(&self, delete: &nodes::DeleteStmt) -> SqlResult<Delete> {
+        Ok(Delete {
+            with: self.with(delete.with_clause())?,
+            table: relation(delete.relation())?,
+            alias: alias(delete.relation().and_then(|relation| relation.alias())),
+            using: self.from_items(delete.using_clause())?,
+            filter: self.optional(delete.where_clause())?,
+            returning: self.returning(delete.returning_clause())?,
+        })
+    }
+
+    fn assignments(
+        &self,
+        list: &CastNodeList<nodes::ResTarget>,
+    ) -> SqlResult<Vec<Assignment>> {
+        let mut assignments = Vec::with_capacity(list.len());
+        for target in list {
+            let at = At::from_offset(target.location);
+            if !target.indirection().is_empty() {
+                return Err(SqlError::not_supported("an update of part of a column")
+                    .at(at.position()));
+            }
+            let value = match target.val() {
+                Node::MultiAssignRef(part) => self.part_of_row(part, at)?,
+                value => self.expr(value)?,
+            };
+            let column = target.name().unwrap_or_default().to_owned();
+            assignments.push(Assignment { column, at, value });
+        }
+        Ok(assignments)
+    }
+
+    /// `SET (a, b) = (x, y)` reaches us as one entry a column, each with the whole right side.
+    fn part_of_row(&self, part: &nodes::MultiAssignRef, at: At) -> SqlResult<Expr> {
+        match part.source() {
+            Node::RowExpr(row) if row.args().len() == part.ncolumns as usize => {
+                let value = row.args().get((part.colno - 1) as usize).unwrap_or(Node::None);
+                self.expr(value)
+            }
+            Node::RowExpr(_) => Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                "number of columns does not match number of values",
+            )
+            .at(at.position())),
+            _ => Err(SqlError::not_supported("a multiple assignment from a subquery")
+                .at(at.position())),
+        }
+    }
+
+    fn returning(&self, clause: Option<&nodes::ReturningClause>) -> SqlResult<Vec<Target>> {
+        let Some(clause) = clause else { return Ok(Vec::new()) };
+        if !clause.options().is_empty() {
+            return Err(SqlError::not_supported("RETURNING WITH (OLD, NEW)"));
+        }
+        let mut targets = Vec::new();
+        for target in clause.exprs() {
+            match target {
+                Node::ResTarget(target) => targets.push(self.target(target)?),
+                other => return Err(refused(other)),
+            }
+        }
+        Ok(targets)
+    }
+}
+
+fn locking(select: &nodes::SelectStmt) -> SqlResult<Option<Vec<super::ast::Name>>> {
+    let mut named: Option<Vec<super::ast::Name>> = None;
+    let mut all = false;
+    for clause in select.locking_clause() {
+        let strength = match clause.strength {
+            LockClauseStrength::LCS_FORUPDATE => None,
+            LockClauseStrength::LCS_FORNOKEYUPDATE => Some("FOR NO KEY UPDATE"),
+            LockClauseStrength::LCS_FORSHARE => Some("FOR SHARE"),
+            _ => Some("FOR KEY SHARE"),
+        };
+        let policy = match clause.wait_policy {
+            LockWaitPolicy::LockWaitSkip => Some("SKIP LOCKED"),
+            LockWaitPolicy::LockWaitError => Some("NOWAIT"),
+            _ => None,
+        };
+        if let Some(what) = strength.or(policy) {
+            return Err(SqlError::not_supported(what));
+        }
+        let names = named.get_or_insert_default();
+        all |= clause.locked_rels().is_empty();
+        for locked in clause.locked_rels() {
+            match locked {
+                Node::RangeVar(range) => names.push(relation(Some(range))?),
+                other => return Err(refused(other)),
+            }
+        }
+    }
+    if all {
+        named = Some(Vec::new());
+    }
+    Ok(named)
+}
+
