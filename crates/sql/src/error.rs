@@ -373,7 +373,11 @@ mod tests {
         check(KernelError::OutOfMemory { what: "pool" }, "53200", "out of memory: pool is full");
         let serialization = "could not serialize access due to concurrent update";
         check(KernelError::SerializationFailure { detail: "x".into() }, "40001", serialization);
-        check(KernelError::DiskFull { path: "l".into() }, "53100", "could not extend \"l\": no space left");
+        check(
+            KernelError::DiskFull { path: "l".into() },
+            "53100",
+            "could not extend \"l\": no space left",
+        );
         check(KernelError::Corrupt { page: None, detail: "d".into() }, "XX001", "damaged: d");
     }
 

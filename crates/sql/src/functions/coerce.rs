@@ -72,10 +72,17 @@ impl Coercion {
                 let plain = |oid: TypeOid| {
                     matches!(
                         oid.category(),
-                        Category::Numeric | Category::String | Category::Boolean | Category::Unknown
+                        Category::Numeric
+                            | Category::String
+                            | Category::Boolean
+                            | Category::Unknown
                     ) && !is_reg_type(oid)
                 };
-                if plain(*source) && plain(*target) { Volatility::Immutable } else { Volatility::Stable }
+                if plain(*source) && plain(*target) {
+                    Volatility::Immutable
+                } else {
+                    Volatility::Stable
+                }
             }
             Coercion::Elements { each, .. } => each.volatility(),
         }
@@ -129,9 +136,8 @@ pub fn find_coercion(source: TypeOid, target: TypeOid, context: CastContext) -> 
 }
 
 fn true_element(oid: TypeOid) -> Option<TypeOid> {
-    oid.element_type().filter(|_| {
-        crate::types::type_by_oid(oid).is_some_and(crate::types::TypeInfo::is_array)
-    })
+    oid.element_type()
+        .filter(|_| crate::types::type_by_oid(oid).is_some_and(crate::types::TypeInfo::is_array))
 }
 
 /// May values of `source` be used where `target` is wanted?

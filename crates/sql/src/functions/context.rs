@@ -213,7 +213,13 @@ pub trait FunctionContext {
 
     /// Has the role (None: the current one) the privilege on the object? Until roles exist,
     /// everybody may do everything.
-    fn has_privilege(&self, _role: Option<u32>, _class: ObjectClass, _oid: u32, _privilege: &str) -> bool {
+    fn has_privilege(
+        &self,
+        _role: Option<u32>,
+        _class: ObjectClass,
+        _oid: u32,
+        _privilege: &str,
+    ) -> bool {
         true
     }
 

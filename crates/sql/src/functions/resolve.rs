@@ -159,8 +159,8 @@ pub fn resolve_operator(
                 .into_iter()
                 .map(|row| Candidate { row, args: operator_args(row), gather: false, defaults: 0 })
                 .collect();
-            let chosen =
-                select(candidates, &actual).map_err(|why| operator_error(name, left, right, why))?;
+            let chosen = select(candidates, &actual)
+                .map_err(|why| operator_error(name, left, right, why))?;
             (chosen.row, chosen.args)
         }
     };
@@ -198,7 +198,10 @@ enum Unresolved {
     Ambiguous,
 }
 
-fn select<R>(candidates: Vec<Candidate<R>>, actual: &[TypeOid]) -> Result<Candidate<R>, Unresolved> {
+fn select<R>(
+    candidates: Vec<Candidate<R>>,
+    actual: &[TypeOid],
+) -> Result<Candidate<R>, Unresolved> {
     let usable: Vec<Candidate<R>> = candidates
         .into_iter()
         .filter(|candidate| {
@@ -442,12 +445,7 @@ fn function_error(name: &str, args: &[TypeOid], why: Unresolved) -> SqlError {
     }
 }
 
-fn operator_error(
-    name: &str,
-    left: Option<TypeOid>,
-    right: TypeOid,
-    why: Unresolved,
-) -> SqlError {
+fn operator_error(name: &str, left: Option<TypeOid>, right: TypeOid, why: Unresolved) -> SqlError {
     let text = match left {
         Some(left) => format!("{left} {name} {right}"),
         None => format!("{name} {right}"),

@@ -1,8 +1,8 @@
 //! What a row of the function, operator, cast and aggregate tables says.
 
+use super::FunctionContext;
 use super::aggregate::Accumulator;
 use super::fast::FastOperator;
-use super::FunctionContext;
 use crate::error::SqlResult;
 use crate::types::{Datum, TypeOid};
 

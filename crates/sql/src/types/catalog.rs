@@ -172,7 +172,11 @@ pub fn format_type(ty: Type) -> String {
     }
     if ty.typmod < 0 {
         // Without a modifier `character` would mean char(1): PostgreSQL says bpchar then.
-        return if ty.oid == TypeOid::BPCHAR && ty.typmod != -1 { "bpchar".into() } else { row.sql_name.into() };
+        return if ty.oid == TypeOid::BPCHAR && ty.typmod != -1 {
+            "bpchar".into()
+        } else {
+            row.sql_name.into()
+        };
     }
     match ty.oid {
         TypeOid::BPCHAR => format!("character({})", ty.typmod - 4),

@@ -144,7 +144,11 @@ pub(in crate::functions) const fn operator(
 
 impl OperatorRow {
     /// `oprcom` and `oprnegate`.
-    pub(in crate::functions) const fn links(mut self, commutator: u32, negator: u32) -> OperatorRow {
+    pub(in crate::functions) const fn links(
+        mut self,
+        commutator: u32,
+        negator: u32,
+    ) -> OperatorRow {
         self.commutator = commutator;
         self.negator = negator;
         self
