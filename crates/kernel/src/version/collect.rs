@@ -3,20 +3,8 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::Tables;
+use super::{Tables, VersionSpace};
 use crate::base::{Cts, InstanceId};
-
-/// What all instances share of versions: undo directories and twin tables. One per database.
-/// Implements `tree::SideTables`; give it to every `TableTree`.
-pub struct VersionSpace {}
-
-impl VersionSpace {
-    /// For a database with this many instances.
-    pub fn new(instances: usize) -> Arc<VersionSpace> {
-        let _ = instances;
-        todo!()
-    }
-}
 
 /// One instance's share: its undo chunks, its arenas, its collection queue. Not `Sync`.
 pub struct InstanceVersions {}

@@ -2,8 +2,8 @@
 //! twin table beside each.
 //!
 //! Invariants: what a [`LeafView`] says is believed only after the read around it validated
-//! (`TableTree::read` sees to that); a [`LeafWrite`] holds the leaf exclusively and passes every
-//! shift of slots on to the twin table before it lets go. Neither outlives the operation.
+//! (`TableTree::read` sees to that); a [`LeafWrite`] holds the leaf exclusively. Twin entries go by
+//! row id, so only a split touches the twin table. Neither outlives the operation.
 
 use crate::base::{Pid, RowId};
 use crate::buffer::{FrameRef, PageWrite, SideSlot};
@@ -14,28 +14,21 @@ use crate::page::pax::{self, Leaf, LeafMut, RowState, SlotIndex};
 /// What the tree asks of the twin tables (`version` implements it). All calls come with the
 /// leaves' latches held exclusively; none may fail, wait, or take a latch.
 pub trait SideTables: Send + Sync {
-    /// Rows from slot `first_moved` on, `moved` of them, went from the leaf of `from` to slots
-    /// 0.. of a new leaf, whose side slot `to` is empty. Moves their entries and returns the heap
-    /// bytes that are reserved for them.
-    fn split(&self, from: &SideSlot, to: &SideSlot, first_moved: SlotIndex, moved: usize) -> usize;
-    /// A row was put into slot `at`; the `behind` rows that were there and after moved up by one.
-    fn inserted(&self, side: &SideSlot, at: SlotIndex, behind: usize);
-    /// The row in slot `at` was taken out; the `behind` rows after it moved down by one.
-    fn removed(&self, side: &SideSlot, at: SlotIndex, behind: usize);
+    /// The rows from `separator` on went from the leaf in `from` to the one in `to`, which had no
+    /// twin. Moves their entries and returns the heap bytes that are reserved for them.
+    fn split(&self, from: FrameRef, to: FrameRef, separator: RowId) -> usize;
     /// The leaf is being freed with its tree: take the twin down.
-    fn dropped(&self, side: &SideSlot);
+    fn dropped(&self, leaf: FrameRef);
 }
 
 /// For trees that never have twins: recovery's, tests'.
 pub struct NoSideTables;
 
 impl SideTables for NoSideTables {
-    fn split(&self, _: &SideSlot, _: &SideSlot, _: SlotIndex, _: usize) -> usize {
+    fn split(&self, _: FrameRef, _: FrameRef, _: RowId) -> usize {
         0
     }
-    fn inserted(&self, _: &SideSlot, _: SlotIndex, _: usize) {}
-    fn removed(&self, _: &SideSlot, _: SlotIndex, _: usize) {}
-    fn dropped(&self, _: &SideSlot) {}
+    fn dropped(&self, _: FrameRef) {}
 }
 
 /// A leaf being read without a latch (or with a shared one). Everything it says may be nonsense
@@ -152,10 +145,7 @@ impl<'t> LeafWrite<'t> {
     /// Stores a row that is not here and fits; see [`LeafMut::insert`].
     #[inline]
     pub fn insert(&mut self, row: RowId, columns: &[Option<&[u8]>]) -> SlotIndex {
-        let slot = self.edit().insert(row, columns);
-        let behind = self.view().count() - 1 - slot.index();
-        self.sides.inserted(self.page.frame().side(), slot, behind);
-        slot
+        self.edit().insert(row, columns)
     }
 
     /// Changes one value; see [`LeafMut::set_column`]. Returns heap bytes freed, negative if the
@@ -171,12 +161,10 @@ impl<'t> LeafWrite<'t> {
         self.edit().set_state(slot, state);
     }
 
-    /// Takes a row out for good; rows behind it move down by one slot, and so do their twins.
-    /// What was reserved for it must have been given back.
+    /// Takes a row out for good; rows behind it move down by one slot (their twin entries go by row
+    /// id and stay). What was reserved for it must have been given back.
     pub fn remove(&mut self, slot: SlotIndex) {
         self.edit().remove(slot);
-        let behind = self.view().count() - slot.index();
-        self.sides.removed(self.page.frame().side(), slot, behind);
     }
 
     /// Adds to, or takes from, the heap bytes that are kept free for rollbacks (rule 5.3).

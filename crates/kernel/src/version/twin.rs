@@ -1,0 +1,438 @@
+//! Twin tables: for the rows of one leaf, the newest undo record of each.
+//!
+//! Invariants:
+//! - A twin table hangs from its leaf's frame and is written only under that frame's exclusive
+//!   latch. Optimistic readers follow it before they validate: tables are type-stable, never
+//!   unmapped while the database is open, and their size is part of the memory itself.
+//! - A row without an entry, or with a record that is reclaimed, has one version: the page's.
+//! - Entries follow their rows when a leaf is split ([`VersionSpace`] is the tree's side tables).
+//!
+//! A table is a small open-addressing hash of row ids, not an array over the leaf's slots: a page
+//! with one changed row needs 200 bytes, not kilobytes, and entries need not move when rows do.
+//! Row ids of a leaf are nearly consecutive, so `row id mod size` hardly collides.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::space::{UndoRef, UndoSpace};
+use crate::base::RowId;
+use crate::buffer::{FrameRef, SideSlot};
+use crate::sync::{AtomicU64, Ordering, mutant};
+use crate::tree::table::SideTables;
+
+const CLASS: usize = 0;
+const USED: usize = 1;
+const ENTRIES: usize = 2;
+const ENTRY_WORDS: usize = 3;
+/// The smallest table holds `1 << CLASS_FIRST` entries.
+const CLASS_FIRST: u32 = 3;
+const CLASSES: usize = 11;
+
+/// Twin tables by which size class: entries = 8 << class.
+const fn entries_of(class: usize) -> usize {
+    1 << (CLASS_FIRST as usize + class)
+}
+
+/// A twin table's memory, for whoever may look at it.
+#[derive(Clone, Copy)]
+struct Table<'a> {
+    words: &'a [AtomicU64],
+}
+
+impl<'a> Table<'a> {
+    /// The table that hangs from `side`.
+    #[inline]
+    fn of(side: &'a SideSlot) -> Option<Table<'a>> {
+        let first = side.load().cast::<AtomicU64>();
+        if first.is_null() {
+            return None;
+        }
+        // SAFETY: what hangs from a side slot is a table of `VersionSpace`, whose first word is its
+        // class for ever and whose memory is never unmapped while trees exist.
+        let class = unsafe { &*first }.load(Ordering::Relaxed) as usize;
+        let len = ENTRIES + entries_of(class) * ENTRY_WORDS;
+        // SAFETY: a table of this class was allocated with this many words.
+        Some(Table { words: unsafe { std::slice::from_raw_parts(first, len) } })
+    }
+
+    fn capacity(self) -> usize {
+        (self.words.len() - ENTRIES) / ENTRY_WORDS
+    }
+
+    fn class(self) -> usize {
+        self.words[CLASS].load(Ordering::Relaxed) as usize
+    }
+
+    fn entry(self, index: usize) -> &'a [AtomicU64] {
+        &self.words[ENTRIES + index * ENTRY_WORDS..][..ENTRY_WORDS]
+    }
+
+    /// The row's entry, or the free place where it would go; none if the table is full of others.
+    #[inline]
+    fn find(self, row: RowId) -> Result<&'a [AtomicU64], Option<&'a [AtomicU64]>> {
+        let mask = self.capacity() - 1;
+        let key = row.0.wrapping_add(1);
+        let mut index = row.0 as usize & mask;
+        for _ in 0..=mask {
+            let entry = self.entry(index);
+            match entry[0].load(Ordering::Relaxed) {
+                0 => return Err(Some(entry)),
+                found if found == key => return Ok(entry),
+                _ => index = (index + 1) & mask,
+            }
+        }
+        Err(None)
+    }
+
+    fn used(self) -> usize {
+        self.words[USED].load(Ordering::Relaxed) as usize
+    }
+
+    fn pointer(self) -> *mut u8 {
+        self.words.as_ptr().cast_mut().cast()
+    }
+
+    fn rows(self) -> impl Iterator<Item = (RowId, &'a [AtomicU64])> {
+        (0..self.capacity()).filter_map(move |index| {
+            let entry = self.entry(index);
+            let key = entry[0].load(Ordering::Relaxed);
+            (key != 0).then(|| (RowId(key.wrapping_sub(1)), entry))
+        })
+    }
+}
+
+/// The newest undo record of a row of the leaf whose side slot this is, dead or alive. Racy: to be
+/// believed once the frame's version validates.
+#[inline]
+pub(crate) fn newest(side: &SideSlot, row: RowId) -> UndoRef {
+    match Table::of(side).map(|table| table.find(row)) {
+        // Acquire: partner is the release store in `set_newest`.
+        Some(Ok(entry)) => UndoRef(entry[1].load(Ordering::Acquire)),
+        _ => UndoRef::NONE,
+    }
+}
+
+/// Whether the leaf has a twin table at all.
+#[inline]
+pub(crate) fn has_table(side: &SideSlot) -> bool {
+    !side.load().is_null()
+}
+
+/// Heap bytes that are reserved for going back to older versions of the row.
+pub(crate) fn reserved(side: &SideSlot, row: RowId) -> u32 {
+    match Table::of(side).map(|table| table.find(row)) {
+        Some(Ok(entry)) => entry[2].load(Ordering::Relaxed) as u32,
+        _ => 0,
+    }
+}
+
+/// Whether an operation gave the leaf its twin table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Made {
+    /// It did: somebody must look later whether it can go.
+    Table,
+    /// There was one.
+    Nothing,
+}
+
+type Free = [Vec<TablePtr>; CLASSES];
+
+struct TablePtr(*mut u8);
+// SAFETY: points to memory owned by the `VersionSpace` whose free list it is in.
+unsafe impl Send for TablePtr {}
+
+/// What all instances share of versions: undo and twin tables. One per database; outlives trees.
+pub struct VersionSpace {
+    undo: UndoSpace,
+    /// Free tables by class, in shards that reduce meeting.
+    free: Box<[Mutex<Free>]>,
+    /// Every table ever allocated.
+    tables: Mutex<Vec<Box<[AtomicU64]>>>,
+    /// Bytes of all tables, in use or free. Written by who allocates, read by `reserve`.
+    bytes: AtomicU64,
+    /// Leaves that got a twin table by a split: any instance's collection looks after them.
+    split: Mutex<Vec<FrameRef>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl VersionSpace {
+    /// For a database with this many instances.
+    pub fn new(instances: usize) -> Arc<VersionSpace> {
+        Arc::new(VersionSpace {
+            undo: UndoSpace::new(instances),
+            free: (0..instances.max(1)).map(|_| Mutex::new(Free::default())).collect(),
+            tables: Mutex::new(Vec::new()),
+            bytes: AtomicU64::new(0),
+            split: Mutex::new(Vec::new()),
+        })
+    }
+
+    pub(super) fn undo(&self) -> &UndoSpace {
+        &self.undo
+    }
+
+    /// Bytes of all twin tables.
+    pub fn twin_bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Leaves whose table came by a split, to be looked after by the caller.
+    pub(super) fn take_split(&self) -> Vec<FrameRef> {
+        std::mem::take(&mut *lock(&self.split))
+    }
+
+    fn shard(&self, side: &SideSlot) -> &Mutex<Free> {
+        let address = std::ptr::from_ref(side) as usize;
+        &self.free[address / size_of::<[u8; crate::base::PAGE_BYTES]>() % self.free.len()]
+    }
+
+    fn allocate(&self, side: &SideSlot, class: usize) -> Table<'_> {
+        assert!(class < CLASSES, "a leaf has fewer rows than the largest twin table");
+        let words = ENTRIES + entries_of(class) * ENTRY_WORDS;
+        let free = lock(self.shard(side))[class].pop();
+        let first = match free {
+            Some(table) => table.0.cast::<AtomicU64>(),
+            None => {
+                let table: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
+                table[CLASS].store(class as u64, Ordering::Relaxed);
+                let first = table.as_ptr().cast_mut();
+                self.bytes.fetch_add(8 * words as u64, Ordering::Relaxed);
+                lock(&self.tables).push(table);
+                first
+            }
+        };
+        // SAFETY: from the list of this class, or just allocated with this many words; owned by
+        // `self.tables`.
+        let table = Table { words: unsafe { std::slice::from_raw_parts(first, words) } };
+        for word in &table.words[USED..] {
+            word.store(0, Ordering::Relaxed);
+        }
+        table
+    }
+
+    fn release(&self, side: &SideSlot, table: Table<'_>) {
+        lock(self.shard(side))[table.class()].push(TablePtr(table.pointer()));
+    }
+
+    /// Names `record` as the row's newest. The frame is held exclusively.
+    pub(crate) fn set_newest(&self, side: &SideSlot, row: RowId, record: UndoRef) -> Made {
+        let (entry, made) = self.entry(side, row);
+        // Release: partner is `newest`; the record's words are there for who sees the reference.
+        entry[1].store(record.0, Ordering::Release);
+        made
+    }
+
+    /// Adds to the row's reserved bytes. The frame is held exclusively and the row has an entry.
+    pub(crate) fn add_reserved(&self, side: &SideSlot, row: RowId, bytes: i32) {
+        let (entry, _) = self.entry(side, row);
+        let sum = entry[2].load(Ordering::Relaxed) as i64 + bytes as i64;
+        entry[2].store(u64::try_from(sum).expect("no more is given back than was"), Ordering::Relaxed);
+    }
+
+    /// Forgets a row that leaves the page; answers what it had reserved. The frame is held
+    /// exclusively.
+    pub(crate) fn forget(&self, side: &SideSlot, row: RowId) -> u32 {
+        let Some(Ok(entry)) = Table::of(side).map(|table| table.find(row)) else { return 0 };
+        entry[1].store(0, Ordering::Release);
+        entry[2].swap(0, Ordering::Relaxed) as u32
+    }
+
+    fn entry<'a>(&'a self, side: &'a SideSlot, row: RowId) -> (&'a [AtomicU64], Made) {
+        let (table, made) = match Table::of(side) {
+            Some(table) => (table, Made::Nothing),
+            None => {
+                let table = self.allocate(side, 0);
+                side.store(table.pointer());
+                (table, Made::Table)
+            }
+        };
+        match table.find(row) {
+            Ok(entry) => (entry, made),
+            // A quarter stays free, so that searches end early.
+            Err(Some(entry)) if table.used() < table.capacity() / 4 * 3 => {
+                take(table, entry, row);
+                (entry, made)
+            }
+            Err(_) => {
+                let larger = self.rebuild(side, table, 1);
+                let Err(Some(entry)) = larger.find(row) else {
+                    unreachable!("the rebuilt table has room and lacks the row");
+                };
+                take(larger, entry, row);
+                (entry, made)
+            }
+        }
+    }
+
+    /// Moves what still counts into a table that has room for `more` beyond it.
+    fn rebuild<'a>(&'a self, side: &'a SideSlot, old: Table<'a>, more: usize) -> Table<'a> {
+        let live = old.rows().filter(|(_, entry)| self.counts(entry)).count() + more;
+        // Twice the room that is needed now, so that a growing table is rebuilt seldom.
+        let class = (0..CLASSES).find(|class| entries_of(*class) / 4 * 3 >= live * 3 / 2);
+        let table = self.allocate(side, class.unwrap_or(CLASSES - 1));
+        for (row, entry) in old.rows().filter(|(_, entry)| self.counts(entry)) {
+            put(table, row, entry);
+        }
+        side.store(table.pointer());
+        self.release(side, old);
+        table
+    }
+
+    /// Whether anybody may still need the entry.
+    fn counts(&self, entry: &[AtomicU64]) -> bool {
+        let record = UndoRef(entry[1].load(Ordering::Relaxed));
+        let live = !record.is_none() && !self.undo.is_reclaimed(record);
+        live || entry[2].load(Ordering::Relaxed) != 0
+    }
+
+    /// Drops the leaf's table if no entry counts any more. The frame is held exclusively. Answers
+    /// whether the leaf still has one.
+    pub(crate) fn sweep(&self, side: &SideSlot) -> Swept {
+        let Some(table) = Table::of(side) else { return Swept::Gone };
+        if table.rows().any(|(_, entry)| self.counts(entry)) {
+            return Swept::Needed;
+        }
+        side.store(std::ptr::null_mut());
+        self.release(side, table);
+        Swept::Gone
+    }
+
+    /// Moves the entries of rows from `first_moved` on from one leaf's table to another's. Both
+    /// frames are held exclusively; the rows move in the same latched section. Answers the bytes
+    /// reserved by the moved rows.
+    pub(crate) fn split_tables(&self, from: FrameRef, to: FrameRef, first_moved: RowId) -> u32 {
+        let Some(table) = Table::of(from.side()) else { return 0 };
+        let mut reserved = 0;
+        let moved = table.rows().filter(|(row, entry)| *row >= first_moved && self.counts(entry));
+        for (row, entry) in moved {
+            if mutant("twin-forgotten-on-split") {
+                continue;
+            }
+            let (place, made) = self.entry(to.side(), row);
+            place[1].store(entry[1].load(Ordering::Relaxed), Ordering::Release);
+            place[2].store(entry[2].load(Ordering::Relaxed), Ordering::Relaxed);
+            reserved += entry[2].load(Ordering::Relaxed) as u32;
+            if made == Made::Table {
+                lock(&self.split).push(to);
+            }
+        }
+        for (row, entry) in table.rows().filter(|(row, _)| *row >= first_moved) {
+            debug_assert!(row >= first_moved);
+            // The key stays: taking it out would break the search for others.
+            entry[1].store(0, Ordering::Release);
+            entry[2].store(0, Ordering::Relaxed);
+        }
+        reserved
+    }
+}
+
+/// What became of a twin table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Swept {
+    /// The leaf has none now.
+    Gone,
+    /// Some entry still counts.
+    Needed,
+}
+
+impl SideTables for VersionSpace {
+    fn split(&self, from: FrameRef, to: FrameRef, separator: RowId) -> usize {
+        self.split_tables(from, to, separator) as usize
+    }
+
+    fn dropped(&self, leaf: FrameRef) {
+        if let Some(table) = Table::of(leaf.side()) {
+            leaf.side().store(std::ptr::null_mut());
+            self.release(leaf.side(), table);
+        }
+    }
+}
+
+fn take(table: Table<'_>, entry: &[AtomicU64], row: RowId) {
+    table.words[USED].store(table.used() as u64 + 1, Ordering::Relaxed);
+    entry[1].store(0, Ordering::Relaxed);
+    entry[2].store(0, Ordering::Relaxed);
+    // Release: who finds the key finds an empty entry, not the memory's last use.
+    entry[0].store(row.0.wrapping_add(1), Ordering::Release);
+}
+
+fn put(table: Table<'_>, row: RowId, from: &[AtomicU64]) {
+    let Err(Some(entry)) = table.find(row) else {
+        unreachable!("a table being built has room and lacks the row");
+    };
+    take(table, entry, row);
+    entry[1].store(from[1].load(Ordering::Relaxed), Ordering::Release);
+    entry[2].store(from[2].load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{InstanceId, SlotId};
+
+    fn reference(number: u64) -> UndoRef {
+        UndoRef::new(InstanceId(0), SlotId(0), number)
+    }
+
+    /// A space in which every record from position 1 on is alive.
+    fn space() -> Arc<VersionSpace> {
+        let space = VersionSpace::new(1);
+        space.undo().arena(InstanceId(0), SlotId(0));
+        space
+    }
+
+    #[test]
+    fn a_table_is_made_grows_and_goes() {
+        let space = space();
+        let side = SideSlot::default();
+        assert_eq!(newest(&side, RowId(4)), UndoRef::NONE);
+        let rows = || (0..1500_u64).map(|row| row * 3 + 1000);
+        for row in rows() {
+            let made = space.set_newest(&side, RowId(row), reference(row));
+            assert_eq!(made == Made::Table, row == 1000);
+        }
+        for row in rows() {
+            assert_eq!(newest(&side, RowId(row)), reference(row));
+            assert_eq!(newest(&side, RowId(row + 1)), UndoRef::NONE);
+        }
+        assert_eq!(space.sweep(&side), Swept::Needed);
+        for row in rows().skip(1) {
+            space.forget(&side, RowId(row));
+        }
+        assert_eq!(space.sweep(&side), Swept::Needed);
+        space.undo().arena(InstanceId(0), SlotId(0)).set_reclaimed(1001);
+        assert_eq!(space.sweep(&side), Swept::Gone);
+        assert!(!has_table(&side));
+        let bytes = space.twin_bytes();
+        space.set_newest(&side, RowId(5), reference(2000));
+        assert_eq!(space.twin_bytes(), bytes, "tables are reused");
+    }
+
+    #[test]
+    fn dead_entries_make_room_instead_of_growth() {
+        let space = space();
+        let arena = space.undo().arena(InstanceId(0), SlotId(0));
+        let side = SideSlot::default();
+        for row in 1..5000_u64 {
+            arena.set_reclaimed(row);
+            space.set_newest(&side, RowId(row), reference(row));
+        }
+        assert!(space.twin_bytes() < 4096, "{} bytes", space.twin_bytes());
+    }
+
+    #[test]
+    fn reserved_bytes_are_kept_and_keep_the_table() {
+        let space = space();
+        let side = SideSlot::default();
+        space.set_newest(&side, RowId(7), reference(50));
+        space.add_reserved(&side, RowId(7), 30);
+        space.add_reserved(&side, RowId(7), -10);
+        assert_eq!(reserved(&side, RowId(7)), 20);
+        space.undo().arena(InstanceId(0), SlotId(0)).set_reclaimed(60);
+        assert_eq!(space.sweep(&side), Swept::Needed);
+        assert_eq!(space.forget(&side, RowId(7)), 20);
+        assert_eq!(space.sweep(&side), Swept::Gone);
+    }
+}
