@@ -1,0 +1,616 @@
+//! One instance: its turn, its tasks, its ring, its services.
+//!
+//! A turn: reap completions, read mail, end waits whose deadline passed, run ready tasks for a
+//! bounded time, poll the services and the state. Invariants: everything here happens on the
+//! instance's own thread (in the simulator: the one thread); no `RefCell` of this file is borrowed
+//! while a task, a service, the state or a letter runs; what they submit reaches the kernel at the
+//! next turn's reap, or at the wait.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::{InstanceId, Result};
+use crate::io::{Completion, Op, Ring, TimeSource, Token};
+
+use super::clock::Clock;
+use super::hub::Hub;
+use super::options::Slice;
+use super::park::{Parked, Parker, UnparkClass, Unparker};
+use super::schedule::{Admission, Ready, TaskKey, Timers};
+use super::sleep::Sleep;
+use super::stack::{StackPool, left_above, thread_stack_limit};
+use super::table::{OnEnd, Stage, Tasks};
+use super::task::{Class, Suspend, TaskContext, TaskEnd, dismantle};
+
+/// What a poll found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Poll {
+    /// Nothing to do until somebody comes.
+    Idle,
+    /// Work is left (unflushed bytes, say): the instance must not sleep (rule 2.6).
+    Busy,
+    /// Nothing to do until this moment of the database's clock, in nanoseconds.
+    Until(u64),
+}
+
+impl Poll {
+    /// The more urgent of both.
+    pub fn and(self, other: Poll) -> Poll {
+        match (self, other) {
+            (Poll::Busy, _) | (_, Poll::Busy) => Poll::Busy,
+            (Poll::Idle, x) | (x, Poll::Idle) => x,
+            (Poll::Until(a), Poll::Until(b)) => Poll::Until(a.min(b)),
+        }
+    }
+}
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Something; take another turn.
+    Busy,
+    /// Nothing, and nothing will happen before this moment unless somebody sends or completes.
+    Idle {
+        /// Nanoseconds of the database's clock, if any moment is known.
+        until: Option<u64>,
+    },
+}
+
+/// What the layers above keep on each instance; [`crate::api`] composes it.
+pub trait InstanceState: Sized + 'static {
+    /// Once a turn, after the tasks: reap log progress, start flushes, publish marks and the
+    /// floor (rules 2.6, 6.8). Must not wait.
+    fn poll(&self, instance: &Instance<Self>) -> Poll;
+    /// A completion whose token names service 0.
+    fn completed(&self, instance: &Instance<Self>, completion: Completion);
+    /// About to sleep (rule 6.8: say so in the floor). May be followed by `woke` at once.
+    fn sleeps(&self, _instance: &Instance<Self>) {}
+    /// Awake again, before anything else runs (rule 6.8: publish a floor first).
+    fn woke(&self, _instance: &Instance<Self>) {}
+    /// The database closes: whether the instance may end now (log flushed, nothing in flight).
+    fn may_end(&self, _instance: &Instance<Self>) -> bool {
+        true
+    }
+}
+
+/// Something that lives on an instance and gets completions of its own: sessions, listeners.
+pub trait Service<S: InstanceState> {
+    /// A completion whose token names this service.
+    fn completed(&self, instance: &Instance<S>, completion: Completion);
+    /// Once a turn, after the tasks.
+    fn poll(&self, instance: &Instance<S>) -> Poll;
+    /// The database closes: end sessions, submit no more. Called once.
+    fn stop(&self, instance: &Instance<S>);
+    /// After `stop`: whether the instance may end now.
+    fn may_end(&self, _instance: &Instance<S>) -> bool {
+        true
+    }
+}
+
+/// The service's number in its tokens (the high 16 bits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceId(pub u16);
+
+impl ServiceId {
+    /// The state's own tokens.
+    pub const STATE: ServiceId = ServiceId(0);
+    /// Tokens of [`TaskContext::io`].
+    const TASKS: ServiceId = ServiceId(u16::MAX);
+
+    /// A token of this service; `own` has 48 bits.
+    pub fn token(self, own: u64) -> Token {
+        assert!(own < 1 << 48, "the service number takes the high 16 bits");
+        Token(u64::from(self.0) << 48 | own)
+    }
+
+    /// The service that a token names, and the service's own part.
+    pub fn split(token: Token) -> (ServiceId, u64) {
+        (ServiceId((token.0 >> 48) as u16), token.0 & ((1 << 48) - 1))
+    }
+}
+
+/// Tasks that one turn runs at most.
+const TASKS_PER_TURN_MAX: u32 = 64;
+/// While others are ready, one system task runs every so many turns (rule 2.3 e).
+const SYSTEM_EVERY_TURNS: u64 = 8;
+
+enum IoWait {
+    Waiting(Unparker),
+    Done(Completion),
+    Abandoned,
+}
+
+/// One instance. Not `Send`: it is made on, and never leaves, its thread.
+pub struct Instance<S: InstanceState> {
+    me: Weak<Instance<S>>,
+    id: InstanceId,
+    hub: Arc<Hub<S>>,
+    ring: Box<dyn Ring>,
+    state: OnceCell<S>,
+    services: RefCell<Vec<Rc<dyn Service<S>>>>,
+    tasks: RefCell<Tasks<S>>,
+    ready: RefCell<Ready>,
+    timers: RefCell<Timers>,
+    pub(super) stacks: StackPool,
+    completions: RefCell<Vec<Completion>>,
+    io_waits: RefCell<Vec<Option<IoWait>>>,
+    thread_stack_limit: usize,
+    slice_end: Cell<u64>,
+    slice_calls: Cell<u32>,
+    turns: Cell<u64>,
+    stopping: Cell<bool>,
+}
+
+impl<S: InstanceState> Instance<S> {
+    /// Opens instance `id` of `hub` on the calling thread; `state` may already use everything but
+    /// [`Instance::state`].
+    pub fn open(
+        hub: Arc<Hub<S>>,
+        id: InstanceId,
+        ring: Box<dyn Ring>,
+        state: impl FnOnce(&Instance<S>) -> Result<S>,
+    ) -> Result<Rc<Instance<S>>> {
+        let options = hub.options();
+        let stacks = StackPool::new(options.stack_bytes, options.stacks_kept_max);
+        hub.mailbox(id).open(ring.waker());
+        let instance = Rc::new_cyclic(|me| Instance {
+            me: me.clone(),
+            id,
+            hub,
+            ring,
+            state: OnceCell::new(),
+            services: RefCell::default(),
+            tasks: RefCell::new(Tasks::new()),
+            ready: RefCell::default(),
+            timers: RefCell::default(),
+            stacks,
+            completions: RefCell::default(),
+            io_waits: RefCell::default(),
+            thread_stack_limit: thread_stack_limit(),
+            slice_end: Cell::new(u64::MAX),
+            slice_calls: Cell::new(0),
+            turns: Cell::new(0),
+            stopping: Cell::new(false),
+        });
+        let state = state(&instance)?;
+        assert!(instance.state.set(state).is_ok(), "the state is set once");
+        Ok(instance)
+    }
+
+    /// Which instance this is.
+    pub fn id(&self) -> InstanceId {
+        self.id
+    }
+
+    /// The state of the layers above.
+    pub fn state(&self) -> &S {
+        self.state.get().expect("the state is set when the instance is open")
+    }
+
+    /// The instance's ring.
+    pub fn ring(&self) -> &dyn Ring {
+        &*self.ring
+    }
+
+    /// The database's clock for deadlines and cycles.
+    pub fn time(&self) -> &Arc<dyn TimeSource> {
+        self.hub.time()
+    }
+
+    /// The clock that orders commits.
+    pub fn clock(&self) -> &Clock {
+        self.hub.clock()
+    }
+
+    /// All instances.
+    pub fn hub(&self) -> &Arc<Hub<S>> {
+        &self.hub
+    }
+
+    /// Whether the database is closing: system tasks end, new transactions are refused.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.get()
+    }
+
+    /// Tasks that exist on this instance.
+    pub fn tasks(&self) -> usize {
+        self.tasks.borrow().len()
+    }
+
+    /// Adds a service; its completions carry the number that this answers.
+    pub fn register(&self, service: Rc<dyn Service<S>>) -> ServiceId {
+        let mut services = self.services.borrow_mut();
+        services.push(service);
+        let number = u16::try_from(services.len()).expect("fewer services than 2^16");
+        assert!(number < ServiceId::TASKS.0, "one number is taken");
+        ServiceId(number)
+    }
+
+    /// Starts a task; it runs in its class's turn, never before this returns.
+    pub fn spawn(&self, class: Class, work: impl FnOnce(&TaskContext<S>) + 'static) {
+        self.enter(class, Box::new(work), None);
+    }
+
+    /// Starts a task whose end is reported to `on_end`, on this instance, outside any task.
+    pub fn spawn_watched(
+        &self,
+        class: Class,
+        work: impl FnOnce(&TaskContext<S>) + 'static,
+        on_end: impl FnOnce(&Instance<S>, TaskEnd) + 'static,
+    ) {
+        self.enter(class, Box::new(work), Some(Box::new(on_end)));
+    }
+
+    fn enter(
+        &self,
+        class: Class,
+        work: Box<dyn FnOnce(&TaskContext<S>)>,
+        on_end: Option<OnEnd<S>>,
+    ) {
+        let door = self.hub.mailbox(self.id).door();
+        let (key, birth) = self.tasks.borrow_mut().insert(door, class, work, on_end);
+        self.ready.borrow_mut().push(class, birth, key);
+    }
+
+    /// One turn. [`super::Runtime`]'s threads call it in a loop, the simulator by hand.
+    pub fn turn(&self) -> Turn {
+        self.turns.set(self.turns.get() + 1);
+        let mut active = self.take_completions();
+        active |= self.take_mail();
+        active |= self.end_due_waits();
+        active |= self.run_tasks();
+        let poll = self.poll_all();
+        let more = self.ready.borrow().any(self.admission()) || self.mail_waits();
+        if active || more || poll == Poll::Busy {
+            return Turn::Busy;
+        }
+        let timer = self.timers.borrow().next();
+        let until = match (timer, poll) {
+            (Some(a), Poll::Until(b)) => Some(a.min(b)),
+            (None, Poll::Until(b)) => Some(b),
+            (timer, _) => timer,
+        };
+        Turn::Idle { until }
+    }
+
+    fn take_completions(&self) -> bool {
+        let mut batch = self.completions.take();
+        self.ring.reap(&mut batch);
+        let active = !batch.is_empty();
+        for completion in batch.drain(..) {
+            let (service, own) = ServiceId::split(completion.token);
+            match service {
+                ServiceId::STATE => self.state().completed(self, completion),
+                ServiceId::TASKS => self.io_done(own, completion),
+                ServiceId(number) => {
+                    let service = self.services.borrow().get(usize::from(number) - 1).cloned();
+                    if let Some(service) = service {
+                        service.completed(self, completion);
+                    }
+                }
+            }
+        }
+        self.completions.replace(batch);
+        active
+    }
+
+    fn take_mail(&self) -> bool {
+        let mailbox = self.hub.mailbox(self.id);
+        let mut active = false;
+        for cell in mailbox.door().wakes.take() {
+            active = true;
+            let class = match cell.finish_park() {
+                UnparkClass::Io => Class::Io,
+                UnparkClass::Lock => Class::Lock,
+            };
+            self.make_ready(TaskKey(cell.task()), class, Parked::Woken);
+        }
+        for letter in mailbox.letters.take() {
+            active = true;
+            (letter.content)(self);
+        }
+        active
+    }
+
+    fn make_ready(&self, key: TaskKey, class: Class, answer: Parked) {
+        let mut tasks = self.tasks.borrow_mut();
+        let Some(task) = tasks.get_mut(key) else { return };
+        match std::mem::replace(&mut task.stage, Stage::Running) {
+            Stage::Parked(body) => {
+                task.stage = Stage::Ready(body, answer);
+                let class = if task.class == Class::System { Class::System } else { class };
+                self.ready.borrow_mut().push(class, task.birth, key);
+            }
+            other => task.stage = other,
+        }
+    }
+
+    fn end_due_waits(&self) -> bool {
+        if self.timers.borrow().next().is_none() {
+            return false;
+        }
+        let now = self.time().now_ns();
+        let mut active = false;
+        loop {
+            let due = self.timers.borrow_mut().pop_due(now);
+            let Some((key, wait)) = due else { break };
+            let ended = self.tasks.borrow().get(key).is_some_and(|task| {
+                task.waits == wait
+                    && matches!(task.stage, Stage::Parked(_))
+                    && task.cell.time_out()
+            });
+            if ended {
+                active = true;
+                self.make_ready(key, Class::Lock, Parked::TimedOut);
+            }
+        }
+        active
+    }
+
+    fn admission(&self) -> Admission {
+        if self.stacks.live() < self.hub.options().admission_max {
+            Admission::Open
+        } else {
+            Admission::Closed
+        }
+    }
+
+    fn run_tasks(&self) -> bool {
+        self.pull_new_work();
+        let (tasks_max, budget) = match self.hub.options().slice {
+            Slice::TimeNs(ns) => (TASKS_PER_TURN_MAX, self.hub.cycles_of_ns(ns / 2)),
+            Slice::Calls(_) => (1, 0),
+        };
+        let start = if budget == 0 { 0 } else { self.time().cycles() };
+        let mut ran = 0;
+        while ran < tasks_max {
+            let admission = self.admission();
+            let Some(key) = self.ready.borrow_mut().pick(admission) else { break };
+            self.resume(key);
+            ran += 1;
+            if budget != 0 && self.time().cycles().wrapping_sub(start) >= budget {
+                break;
+            }
+        }
+        if ran == 0 || self.turns.get().is_multiple_of(SYSTEM_EVERY_TURNS) {
+            let system = self.ready.borrow_mut().pick_system();
+            if let Some(key) = system {
+                self.resume(key);
+                ran += 1;
+            }
+        }
+        ran > 0
+    }
+
+    /// Takes unstarted work from outside, if this instance has room for it (rule 2.5).
+    fn pull_new_work(&self) {
+        let ready = self.ready.borrow();
+        let busy = ready.any_but_system(Admission::Open) || ready.waiting_new() > 0;
+        drop(ready);
+        if self.admission() == Admission::Closed
+            || (busy && !self.turns.get().is_multiple_of(SYSTEM_EVERY_TURNS))
+        {
+            return;
+        }
+        let work = self.hub.pull(self.id, busy);
+        if let Some(work) = work {
+            self.enter(Class::New, work, None);
+        }
+    }
+
+    fn resume(&self, key: TaskKey) {
+        let taken = self.tasks.borrow_mut().get_mut(key).map(|task| {
+            let stage = std::mem::replace(&mut task.stage, Stage::Running);
+            (stage, task.cell.clone())
+        });
+        let (mut body, answer) = match taken {
+            Some((Stage::Ready(body, answer), _)) => (body, answer),
+            Some((Stage::Fresh(work), cell)) => match self.stacks.take() {
+                Ok(stack) => {
+                    let me = self.me.upgrade().expect("the instance outlives its turn");
+                    (TaskContext::start(me, cell, stack, work), Parked::Woken)
+                }
+                Err(error) => return self.end(key, TaskEnd::NotStarted(error)),
+            },
+            _ => return,
+        };
+        self.begin_slice();
+        match body.resume(answer) {
+            corosensei::CoroutineResult::Return(end) => {
+                self.stacks.give(body.into_stack());
+                self.end(key, end);
+            }
+            corosensei::CoroutineResult::Yield(suspend) => {
+                let mut tasks = self.tasks.borrow_mut();
+                let task = tasks.get_mut(key).expect("a suspended task exists");
+                match suspend {
+                    Suspend::Yield => {
+                        task.stage = Stage::Ready(body, Parked::Woken);
+                        let class =
+                            if task.class == Class::System { task.class } else { Class::Run };
+                        self.ready.borrow_mut().push(class, task.birth, key);
+                    }
+                    Suspend::Park { deadline_ns } => {
+                        task.stage = Stage::Parked(body);
+                        task.waits += 1;
+                        let wait = task.waits;
+                        if let Some(deadline) = deadline_ns {
+                            self.add_timer(&tasks, deadline, key, wait);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn add_timer(&self, tasks: &Tasks<S>, deadline_ns: u64, key: TaskKey, wait: u64) {
+        let mut timers = self.timers.borrow_mut();
+        timers.add(deadline_ns, key, wait);
+        timers.tidy(tasks.len(), |key, wait| {
+            tasks.get(key).is_some_and(|task| {
+                task.waits == wait && matches!(task.stage, Stage::Parked(_))
+            })
+        });
+    }
+
+    fn end(&self, key: TaskKey, end: TaskEnd) {
+        let on_end = self.tasks.borrow_mut().remove(key);
+        if let Some(on_end) = on_end {
+            on_end(self, end);
+        }
+    }
+
+    fn begin_slice(&self) {
+        match self.hub.options().slice {
+            Slice::TimeNs(ns) => {
+                self.slice_end.set(self.time().cycles().wrapping_add(self.hub.cycles_of_ns(ns)));
+            }
+            Slice::Calls(calls) => self.slice_calls.set(calls),
+        }
+    }
+
+    pub(super) fn slice_used_up(&self) -> bool {
+        match self.hub.options().slice {
+            Slice::TimeNs(_) => self.time().cycles() >= self.slice_end.get(),
+            Slice::Calls(_) => {
+                let left = self.slice_calls.get();
+                self.slice_calls.set(left.saturating_sub(1));
+                left == 0
+            }
+        }
+    }
+
+    pub(super) fn thread_stack_left_bytes(&self) -> usize {
+        left_above(self.thread_stack_limit)
+    }
+
+    fn poll_all(&self) -> Poll {
+        let mut poll = Poll::Idle;
+        let count = self.services.borrow().len();
+        for index in 0..count {
+            let service = self.services.borrow()[index].clone();
+            poll = poll.and(service.poll(self));
+        }
+        poll.and(self.state().poll(self))
+    }
+
+    fn mail_waits(&self) -> bool {
+        self.hub.mailbox(self.id).has_news()
+            || (self.admission() == Admission::Open && self.hub.work_waits(self.id))
+    }
+
+    /// Sleeps until `until`, a completion or a message (rule 2.5). The threads call it after an
+    /// idle turn.
+    pub(super) fn sleep(&self, until: Option<u64>) {
+        self.state().sleeps(self);
+        let door = self.hub.mailbox(self.id).door();
+        if door.sleep.fall_asleep(|| self.mail_waits() || self.must_notice_stop()) == Sleep::Deep {
+            let timeout = until
+                .map(|until| Duration::from_nanos(until.saturating_sub(self.time().now_ns())));
+            self.ring.wait(timeout);
+            door.sleep.awake();
+        }
+        self.state().woke(self);
+    }
+
+    /// Whether the hub closes and this instance has not noticed.
+    pub(super) fn must_notice_stop(&self) -> bool {
+        self.hub.is_closing() && !self.stopping.get()
+    }
+
+    /// Tells services, and wakes the system tasks so that they see it.
+    pub(super) fn begin_stop(&self) {
+        self.stopping.set(true);
+        let count = self.services.borrow().len();
+        for index in 0..count {
+            let service = self.services.borrow()[index].clone();
+            service.stop(self);
+        }
+        let tasks = self.tasks.borrow();
+        for key in tasks.keys() {
+            if let Some(task) = tasks.get(key).filter(|task| task.class == Class::System) {
+                task.cell.unpark(UnparkClass::Lock);
+            }
+        }
+    }
+
+    /// Whether everything on this instance has come to its end.
+    pub(super) fn may_end(&self) -> bool {
+        self.tasks() == 0
+            && self.services.borrow().iter().all(|service| service.may_end(self))
+            && self.state().may_end(self)
+    }
+
+    /// Ends the instance: unwinds what is left, drops what was sent to it since. Its hub drops
+    /// whatever is sent later.
+    pub fn leave(&self) {
+        let keys = self.tasks.borrow().keys();
+        for key in keys {
+            let taken = self.tasks.borrow_mut().get_mut(key).map(|task| {
+                std::mem::replace(&mut task.stage, Stage::Running)
+            });
+            let had_stack = matches!(taken, Some(Stage::Ready(..) | Stage::Parked(_)));
+            dismantle(|| drop(taken));
+            if had_stack {
+                self.stacks.lost();
+            }
+            self.end(key, TaskEnd::Abandoned);
+        }
+        self.services.borrow_mut().clear();
+        self.hub.mailbox(self.id).close();
+    }
+
+    pub(super) fn io_wait(&self, op: Op, context: &TaskContext<S>) -> Completion {
+        let index = {
+            let mut waits = self.io_waits.borrow_mut();
+            let free = waits.iter().position(Option::is_none).unwrap_or_else(|| {
+                waits.push(None);
+                waits.len() - 1
+            });
+            waits[free] = Some(IoWait::Waiting(context.unparker()));
+            free
+        };
+        let entry = IoEntry { waits: &self.io_waits, index };
+        self.ring.submit(op, ServiceId::TASKS.token(index as u64));
+        loop {
+            context.park(None);
+            let mut waits = self.io_waits.borrow_mut();
+            if let Some(IoWait::Done(_)) = &waits[index] {
+                let Some(IoWait::Done(completion)) = waits[index].take() else {
+                    unreachable!("just seen")
+                };
+                drop(waits);
+                std::mem::forget(entry);
+                return completion;
+            }
+        }
+    }
+
+    fn io_done(&self, own: u64, completion: Completion) {
+        let mut waits = self.io_waits.borrow_mut();
+        let Some(place) = waits.get_mut(own as usize) else { return };
+        match place.take() {
+            Some(IoWait::Waiting(unparker)) => {
+                *place = Some(IoWait::Done(completion));
+                drop(waits);
+                unparker.unpark(UnparkClass::Io);
+            }
+            Some(IoWait::Abandoned) | None => {}
+            Some(done @ IoWait::Done(_)) => *place = Some(done),
+        }
+    }
+}
+
+/// A task unwound inside its I/O leaves its entry to the completion.
+struct IoEntry<'a> {
+    waits: &'a RefCell<Vec<Option<IoWait>>>,
+    index: usize,
+}
+
+impl Drop for IoEntry<'_> {
+    fn drop(&mut self) {
+        self.waits.borrow_mut()[self.index] = Some(IoWait::Abandoned);
+    }
+}

@@ -1,0 +1,180 @@
+//! The instances' threads: start, loop, end.
+//!
+//! Invariants: a thread opens its ring and its instance itself (rule 2.1: memory is first touched
+//! where it is used), then turns until the hub closes and nothing is left to do. A panic outside a
+//! task ends the process: nothing there may be left half done.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Once};
+use std::thread::JoinHandle;
+
+use crate::base::{Error, InstanceId, Result};
+use crate::io::Ring;
+use crate::latch::held_latches;
+use crate::sync::spin;
+
+use super::hub::Hub;
+use super::instance::{Instance, InstanceState, Turn};
+use super::options::Pin;
+use super::pin::{allowed_processors, bind_to};
+use super::task::end_process;
+
+/// Opens an instance's ring, on its thread.
+pub type OpenRing = Arc<dyn Fn(InstanceId) -> Result<Box<dyn Ring>> + Send + Sync>;
+
+/// Makes an instance's state, on its thread.
+pub type OpenState<S> = Arc<dyn Fn(&Instance<S>) -> Result<S> + Send + Sync>;
+
+/// The running threads of one database.
+pub struct Runtime<S: InstanceState> {
+    hub: Arc<Hub<S>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl<S: InstanceState> Runtime<S> {
+    /// Starts a thread for each instance of `hub` and waits until all are open; the first error
+    /// ends them all again.
+    pub fn start(hub: Arc<Hub<S>>, ring: OpenRing, state: OpenState<S>) -> Result<Runtime<S>> {
+        guard_latches_against_panics();
+        let processors = allowed_processors();
+        let pin = hub.options().pin == Pin::Auto && processors.len() >= hub.instances();
+        let (opened, results) = channel();
+        let mut runtime = Runtime { hub: hub.clone(), threads: Vec::new() };
+        for number in 0..hub.instances() {
+            let id = InstanceId(number as u16);
+            let (hub, ring, state, opened) =
+                (hub.clone(), ring.clone(), state.clone(), opened.clone());
+            let processor = pin.then(|| processors[number]);
+            let spawned = std::thread::Builder::new()
+                .name(format!("atoll-{id}"))
+                .stack_size(8 << 20)
+                .spawn(move || main(hub, id, processor, &ring, &state, &opened));
+            match spawned {
+                Ok(thread) => runtime.threads.push(thread),
+                Err(error) => {
+                    let detail = format!("no thread for instance {id}: {error}");
+                    return Err(Error::Unusable { detail });
+                }
+            }
+        }
+        drop(opened);
+        for _ in 0..hub.instances() {
+            results.recv().unwrap_or(Err(Error::ShuttingDown))?;
+        }
+        Ok(runtime)
+    }
+
+    /// The instances.
+    pub fn hub(&self) -> &Arc<Hub<S>> {
+        &self.hub
+    }
+
+    /// Closes: lets tasks finish, ends all instances, waits for their threads. Not called from an
+    /// instance.
+    pub fn close(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.hub.close();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<S: InstanceState> Drop for Runtime<S> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn main<S: InstanceState>(
+    hub: Arc<Hub<S>>,
+    id: InstanceId,
+    processor: Option<usize>,
+    ring: &OpenRing,
+    state: &OpenState<S>,
+    opened: &Sender<Result<()>>,
+) {
+    if let Some(processor) = processor {
+        bind_to(processor);
+    }
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        let open =
+            ring(id).and_then(|ring| Instance::open(hub.clone(), id, ring, |i| state(i)));
+        match open {
+            Ok(instance) => {
+                // The starter may have given up; then the hub closes and the loop ends.
+                let _ = opened.send(Ok(()));
+                turn_until_closed(&instance);
+                instance.leave();
+            }
+            Err(error) => {
+                hub.mailbox(id).close();
+                let _ = opened.send(Err(error));
+            }
+        }
+    }));
+    if ran.is_err() {
+        end_process("outside any task");
+    }
+}
+
+fn turn_until_closed<S: InstanceState>(instance: &Rc<Instance<S>>) {
+    let options = instance.hub().options();
+    let (spin_ns, grace_ns) = (options.spin_ns, options.close_grace_ns);
+    let mut idle_since: Option<u64> = None;
+    let mut end_by = u64::MAX;
+    loop {
+        let turn = instance.turn();
+        if instance.must_notice_stop() {
+            instance.begin_stop();
+            end_by = instance.time().now_ns().saturating_add(grace_ns);
+            continue;
+        }
+        if instance.is_stopping()
+            && ((turn != Turn::Busy && instance.may_end())
+                || instance.time().now_ns() >= end_by)
+        {
+            return;
+        }
+        let Turn::Idle { until } = turn else {
+            idle_since = None;
+            continue;
+        };
+        let now = instance.time().now_ns();
+        let since = *idle_since.get_or_insert(now);
+        if now.saturating_sub(since) < spin_ns {
+            spin();
+            continue;
+        }
+        let until = if instance.is_stopping() {
+            Some(until.unwrap_or(u64::MAX).min(now + STOP_LOOK_NS))
+        } else {
+            until
+        };
+        instance.sleep(until);
+        idle_since = None;
+    }
+}
+
+/// How often a stopping instance looks whether it may end.
+const STOP_LOOK_NS: u64 = 1_000_000;
+
+/// From now on a panic with a latch held ends the process before anything is unwound (rule 2.8):
+/// guards' destructors would release the latch over a half-changed page.
+fn guard_latches_against_panics() {
+    static GUARDED: Once = Once::new();
+    GUARDED.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            before(info);
+            if held_latches() > 0 {
+                end_process("a latch is held");
+            }
+        }));
+    });
+}
