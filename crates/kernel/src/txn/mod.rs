@@ -1,10 +1,17 @@
 //! Transactions: slots, commit, snapshots and the horizon, waits and deadlocks, table locks, and
 //! the shell that runs core operations to their end. README.md has the rules.
 
+mod deadlock;
+mod edges;
+mod horizon;
 mod mode;
 mod observe;
 pub mod rows;
 mod slot;
+mod slots;
+mod stability;
+mod table_lock;
+mod table_locks;
 mod word;
 
 pub use mode::{LockMode, ModeSet};

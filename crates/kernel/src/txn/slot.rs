@@ -13,7 +13,8 @@
 //! - *Never a stale cts*: the cts is cleared before the word of a new use or a new attempt is
 //!   published (release), so who acquires that word reads zero or this attempt's cts; a cts of a
 //!   later attempt is published after that attempt's word, so the second load of the word
-//!   differs. (sequence, attempt) never repeats: no ABA.
+//!   differs. A zero read after *committed* was seen is the next use's. (sequence, attempt) never
+//!   repeats: no ABA.
 //!
 //! **End against enlisting waiter.** A waiter puts itself on the list, fences, and looks at the
 //! word again; the ender publishes the end, fences, and looks at the list. One of both sees the
@@ -24,8 +25,9 @@
 //! that spares the ender the mutex, written under the mutex, read by the ender.
 
 use super::word::{SlotWord, State};
-use crate::base::{Cts, Observed};
+use crate::base::{Cts, HomeId, Observed};
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, mutant, point};
+use crate::version::Fate;
 
 /// What can be woken: `runtime::Unparker`, or a model's thread.
 pub trait Wake {
@@ -44,17 +46,6 @@ pub enum Seen {
     /// the word is no longer this one, judge again from the start.
     Undecided(SlotWord),
     /// The slot is in another use, or rolled back: validate the page and read the row again.
-    Reread,
-}
-
-/// What the newest state of one use of a slot is, regardless of snapshots (rules 5.6, 6.4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
-    /// Active or preparing: its end decides.
-    InFlight,
-    /// Committed at this timestamp (it may still be stamping).
-    Committed(Cts),
-    /// The slot is in another use, or rolled back: read the row again.
     Reread,
 }
 
@@ -87,12 +78,14 @@ struct EndWaiters<W> {
 #[repr(align(128))]
 pub struct Slot<W> {
     // Written by the owner instance (Release), read by all (Acquire). Partner: itself, and the
-    // fences in `begin_commit` / the snapshot reading, and in `finish` / `enlist`.
+    // fences in `prepare` / the snapshot reading, and in `end` / `enlist`.
     word: AtomicU64,
-    // The cts of the present use: zero until `publish_cts`. Same writer, same readers.
+    // The cts of the present use: zero until `prepare`. Same writer, same readers.
     cts: AtomicU64,
     // The last cts published by any use of this slot. Same writer; waiters read it.
     last_cts: AtomicU64,
+    // The clock at the present use's begin. Same writer; deadlock detectors read it.
+    began: AtomicU64,
     // How many are on the list; written under the mutex, read by the owner after its fence.
     enlisted: AtomicU64,
     // Any thread, briefly; in order of arrival.
@@ -105,6 +98,7 @@ impl<W: Wake> Default for Slot<W> {
             word: AtomicU64::new(SlotWord::FREE.raw()),
             cts: AtomicU64::new(0),
             last_cts: AtomicU64::new(0),
+            began: AtomicU64::new(0),
             enlisted: AtomicU64::new(0),
             waiters: Mutex::new(EndWaiters { next_ticket: 0, list: Vec::new() }),
         }
@@ -113,47 +107,51 @@ impl<W: Wake> Default for Slot<W> {
 
 /// The owner's side. Only the instance that owns the slot may call these.
 impl<W: Wake> Slot<W> {
-    /// Begins the next use; returns its word, or `None` if the slot must be retired.
-    pub fn begin(&self) -> Option<SlotWord> {
+    /// Begins the next use at clock `began`; returns its word, or `None` if the slot must be
+    /// retired.
+    pub fn begin(&self, began: Cts) -> Option<SlotWord> {
         let before = self.word();
         debug_assert!(matches!(before.state(), State::Free | State::Finished | State::Gone));
         let word = before.next_use()?;
         // Relaxed: ordered before the word by its Release (a reader that acquires the new word
         // reads zero or later).
-        if !mutant("txn_stale_cts") {
-            self.cts.store(0, Ordering::Relaxed);
-        }
+        self.cts.store(0, Ordering::Relaxed);
+        self.began.store(began.0, Ordering::Relaxed);
         self.word.store(word.raw(), Ordering::Release);
         Some(word)
     }
 
-    /// *Active* → *preparing*, and the fence after it; the clock is to be read next.
-    pub fn begin_commit(&self) {
+    /// *Active* → *preparing*, fence, the clock, the cts: in this order (rule 3.4). `choose` reads
+    /// the clock and answers the cts (rule 3.3); it must neither wait nor fail.
+    pub fn prepare(&self, choose: impl FnOnce() -> Cts) -> Cts {
         let word = self.word();
         debug_assert_eq!(word.state(), State::Active);
+        if mutant("txn_cts_before_preparing") {
+            let cts = choose();
+            point("txn-cts-read");
+            self.word.store(word.with_state(State::Preparing).raw(), Ordering::Release);
+            self.cts.store(cts.0, Ordering::Release);
+            return cts;
+        }
         self.word.store(word.with_state(State::Preparing).raw(), Ordering::Release);
         point("txn-preparing-published");
         // Partner: the fence inside a snapshot's clock reading (rule 3.2).
         if !mutant("txn_no_fence_before_clock") {
             fence(Ordering::SeqCst);
         }
-    }
-
-    /// Publishes the cts of the present attempt. The transaction is *preparing*.
-    pub fn publish_cts(&self, cts: Cts) {
-        debug_assert_eq!(self.word().state(), State::Preparing);
+        let cts = choose();
+        debug_assert_ne!(cts, Cts::ZERO, "zero means that there is no cts yet");
         point("txn-cts-read");
         self.cts.store(cts.0, Ordering::Release);
         point("txn-cts-published");
+        cts
     }
 
     /// *Preparing* → *active* in the next attempt (rule 6.4): the cts is given up.
     pub fn give_up(&self) {
         let word = self.word();
         debug_assert_eq!(word.state(), State::Preparing);
-        if !mutant("txn_give_up_keeps_cts") {
-            self.cts.store(0, Ordering::Relaxed);
-        }
+        self.cts.store(0, Ordering::Relaxed);
         self.word.store(word.next_attempt().raw(), Ordering::Release);
     }
 
@@ -204,6 +202,11 @@ impl<W: Wake> Slot<W> {
         SlotWord::from_raw(self.word.load(Ordering::Acquire))
     }
 
+    /// The clock when the present use began.
+    pub fn began(&self) -> Cts {
+        Cts(self.began.load(Ordering::Relaxed))
+    }
+
     /// Judges a version of use `sequence` for a snapshot (rule 3.5). `snapshot` was read from the
     /// clock before this call.
     #[inline]
@@ -234,14 +237,21 @@ impl<W: Wake> Slot<W> {
                 }
                 Seen::Undecided(word)
             }
-            State::Committed | State::Finished => {
-                let cts = Cts(self.cts.load(Ordering::Acquire));
-                if self.word().sequence() != sequence {
-                    return Seen::Reread;
-                }
-                if cts < snapshot { Seen::This(cts) } else { Seen::Older }
-            }
+            State::Committed | State::Finished => match self.decided_cts(sequence) {
+                Some(cts) if cts < snapshot => Seen::This(cts),
+                Some(_) => Seen::Older,
+                None => Seen::Reread,
+            },
         }
+    }
+
+    /// The cts of use `sequence`, whose word has just been seen *committed* or *finished*; `None`
+    /// if the slot is being used again. Zero is the next use's, which clears the cts before it
+    /// shows its word: the second load need not see that word yet (the model found this).
+    fn decided_cts(&self, sequence: u64) -> Option<Cts> {
+        let cts = Cts(self.cts.load(Ordering::Acquire));
+        let cleared = cts == Cts::ZERO && !mutant("txn_zero_is_a_cts");
+        (!cleared && self.word().sequence() == sequence).then_some(cts)
     }
 
     /// The newest state of use `sequence`, regardless of snapshots.
@@ -254,8 +264,7 @@ impl<W: Wake> Slot<W> {
             State::Active | State::Preparing => Fate::InFlight,
             State::Free | State::Gone => Fate::Reread,
             State::Committed | State::Finished => {
-                let cts = Cts(self.cts.load(Ordering::Acquire));
-                if self.word().sequence() == sequence { Fate::Committed(cts) } else { Fate::Reread }
+                self.decided_cts(sequence).map_or(Fate::Reread, Fate::Committed)
             }
         }
     }
@@ -266,8 +275,7 @@ impl<W: Wake> Slot<W> {
         if word.sequence() == sequence {
             match word.state() {
                 State::Finished => {
-                    let cts = Cts(self.cts.load(Ordering::Acquire));
-                    if self.word().sequence() == sequence {
+                    if let Some(cts) = self.decided_cts(sequence) {
                         return Some(Ending::Committed(cts));
                     }
                 }
@@ -323,7 +331,7 @@ impl<W: Wake> Slot<W> {
 /// What an [`Ending`] lets a waiter on `home`'s transaction depend on (rule 7.4).
 impl Ending {
     /// The commit to observe, if any.
-    pub fn observed(self, home: crate::base::HomeId) -> Option<Observed> {
+    pub fn observed(self, home: HomeId) -> Option<Observed> {
         match self {
             Ending::Committed(cts) => Some(Observed { home, cts }),
             Ending::Reused(cts) if cts != Cts::ZERO => Some(Observed { home, cts }),
@@ -331,3 +339,7 @@ impl Ending {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "slot_loom.rs"]
+mod models;

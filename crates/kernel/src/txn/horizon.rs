@@ -1,0 +1,229 @@
+//! Floors and the horizon (rule 6.8): below what timestamp no snapshot looks.
+//!
+//! Each instance always publishes a *floor*: the smaller of its oldest snapshot and its clock at
+//! the top of its loop. Its later snapshots are read from the same clock later, so they are not
+//! below it. Going to sleep it publishes only its oldest snapshot, or [`ASLEEP`]. Waking, it
+//! publishes a floor, fences, and only then takes snapshots. Outside threads do the same.
+//!
+//! **Why a collector is right**: it reads its clock first, fences, then reads the floors. If it
+//! misses the floor of one that wakes, its fence came before that one's fence, so its clock was
+//! read before that one's first snapshot: the horizon, which is not above that clock, is not above
+//! the snapshot. A floor that it does not miss is itself a bound. `loom_horizon_wake` runs this.
+//!
+//! Who writes: each floor by its instance (or outside thread) only; any collector reads. A floor
+//! that is too low costs memory, never correctness.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::base::{Cts, InstanceId};
+use crate::sync::{AtomicU64, Mutex, Ordering, fence, mutant, point};
+
+/// The floor of one who takes no snapshots until it has published another.
+const ASLEEP: u64 = u64::MAX;
+
+/// One floor, on a line of its own.
+#[repr(align(128))]
+pub(super) struct Floor {
+    // Owner writes (Release), collectors read (Acquire after a fence).
+    value: AtomicU64,
+}
+
+impl Floor {
+    fn asleep() -> Floor {
+        Floor { value: AtomicU64::new(ASLEEP) }
+    }
+
+    /// The owner, awake, holds no snapshot below `floor` and will take none.
+    pub fn publish(&self, floor: Cts) {
+        self.value.store(floor.0, Ordering::Release);
+    }
+
+    /// The owner wakes: publishes a bound of the snapshots that it will take, and fences. Only
+    /// after this may it take a snapshot.
+    pub fn wake(&self, floor: Cts) {
+        if !mutant("txn_floor_not_published_on_wake") {
+            self.value.store(floor.0, Ordering::Release);
+        }
+        point("txn-floor-on-wake");
+        // Partner: the fence in `Floors::horizon`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// The owner takes no snapshot until it wakes; `oldest` is the oldest that it still holds.
+    pub fn sleep(&self, oldest: Option<Cts>) {
+        self.value.store(oldest.map_or(ASLEEP, |oldest| oldest.0), Ordering::Release);
+    }
+
+    /// Whether the owner must call [`Floor::wake`] before its next snapshot.
+    pub fn is_asleep(&self) -> bool {
+        self.value.load(Ordering::Relaxed) == ASLEEP
+    }
+}
+
+/// The floors of all instances and of the outside threads that registered.
+pub(super) struct Floors {
+    instances: Box<[Floor]>,
+    // Registered and dropped rarely, under the mutex; collectors walk it.
+    outside: Mutex<Vec<Arc<Floor>>>,
+}
+
+impl Floors {
+    /// All asleep.
+    pub fn new(instances: usize) -> Floors {
+        Floors {
+            instances: (0..instances).map(|_| Floor::asleep()).collect(),
+            outside: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// An instance's floor; it alone may write it.
+    pub fn of(&self, instance: InstanceId) -> &Floor {
+        &self.instances[instance.0 as usize]
+    }
+
+    /// A floor for a thread that is no instance (rule 2.9), or for a checkpoint's S.
+    pub fn register_outside(&self) -> Arc<Floor> {
+        let floor = Arc::new(Floor::asleep());
+        self.outside.lock().expect("no panic while it is held").push(Arc::clone(&floor));
+        floor
+    }
+
+    /// Removes an outside thread's floor.
+    pub fn forget_outside(&self, floor: &Arc<Floor>) {
+        let mut outside = self.outside.lock().expect("no panic while it is held");
+        outside.retain(|other| !Arc::ptr_eq(other, floor));
+    }
+
+    /// The horizon: no snapshot, present or future, is below it. `read_clock` is called first.
+    pub fn horizon(&self, read_clock: impl FnOnce() -> Cts) -> Cts {
+        let mut horizon = if mutant("txn_collector_reads_clock_last") {
+            Cts::MAX
+        } else {
+            read_clock()
+        };
+        point("txn-collector-clock-read");
+        // Partner: the fence in `Floor::wake`.
+        fence(Ordering::SeqCst);
+        let outside = self.outside.lock().expect("no panic while it is held");
+        for floor in self.instances.iter().chain(outside.iter().map(|floor| &**floor)) {
+            let floor = floor.value.load(Ordering::Acquire);
+            if floor != ASLEEP {
+                horizon = horizon.min(Cts(floor));
+            }
+        }
+        horizon
+    }
+}
+
+/// Names one snapshot in its instance's [`Snapshots`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct SnapshotTicket(u64);
+
+/// The snapshots that one instance's transactions hold. Not shared.
+///
+/// Invariant: timestamps never decrease from front to back, because the instance reads its one
+/// clock; so the oldest live one is at the front once dead ones are dropped.
+#[derive(Default)]
+pub(super) struct Snapshots {
+    // (timestamp, still held); tickets count from `first`.
+    held: RefCell<VecDeque<(Cts, bool)>>,
+    first: Cell<u64>,
+}
+
+impl Snapshots {
+    /// Registers a snapshot that was just read from the clock.
+    pub fn take(&self, timestamp: Cts) -> SnapshotTicket {
+        let mut held = self.held.borrow_mut();
+        assert!(
+            held.back().is_none_or(|(last, _)| *last <= timestamp),
+            "an instance's clock never goes back"
+        );
+        held.push_back((timestamp, true));
+        SnapshotTicket(self.first.get() + held.len() as u64 - 1)
+    }
+
+    /// The snapshot is not used any more.
+    pub fn release(&self, ticket: SnapshotTicket) {
+        let mut held = self.held.borrow_mut();
+        held[(ticket.0 - self.first.get()) as usize].1 = false;
+        while held.front().is_some_and(|(_, live)| !live) {
+            held.pop_front();
+            self.first.set(self.first.get() + 1);
+        }
+    }
+
+    /// The oldest that is still held.
+    pub fn oldest(&self) -> Option<Cts> {
+        self.held.borrow().front().map(|(timestamp, _)| *timestamp)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_live_snapshot_is_the_front() {
+        let snapshots = Snapshots::default();
+        let first = snapshots.take(Cts(1));
+        let second = snapshots.take(Cts(2));
+        let third = snapshots.take(Cts(2));
+        snapshots.release(second);
+        assert_eq!(snapshots.oldest(), Some(Cts(1)));
+        snapshots.release(first);
+        assert_eq!(snapshots.oldest(), Some(Cts(2)));
+        snapshots.release(third);
+        assert_eq!(snapshots.oldest(), None);
+        let fourth = snapshots.take(Cts(9));
+        assert_eq!(snapshots.oldest(), Some(Cts(9)));
+        snapshots.release(fourth);
+    }
+
+    #[test]
+    fn the_horizon_is_the_smallest_of_clock_and_floors() {
+        let floors = Floors::new(2);
+        assert_eq!(floors.horizon(|| Cts(50)), Cts(50), "all asleep: the clock alone");
+        floors.of(InstanceId(0)).wake(Cts(40));
+        assert_eq!(floors.horizon(|| Cts(50)), Cts(40));
+        let outside = floors.register_outside();
+        outside.wake(Cts(10));
+        assert_eq!(floors.horizon(|| Cts(50)), Cts(10));
+        floors.forget_outside(&outside);
+        floors.of(InstanceId(0)).sleep(Some(Cts(45)));
+        assert_eq!(floors.horizon(|| Cts(50)), Cts(45), "asleep with an open snapshot");
+        floors.of(InstanceId(0)).sleep(None);
+        assert!(floors.of(InstanceId(0)).is_asleep());
+        assert_eq!(floors.horizon(|| Cts(50)), Cts(50));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_horizon {
+    //! `RUSTFLAGS="--cfg loom" cargo test -p atoll-kernel --lib loom_horizon`
+
+    use super::*;
+    use loom::thread;
+
+    /// A waking instance takes a snapshot while a collector computes the horizon: never above it.
+    #[test]
+    fn loom_horizon_wake() {
+        loom::model(|| {
+            let floors = Arc::new(Floors::new(1));
+            // The clock: every reading is later than those before it, and orders nothing else.
+            let clock = Arc::new(AtomicU64::new(1));
+            let collector = {
+                let (floors, clock) = (floors.clone(), clock.clone());
+                thread::spawn(move || {
+                    floors.horizon(|| Cts(clock.fetch_add(1, Ordering::Relaxed)))
+                })
+            };
+            let floor = floors.of(InstanceId(0));
+            floor.wake(Cts(clock.fetch_add(1, Ordering::Relaxed)));
+            let snapshot = Cts(clock.fetch_add(1, Ordering::Relaxed));
+            let horizon = collector.join().unwrap();
+            assert!(horizon <= snapshot, "horizon {horizon} above snapshot {snapshot}");
+        });
+    }
+}
