@@ -1,0 +1,154 @@
+//! Finding places and keys in a node.
+//!
+//! Invariants: searches take a place that the node covers (or touches with its upper fence), so
+//! the place's bytes begin with the node's prefix and only the rest is compared; every loop is
+//! bounded by the number of slots that fit a page, whatever a racy page says.
+//!
+//! How: hints narrow the range to a seventeenth, heads to the slots with the same first four
+//! bytes, and only those are compared in the heap: usually one cache line each for hints, slots
+//! and heap. Heads are compared without branches: a mispredicted branch costs more than a probe.
+
+use std::cmp::Ordering;
+
+use crate::latch::PageBytes;
+
+use super::{
+    AT_HINTS, AT_LOWER, Edge, HINTED_COUNT_MIN, HINTS, KeyNode, Probe, SWIP_BYTES, head_of,
+};
+
+impl<P: PageBytes> KeyNode<P> {
+    /// How many keys are below the place: the slot of the first key at or above it.
+    #[inline]
+    pub fn place(&self, place: Probe<'_>) -> usize {
+        let rest = place.bytes.get(self.prefix_len()..).unwrap_or(&[]);
+        let fill = match place.edge {
+            Edge::Before => 0,
+            Edge::After => 0xff,
+        };
+        let head = head_of(rest, fill);
+        let count = self.count();
+        let first = self.heads_below(head, count);
+        if first >= count || self.slot_head(first) != head {
+            return first;
+        }
+        let rest = Probe { bytes: rest, edge: place.edge };
+        let mut low = first;
+        let mut high = first + 1;
+        if high < count && self.slot_head(high) == head {
+            high = match head.checked_add(1) {
+                Some(next) => self.heads_below(next, count).max(low),
+                None => count,
+            };
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let slot = self.slot(middle);
+            if self.is_below(slot.offset, slot.len, rest) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// How many slots have heads below `head`.
+    #[inline]
+    fn heads_below(&self, head: u32, count: usize) -> usize {
+        let mut base = 0;
+        let mut size = count;
+        if count >= HINTED_COUNT_MIN {
+            let distance = count / (HINTS + 1);
+            let mut below = 0;
+            for hint in 0..HINTS {
+                below += (self.page.u32(AT_HINTS + 4 * hint) < head) as usize;
+            }
+            base = below * distance;
+            size = if below == HINTS { count - base } else { distance };
+        }
+        while size > 1 {
+            let half = size / 2;
+            base = if self.slot_head(base + half - 1) < head { base + half } else { base };
+            size -= half;
+        }
+        base + (size == 1 && self.slot_head(base) < head) as usize
+    }
+
+    /// Whether the string of `len` bytes at `at` is below the place.
+    #[inline]
+    pub(super) fn is_below(&self, at: usize, len: usize, place: Probe<'_>) -> bool {
+        match place.edge {
+            Edge::Before => self.page.compare(at, len, place.bytes) == Ordering::Less,
+            Edge::After => {
+                let len = len.min(place.bytes.len());
+                self.page.compare(at, len, place.bytes) != Ordering::Greater
+            }
+        }
+    }
+
+    #[inline]
+    fn rest_is(&self, at: usize, rest: &[u8]) -> bool {
+        let slot = self.slot(at);
+        slot.len == rest.len() && self.page.compare(slot.offset, slot.len, rest).is_eq()
+    }
+
+    /// The child of an inner node that covers the place: key i ≤ place < key i+1.
+    #[inline]
+    pub fn child_at(&self, place: Probe<'_>) -> usize {
+        let slot = self.place(place);
+        if place.edge == Edge::Before && slot < self.count() {
+            let rest = place.bytes.get(self.prefix_len()..).unwrap_or(&[]);
+            if self.rest_is(slot, rest) {
+                return slot;
+            }
+        }
+        slot.saturating_sub(1)
+    }
+
+    /// The child of an inner node that ends at the place or covers it: key i < place ≤ key i+1.
+    #[inline]
+    pub fn child_before(&self, place: Probe<'_>) -> usize {
+        self.place(place).saturating_sub(1)
+    }
+
+    /// The slot that holds exactly `key`, or where it would go.
+    #[inline]
+    pub fn find(&self, key: &[u8]) -> Result<usize, usize> {
+        let slot = self.place(Probe::before(key));
+        let rest = key.get(self.prefix_len()..).unwrap_or(&[]);
+        if slot < self.count() && self.rest_is(slot, rest) { Ok(slot) } else { Err(slot) }
+    }
+
+    /// Whether the key in slot `at` begins with `bytes`, which the node covers.
+    #[inline]
+    pub fn begins_with(&self, at: usize, bytes: &[u8]) -> bool {
+        let slot = self.slot(at);
+        let rest = bytes.get(self.prefix_len()..).unwrap_or(&[]);
+        slot.len >= rest.len() && self.page.compare(slot.offset, rest.len(), rest).is_eq()
+    }
+
+    /// Whether the upper fence begins with `bytes`: keys that do may go on in the next leaf.
+    #[inline]
+    pub fn upper_begins_with(&self, bytes: &[u8]) -> bool {
+        let (at, len) = self.upper_place();
+        len != usize::MAX && len >= bytes.len() && self.page.compare(at, bytes.len(), bytes).is_eq()
+    }
+
+    #[inline]
+    fn upper_place(&self) -> (usize, usize) {
+        let len = self.page.u16(super::AT_UPPER + 2);
+        let len = if len == super::NO_UPPER { usize::MAX } else { len as usize };
+        (self.page.u16(super::AT_UPPER) as usize, len)
+    }
+
+    /// Bytes that slot `at` takes in the heap.
+    #[inline]
+    pub(super) fn heap_bytes(&self, at: usize) -> usize {
+        self.slot(at).len + if self.is_inner() { SWIP_BYTES } else { 0 }
+    }
+
+    /// Appends the bytes that all keys share.
+    pub fn prefix(&self, out: &mut Vec<u8>) {
+        self.page.append(self.page.u16(AT_LOWER) as usize, self.prefix_len(), out);
+    }
+}
