@@ -294,3 +294,15 @@ pub trait Entropy: Send + Sync {
     /// Sixty-four random bits.
     fn u64(&self) -> u64;
 }
+
+/// Which form of asynchronous I/O a real directory (or a server's sockets) uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum IoChoice {
+    /// io_uring where the operating system allows it, else threads.
+    #[default]
+    Auto,
+    /// io_uring, or an error.
+    Uring,
+    /// A pool of threads with `pread` and `pwrite`, and `epoll` for sockets.
+    Threads,
+}

@@ -1,1 +1,23 @@
-//! log (being built).
+//! The logs: one a home, redo only, with dependencies instead of a global order (section 7).
+//!
+//! Invariants: payloads are opaque here; a block that holds a durable record is never rewritten;
+//! `durable` advances only over a gapless prefix; `stable` only over records whose dependencies
+//! are stable; a failed write or sync poisons the log. Rules by number: README.md; every byte:
+//! docs/format/log.md. The writer belongs to one instance; marks are read by all.
+
+mod format;
+pub mod manifest;
+mod marks;
+mod options;
+mod reader;
+mod recover;
+mod writer;
+
+pub use format::{Chunks, Dependencies};
+pub use marks::{Asked, StableMarks};
+pub use options::{
+    ChunkRef, LogCounters, LogHealth, LogOptions, LogPoll, Reservation, Retention, Unflushed,
+};
+pub use reader::{CommitRecord, LogReader};
+pub use recover::{Examined, create, examine};
+pub use writer::LogWriter;

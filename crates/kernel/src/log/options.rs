@@ -1,0 +1,138 @@
+//! The log's small types: options, counters, what a poll and a reservation answer.
+//!
+//! Invariants: plain data; nothing here does I/O.
+
+use crate::base::{Cts, LogPosition, Observed};
+
+/// How a log is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Bytes of a segment file; a multiple of 4096, at least four times a buffer.
+    pub segment_bytes: u64,
+    /// Bytes of one log buffer; there are `flushes_max + 1`. A record has half of one at most.
+    pub buffer_bytes: usize,
+    /// Flushes in flight at most (rule 7.2).
+    pub flushes_max: usize,
+    /// What becomes of durable segments.
+    pub retention: Retention,
+}
+
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        LogOptions {
+            segment_bytes: 32 << 20,
+            buffer_bytes: 1 << 20,
+            flushes_max: 2,
+            retention: Retention::Keep,
+        }
+    }
+}
+
+/// What becomes of segments that are wholly durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retention {
+    /// They stay until `LogWriter::recycle_below`.
+    Keep,
+    /// They are recycled at once: for databases in memory, which never recover.
+    Recycle,
+}
+
+/// Room in the log buffer, and on disk behind it, for one record. Give it to `commit` or
+/// `chunk`, or back with `LogWriter::release`.
+#[must_use]
+#[derive(Debug)]
+pub struct Reservation {
+    pub(super) bytes: usize,
+}
+
+/// A range of an early-spilled chunk that a commit takes (rule 7.3): what savepoint or statement
+/// rollback discarded is simply in no range. Ranges are replayed in the order given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkRef {
+    /// Where the chunk's record begins, in the same log.
+    pub position: LogPosition,
+    /// First byte taken of the chunk's payload.
+    pub from: u32,
+    /// One past the last byte taken.
+    pub to: u32,
+}
+
+impl ChunkRef {
+    /// Bytes of one reference in a commit record: add them to what is reserved.
+    pub const ENCODED_BYTES: usize = 16;
+
+    /// The part `from..to` of the chunk's payload, where `self` is the whole.
+    pub fn part(self, from: u32, to: u32) -> ChunkRef {
+        assert!(from <= to && to <= self.to - self.from, "a part lies within its chunk");
+        ChunkRef { position: self.position, from: self.from + from, to: self.from + to }
+    }
+}
+
+/// Whether bytes have been committed to the buffer but are not durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unflushed {
+    /// All is durable.
+    Nothing,
+    /// Some bytes are in flight or wait for a flush.
+    Some,
+}
+
+/// What a poll of the log found.
+#[derive(Clone, Copy, Debug)]
+pub struct LogPoll {
+    /// Whether bytes are not durable: the instance must not sleep without its ring (rule 2.6).
+    pub unflushed: Unflushed,
+    /// The log's stable mark, just published.
+    pub stable: Cts,
+    /// Whether the stable mark moved in this poll.
+    pub advanced: bool,
+    /// Whether another instance has asked (`StableMarks::ask`) to hear of the move: poke it.
+    pub asked: bool,
+    /// Whether room has become free since a reservation was told to wait.
+    pub room: bool,
+    /// The first dependency that keeps a durable commit from being stable.
+    pub waits_for: Option<Observed>,
+}
+
+/// Whether the log works (rule 7.8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogHealth {
+    /// It does.
+    Good,
+    /// No further segment could be made; reservations fail with `DiskFull` when the present one
+    /// is used up, and work again when space returns.
+    DiskFull {
+        /// The file that could not be made.
+        path: String,
+    },
+    /// A write or sync failed: nothing more is written; the process must end.
+    Poisoned {
+        /// What failed.
+        what: String,
+        /// The error number.
+        errno: i32,
+    },
+}
+
+/// What a log has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogCounters {
+    /// Flushes started.
+    pub flushes: u64,
+    /// Flushes completed.
+    pub flushes_done: u64,
+    /// Bytes of records.
+    pub bytes_payload: u64,
+    /// Bytes written: records, flush heads and padding.
+    pub bytes_padded: u64,
+    /// Commit records written; divided by `flushes`: commits a flush.
+    pub commits: u64,
+    /// Chunk records written.
+    pub chunks: u64,
+    /// Dependencies written into commit records.
+    pub dependencies: u64,
+    /// Reservations that had to wait.
+    pub waits: u64,
+    /// Segments put into use.
+    pub segments: u64,
+}
