@@ -1,0 +1,279 @@
+//! Judges a history: are reads consistent with their snapshots, and is what a crash left exactly
+//! the work of whole transactions, with everything that was acknowledged?
+//!
+//! Invariants: the checker shares no code with the kernel but the timestamp type; it is the
+//! specification in the plainest words (a map of keys to versions).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use atoll_kernel::base::Cts;
+
+use crate::history::{End, History, Read, Row, Transaction, TransactionId};
+
+/// What is wrong, as one line.
+pub type Complaint = String;
+
+struct Version<'a> {
+    cts: Option<Cts>,
+    step: u64,
+    writer: TransactionId,
+    row: Option<&'a Row>,
+}
+
+/// The versions of every key by transactions that are, or may be, committed, in order.
+struct Versions<'a> {
+    base: &'a BTreeMap<i64, Row>,
+    of: BTreeMap<i64, Vec<Version<'a>>>,
+}
+
+impl<'a> Versions<'a> {
+    fn of(history: &'a History) -> Versions<'a> {
+        let mut of: BTreeMap<i64, Vec<Version<'a>>> = BTreeMap::new();
+        for (id, transaction) in &history.transactions {
+            let cts = match transaction.end {
+                End::Committed(cts) | End::Acknowledged(cts) => cts,
+                End::Asked => None,
+                End::Open | End::RolledBack => continue,
+            };
+            for write in &transaction.writes {
+                let version =
+                    Version { cts, step: write.step, writer: *id, row: write.row.as_ref() };
+                of.entry(write.key).or_default().push(version);
+            }
+        }
+        for versions in of.values_mut() {
+            versions.sort_by_key(|version| version.step);
+        }
+        Versions { base: &history.base, of }
+    }
+
+    /// The row of `key` at `snapshot`; none if a transaction whose timestamp the client never
+    /// learnt wrote the key, so that both answers are right.
+    fn at(&self, key: i64, snapshot: Cts) -> Option<Option<&'a Row>> {
+        let mut row = self.base.get(&key);
+        for version in self.of.get(&key).into_iter().flatten() {
+            match version.cts {
+                None => return None,
+                Some(cts) if cts < snapshot => row = version.row,
+                Some(_) => {}
+            }
+        }
+        Some(row)
+    }
+}
+
+/// Checks every read of every transaction, and that versions of a key have growing timestamps.
+pub fn check_reads(history: &History) -> Result<usize, Complaint> {
+    let versions = Versions::of(history);
+    for (key, versions) in &versions.of {
+        let known: Vec<Cts> = versions.iter().filter_map(|version| version.cts).collect();
+        let distinct: BTreeSet<(u64, TransactionId)> =
+            versions.iter().filter_map(|version| Some((version.cts?.0, version.writer))).collect();
+        if known.windows(2).any(|pair| pair[0] > pair[1]) {
+            return Err(format!(
+                "key {key}: timestamps do not follow the order of writes: {distinct:?}"
+            ));
+        }
+    }
+    let mut checked = 0;
+    for (id, transaction) in &history.transactions {
+        for read in &transaction.reads {
+            check_read(&versions, *id, transaction, read)?;
+            checked += 1;
+        }
+    }
+    Ok(checked)
+}
+
+fn check_read(
+    versions: &Versions<'_>,
+    id: TransactionId,
+    transaction: &Transaction,
+    read: &Read,
+) -> Result<(), Complaint> {
+    let mut own: BTreeMap<i64, Option<&Row>> = BTreeMap::new();
+    for write in &transaction.writes[..read.own_writes] {
+        own.insert(write.key, write.row.as_ref());
+    }
+    let mut keys: BTreeSet<i64> = versions.base.keys().copied().collect();
+    keys.extend(versions.of.keys());
+    keys.extend(own.keys());
+    keys.extend(read.found.keys());
+    for key in keys.into_iter().filter(|key| read.keys.contains(key)) {
+        let expected = match own.get(&key) {
+            Some(row) => *row,
+            None => match versions.at(key, read.snapshot) {
+                Some(row) => row,
+                None => continue,
+            },
+        };
+        let expected = expected.filter(|row| read.group.is_none_or(|group| row.group == group));
+        let found = read.found.get(&key);
+        if expected != found {
+            return Err(format!(
+                "transaction {} read key {key} at snapshot {} (group {:?}): found {found:?}, \
+                 expected {expected:?}",
+                id.0, read.snapshot, read.group
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// What a recovery left, and what it must be.
+pub struct Recovered<'a> {
+    /// All rows by key.
+    pub rows: &'a BTreeMap<i64, Row>,
+    /// The transactions whose journal row is there.
+    pub survivors: &'a BTreeSet<TransactionId>,
+}
+
+/// Checks what a crash left: whole transactions only, everything acknowledged, closed under
+/// "read or overwrote the work of".
+pub fn check_recovery(history: &History, after: &Recovered<'_>) -> Result<(), Complaint> {
+    let writes_of = |it: &Transaction| !it.writes.is_empty();
+    for (id, transaction) in &history.transactions {
+        let survived = after.survivors.contains(id);
+        match transaction.end {
+            End::Acknowledged(_) if writes_of(transaction) && !survived => {
+                return Err(format!("acknowledged transaction {} is lost", id.0));
+            }
+            End::RolledBack | End::Open if survived => {
+                return Err(format!("transaction {} was never committed and is there", id.0));
+            }
+            _ => {}
+        }
+        let counts = survived || matches!(transaction.end, End::Acknowledged(_));
+        if counts {
+            check_closed(history, after, *id, transaction)?;
+        }
+    }
+    let mut expected = history.base.clone();
+    for key in written_keys(history) {
+        let newest = history
+            .transactions
+            .iter()
+            .filter(|(id, _)| after.survivors.contains(id))
+            .flat_map(|(_, transaction)| &transaction.writes)
+            .filter(|write| write.key == key)
+            .max_by_key(|write| write.step);
+        match newest.map(|write| write.row.clone()) {
+            Some(Some(row)) => drop(expected.insert(key, row)),
+            Some(None) => drop(expected.remove(&key)),
+            None => {}
+        }
+    }
+    if expected != *after.rows {
+        let differs = expected
+            .keys()
+            .chain(after.rows.keys())
+            .find(|key| expected.get(key) != after.rows.get(key));
+        let key = differs.copied().unwrap_or_default();
+        return Err(format!(
+            "after recovery key {key} is {:?}, expected {:?}",
+            after.rows.get(&key),
+            expected.get(&key)
+        ));
+    }
+    Ok(())
+}
+
+/// Everything that a surviving (or acknowledged) transaction saw must have survived too.
+fn check_closed(
+    history: &History,
+    after: &Recovered<'_>,
+    id: TransactionId,
+    transaction: &Transaction,
+) -> Result<(), Complaint> {
+    let seen = transaction.reads.iter().flat_map(|read| read.found.values().map(|row| row.writer));
+    for writer in seen.filter(|writer| *writer != id) {
+        if history.transactions.contains_key(&writer) && !after.survivors.contains(&writer) {
+            return Err(format!(
+                "transaction {} counts, but {} whose row it read is lost",
+                id.0, writer.0
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn written_keys(history: &History) -> BTreeSet<i64> {
+    let writes = history.transactions.values().flat_map(|transaction| &transaction.writes);
+    writes.map(|write| write.key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Write;
+
+    fn row(balance: i64, writer: u64) -> Row {
+        Row { balance, group: 0, writer: TransactionId(writer) }
+    }
+
+    fn history() -> History {
+        let mut history =
+            History::starting_with(BTreeMap::from([(1, row(10, 0)), (2, row(20, 0))]));
+        let id = TransactionId(1);
+        history.begin(id);
+        history.wrote(id, 1, Some(row(5, 1)));
+        history.wrote(id, 2, None);
+        history.of(id).end = End::Acknowledged(Some(Cts(100)));
+        history
+    }
+
+    fn read(snapshot: u64, found: &[(i64, Row)]) -> Read {
+        Read {
+            own_writes: 0,
+            snapshot: Cts(snapshot),
+            keys: 0..=9,
+            group: None,
+            found: found.iter().cloned().collect(),
+        }
+    }
+
+    fn with_read(read: Read) -> History {
+        let mut history = history();
+        history.begin(TransactionId(2));
+        history.of(TransactionId(2)).reads.push(read);
+        history
+    }
+
+    #[test]
+    fn a_snapshot_sees_commits_strictly_below_it() {
+        let before = [(1, row(10, 0)), (2, row(20, 0))];
+        let after = [(1, row(5, 1))];
+        assert!(check_reads(&with_read(read(100, &before))).is_ok());
+        assert!(check_reads(&with_read(read(101, &after))).is_ok());
+        assert!(check_reads(&with_read(read(101, &before))).is_err());
+        assert!(check_reads(&with_read(read(100, &after))).is_err());
+        let half = [(1, row(5, 1)), (2, row(20, 0))];
+        assert!(check_reads(&with_read(read(101, &half))).is_err());
+    }
+
+    #[test]
+    fn a_recovery_may_lose_nothing_acknowledged_and_nothing_by_half() {
+        let history = history();
+        let survivors = BTreeSet::from([TransactionId(1)]);
+        let judge = |rows: &[(i64, Row)], survivors: &BTreeSet<TransactionId>| {
+            let rows = rows.iter().cloned().collect();
+            check_recovery(&history, &Recovered { rows: &rows, survivors })
+        };
+        assert!(judge(&[(1, row(5, 1))], &survivors).is_ok());
+        assert!(judge(&[(1, row(5, 1)), (2, row(20, 0))], &survivors).is_err(), "half");
+        assert!(judge(&[(1, row(10, 0)), (2, row(20, 0))], &BTreeSet::new()).is_err(), "lost");
+    }
+
+    #[test]
+    fn a_rolled_back_transaction_may_not_be_there() {
+        let mut history = history();
+        history.of(TransactionId(1)).end = End::RolledBack;
+        let rows = BTreeMap::from([(1, row(5, 1))]);
+        let survivors = BTreeSet::from([TransactionId(1)]);
+        assert!(
+            check_recovery(&history, &Recovered { rows: &rows, survivors: &survivors }).is_err()
+        );
+        let write = Write { step: 1, key: 1, row: None };
+        assert_eq!(write.key, 1);
+    }
+}
