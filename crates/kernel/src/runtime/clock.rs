@@ -64,11 +64,7 @@ impl Clock {
     }
 
     fn with_form(form: ClockForm) -> Clock {
-        Clock {
-            form,
-            offset: AtomicU64::new(0),
-            counter: CachePadded::new(AtomicU64::new(1)),
-        }
+        Clock { form, offset: AtomicU64::new(0), counter: CachePadded::new(AtomicU64::new(1)) }
     }
 
     /// What it reads.
@@ -205,8 +201,7 @@ fn warp_test(processors: &[usize]) -> Option<String> {
         seats.push(None);
     }
     let (pairs, rounds) = (seats.len() / 2, seats.len() - 1);
-    let words: Vec<_> =
-        (0..pairs * rounds).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
+    let words: Vec<_> = (0..pairs * rounds).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
     let (warped, unbound) = (AtomicBool::new(false), AtomicBool::new(false));
     let barrier = Barrier::new(processors.len());
     std::thread::scope(|scope| {
@@ -324,9 +319,10 @@ mod tests {
 
     #[test]
     fn a_commit_reading_is_visible_to_later_snapshots_only() {
-        for clock in
-            [Clock::choose(ClockChoice::Counter).unwrap(), Clock::choose(ClockChoice::Auto).unwrap()]
-        {
+        for clock in [
+            Clock::choose(ClockChoice::Counter).unwrap(),
+            Clock::choose(ClockChoice::Auto).unwrap(),
+        ] {
             clock.start_above(Cts(1_000));
             let before = clock.snapshot();
             let cts = clock.commit_reading();

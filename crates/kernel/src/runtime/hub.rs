@@ -163,8 +163,7 @@ impl<S: InstanceState> Hub<S> {
         clock: Arc<Clock>,
     ) -> Arc<Hub<S>> {
         assert!(options.instances > 0, "a database has an instance");
-        let mailboxes =
-            (0..options.instances).map(|_| CachePadded::new(Mailbox::new())).collect();
+        let mailboxes = (0..options.instances).map(|_| CachePadded::new(Mailbox::new())).collect();
         let cycles_per_us = calibrate(&*time);
         Arc::new(Hub {
             options,
@@ -262,8 +261,7 @@ impl<S: InstanceState> Hub<S> {
     /// has waited too long.
     pub(super) fn pull(&self, id: InstanceId, busy: bool) -> Option<Work<S>> {
         let own = usize::from(id.0);
-        let near =
-            self.mailboxes[own].routed.pop(u64::MAX).or_else(|| self.injector.pop(u64::MAX));
+        let near = self.mailboxes[own].routed.pop(u64::MAX).or_else(|| self.injector.pop(u64::MAX));
         if near.is_some() || busy {
             return near;
         }

@@ -337,9 +337,7 @@ impl<S: InstanceState> Instance<S> {
             let due = self.timers.borrow_mut().pop_due(now);
             let Some((key, wait)) = due else { break };
             let ended = self.tasks.borrow().get(key).is_some_and(|task| {
-                task.waits == wait
-                    && matches!(task.stage, Stage::Parked(_))
-                    && task.cell.time_out()
+                task.waits == wait && matches!(task.stage, Stage::Parked(_)) && task.cell.time_out()
             });
             if ended {
                 active = true;
@@ -449,9 +447,9 @@ impl<S: InstanceState> Instance<S> {
         let mut timers = self.timers.borrow_mut();
         timers.add(deadline_ns, key, wait);
         timers.tidy(tasks.len(), |key, wait| {
-            tasks.get(key).is_some_and(|task| {
-                task.waits == wait && matches!(task.stage, Stage::Parked(_))
-            })
+            tasks
+                .get(key)
+                .is_some_and(|task| task.waits == wait && matches!(task.stage, Stage::Parked(_)))
         });
     }
 
@@ -507,8 +505,8 @@ impl<S: InstanceState> Instance<S> {
         self.state().sleeps(self);
         let door = self.hub.mailbox(self.id).door();
         if door.sleep.fall_asleep(|| self.mail_waits() || self.must_notice_stop()) == Sleep::Deep {
-            let timeout = until
-                .map(|until| Duration::from_nanos(until.saturating_sub(self.time().now_ns())));
+            let timeout =
+                until.map(|until| Duration::from_nanos(until.saturating_sub(self.time().now_ns())));
             self.ring.wait(timeout);
             door.sleep.awake();
         }
@@ -548,9 +546,11 @@ impl<S: InstanceState> Instance<S> {
     pub fn leave(&self) {
         let keys = self.tasks.borrow().keys();
         for key in keys {
-            let taken = self.tasks.borrow_mut().get_mut(key).map(|task| {
-                std::mem::replace(&mut task.stage, Stage::Running)
-            });
+            let taken = self
+                .tasks
+                .borrow_mut()
+                .get_mut(key)
+                .map(|task| std::mem::replace(&mut task.stage, Stage::Running));
             let had_stack = matches!(taken, Some(Stage::Ready(..) | Stage::Parked(_)));
             dismantle(|| drop(taken));
             if had_stack {

@@ -11,6 +11,8 @@ mod clock;
 mod hub;
 mod inbox;
 mod instance;
+#[cfg(feature = "interleave")]
+mod interleave;
 mod options;
 mod park;
 mod pin;
@@ -24,6 +26,8 @@ mod thread;
 pub use clock::{Clock, ClockChoice, ClockForm};
 pub use hub::{Hub, Target};
 pub use instance::{Instance, InstanceState, Poll, Service, ServiceId, Turn};
+#[cfg(feature = "interleave")]
+pub use interleave::{Interleaved, Pause};
 pub use options::{Pin, RuntimeOptions, Slice};
 pub use park::{Parked, Parker, ThreadParker, UnparkClass, Unparker};
 pub use task::{Class, Critical, TaskContext, TaskEnd, Work};

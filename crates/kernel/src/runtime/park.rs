@@ -90,11 +90,7 @@ unsafe impl Parcel for Arc<ParkCell> {
 
 impl ParkCell {
     fn new(owner: Owner) -> ParkCell {
-        ParkCell {
-            state: AtomicU32::new(EMPTY),
-            next: AtomicPtr::new(std::ptr::null_mut()),
-            owner,
-        }
+        ParkCell { state: AtomicU32::new(EMPTY), next: AtomicPtr::new(std::ptr::null_mut()), owner }
     }
 
     /// A cell for the task `task` of the instance behind `door`.

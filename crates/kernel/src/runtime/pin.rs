@@ -31,9 +31,7 @@ mod tests {
     #[test]
     fn a_thread_binds_to_each_allowed_processor() {
         for processor in allowed_processors() {
-            let bound = std::thread::spawn(move || {
-                bind_to(processor).then(allowed_processors)
-            });
+            let bound = std::thread::spawn(move || bind_to(processor).then(allowed_processors));
             let bound = bound.join().unwrap();
             assert!(bound.is_none_or(|bound| bound == [processor]));
         }

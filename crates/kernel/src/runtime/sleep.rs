@@ -86,16 +86,14 @@ impl SleepWord {
             AWAKE => Heard::Awake,
             GONE => Heard::Gone,
             _ if mutant("wake-up-lost") => Heard::Awake,
-            _ => match self.word.compare_exchange(
-                ASLEEP,
-                AWAKE,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => Heard::WakeIt,
-                Err(GONE) => Heard::Gone,
-                Err(_) => Heard::Awake,
-            },
+            _ => {
+                match self.word.compare_exchange(ASLEEP, AWAKE, Ordering::AcqRel, Ordering::Acquire)
+                {
+                    Ok(_) => Heard::WakeIt,
+                    Err(GONE) => Heard::Gone,
+                    Err(_) => Heard::Awake,
+                }
+            }
         }
     }
 
@@ -162,11 +160,7 @@ mod loom_sleep {
 
     impl Shared {
         fn new() -> Arc<Shared> {
-            Arc::new(Shared {
-                inbox: Inbox::new(),
-                word: SleepWord::new(),
-                bell: Notify::new(),
-            })
+            Arc::new(Shared { inbox: Inbox::new(), word: SleepWord::new(), bell: Notify::new() })
         }
 
         fn send(&self, value: u32) -> Heard {

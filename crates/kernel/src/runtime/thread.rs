@@ -103,8 +103,7 @@ fn main<S: InstanceState>(
         bind_to(processor);
     }
     let ran = catch_unwind(AssertUnwindSafe(|| {
-        let open =
-            ring(id).and_then(|ring| Instance::open(hub.clone(), id, ring, |i| state(i)));
+        let open = ring(id).and_then(|ring| Instance::open(hub.clone(), id, ring, |i| state(i)));
         match open {
             Ok(instance) => {
                 // The starter may have given up; then the hub closes and the loop ends.
@@ -136,8 +135,7 @@ fn turn_until_closed<S: InstanceState>(instance: &Rc<Instance<S>>) {
             continue;
         }
         if instance.is_stopping()
-            && ((turn != Turn::Busy && instance.may_end())
-                || instance.time().now_ns() >= end_by)
+            && ((turn != Turn::Busy && instance.may_end()) || instance.time().now_ns() >= end_by)
         {
             return;
         }

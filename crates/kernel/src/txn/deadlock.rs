@@ -46,11 +46,7 @@ pub(super) enum Detected {
 }
 
 /// Looks for a cycle through the waiting transaction `asker`, and ends its youngest member.
-pub(super) fn detect<W: Wake>(
-    slots: &SlotTable<W>,
-    locks: &TableLocks<W>,
-    asker: Xid,
-) -> Detected {
+pub(super) fn detect<W: Wake>(slots: &SlotTable<W>, locks: &TableLocks<W>, asker: Xid) -> Detected {
     let graph = Graph { slots, locks };
     let Some(cycle) = graph.find_cycle(asker) else { return Detected::Nothing };
     if !mutant("txn_cycle_read_once") && !graph.still_holds(&cycle) {
@@ -237,7 +233,9 @@ mod tests {
         for member in [a, b, c] {
             assert!(doomed.contains(&member.to_string()), "{doomed}");
         }
-        let Detected::Asker { waited_for, detail } = world.detect(b) else { panic!("b is youngest") };
+        let Detected::Asker { waited_for, detail } = world.detect(b) else {
+            panic!("b is youngest")
+        };
         assert_eq!(waited_for, c);
         assert_eq!(detail.lines().count(), 3);
     }

@@ -98,11 +98,8 @@ impl Floors {
 
     /// The horizon: no snapshot, present or future, is below it. `read_clock` is called first.
     pub fn horizon(&self, read_clock: impl FnOnce() -> Cts) -> Cts {
-        let mut horizon = if mutant("txn_collector_reads_clock_last") {
-            Cts::MAX
-        } else {
-            read_clock()
-        };
+        let mut horizon =
+            if mutant("txn_collector_reads_clock_last") { Cts::MAX } else { read_clock() };
         point("txn-collector-clock-read");
         // Partner: the fence in `Floor::wake`.
         fence(Ordering::SeqCst);
@@ -215,9 +212,7 @@ mod loom_horizon {
             let clock = Arc::new(AtomicU64::new(1));
             let collector = {
                 let (floors, clock) = (floors.clone(), clock.clone());
-                thread::spawn(move || {
-                    floors.horizon(|| Cts(clock.fetch_add(1, Ordering::Relaxed)))
-                })
+                thread::spawn(move || floors.horizon(|| Cts(clock.fetch_add(1, Ordering::Relaxed))))
             };
             let floor = floors.of(InstanceId(0));
             floor.wake(Cts(clock.fetch_add(1, Ordering::Relaxed)));

@@ -186,7 +186,10 @@ mod tests {
         assert_ne!(first, second);
         assert_eq!(table.judge(first, Cts(10)), Seen::Reread);
         assert_eq!(table.fate(second), Fate::InFlight);
-        assert_eq!(table.open_uses(InstanceId(1)).map(|(xid, _)| xid).collect::<Vec<_>>(), [second]);
+        assert_eq!(
+            table.open_uses(InstanceId(1)).map(|(xid, _)| xid).collect::<Vec<_>>(),
+            [second]
+        );
         assert_eq!(table.open_uses(InstanceId(0)).count(), 0);
     }
 

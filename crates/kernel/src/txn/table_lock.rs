@@ -267,7 +267,8 @@ impl<W: Wake> TableLock<W> {
 
     /// Whether nobody holds or waits for anything.
     pub fn is_idle(&self) -> bool {
-        let weak = |stripe: &Stripe| stripe.counts.iter().any(|count| count.load(Ordering::Acquire) != 0);
+        let weak =
+            |stripe: &Stripe| stripe.counts.iter().any(|count| count.load(Ordering::Acquire) != 0);
         self.strong.load(Ordering::Acquire) == 0 && !self.stripes.iter().any(weak)
     }
 

@@ -133,7 +133,8 @@ fn an_enlistment_taken_out_wakes_the_strong_waiter_that_counted_it() {
 /// when all is released everyone has been served.
 #[test]
 fn random_requests_never_conflict_and_none_is_forgotten() {
-    let seed = std::env::var("ATOLL_SEED").map_or_else(|_| fastrand::u64(..), |s| s.parse().unwrap());
+    let seed =
+        std::env::var("ATOLL_SEED").map_or_else(|_| fastrand::u64(..), |s| s.parse().unwrap());
     println!("ATOLL_SEED={seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..300 {

@@ -14,9 +14,7 @@ use super::record::{
 };
 use super::space::{ArenaShared, CHUNK_BYTES, CHUNK_WORDS, ChunkPtr, POSITION_MAX, UndoRef};
 use super::twin::VersionSpace;
-use crate::base::{
-    CommandId, Cts, Error, InstanceId, Result, RowId, SlotId, Stamp, TreeId, Xid,
-};
+use crate::base::{CommandId, Cts, Error, InstanceId, Result, RowId, SlotId, Stamp, TreeId, Xid};
 use crate::sync::Ordering;
 
 const CHUNK: u64 = CHUNK_WORDS as u64;

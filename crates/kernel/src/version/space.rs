@@ -183,9 +183,8 @@ impl ArenaShared {
 
 impl Drop for ArenaShared {
     fn drop(&mut self) {
-        let outgrown = std::mem::take(
-            &mut *self.outgrown.lock().unwrap_or_else(PoisonError::into_inner),
-        );
+        let outgrown =
+            std::mem::take(&mut *self.outgrown.lock().unwrap_or_else(PoisonError::into_inner));
         let present = self.directory.load(Ordering::Relaxed);
         for directory in outgrown.iter().map(|old| old.0).chain([present]) {
             // SAFETY: made by `Box::into_raw`, each listed once, and nobody can read any more.

@@ -228,7 +228,8 @@ impl VersionSpace {
     pub(crate) fn add_reserved(&self, side: &SideSlot, row: RowId, bytes: i32) {
         let (entry, _) = self.entry(side, row);
         let sum = entry[2].load(Ordering::Relaxed) as i64 + bytes as i64;
-        entry[2].store(u64::try_from(sum).expect("no more is given back than was"), Ordering::Relaxed);
+        entry[2]
+            .store(u64::try_from(sum).expect("no more is given back than was"), Ordering::Relaxed);
     }
 
     /// Forgets a row that leaves the page; answers what it had reserved. The frame is held

@@ -96,7 +96,9 @@ impl Converter {
                             "conflicting NULL/NOT NULL declarations for column \"{name}\" of table \"{}\"",
                             table.name.name
                         );
-                        return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(at.position()));
+                        return Err(
+                            SqlError::new(SqlState::SYNTAX_ERROR, message).at(at.position())
+                        );
                     }
                     definition.not_null = not_null;
                 }
@@ -106,7 +108,9 @@ impl Converter {
                             "multiple default values specified for column \"{name}\" of table \"{}\"",
                             table.name.name
                         );
-                        return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(at.position()));
+                        return Err(
+                            SqlError::new(SqlState::SYNTAX_ERROR, message).at(at.position())
+                        );
                     }
                     definition.default = Some(self.expr(constraint.raw_expr())?);
                 }
@@ -175,7 +179,9 @@ impl Converter {
                 {
                     AlterTable::AddKey(key_of(constraint, strings(constraint.keys()))?)
                 }
-                Node::Constraint(constraint) if constraint.contype == ConstrType::CONSTR_NOTNULL => {
+                Node::Constraint(constraint)
+                    if constraint.contype == ConstrType::CONSTR_NOTNULL =>
+                {
                     AlterTable::NotNull(strings(constraint.keys()).pop().unwrap_or_default(), true)
                 }
                 Node::Constraint(constraint) => {

@@ -256,10 +256,7 @@ impl Converter {
     }
 
     /// ORDER BY's keys.
-    pub(super) fn order_by(
-        &self,
-        keys: &CastNodeList<nodes::SortBy>,
-    ) -> SqlResult<Vec<OrderBy>> {
+    pub(super) fn order_by(&self, keys: &CastNodeList<nodes::SortBy>) -> SqlResult<Vec<OrderBy>> {
         keys.iter().map(|key| self.order_key(key)).collect()
     }
 

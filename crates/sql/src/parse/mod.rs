@@ -46,8 +46,7 @@ pub fn parse(text: &str) -> SqlResult<Vec<Parsed>> {
             let length = usize::try_from(raw.stmt_len).unwrap_or(0);
             let end = if length == 0 { text.len() } else { start + length };
             let converter = Converter { depth: Cell::new(0) };
-            let statement =
-                converter.statement(node).map_err(|error| in_characters(error, text));
+            let statement = converter.statement(node).map_err(|error| in_characters(error, text));
             let is_transaction_exit = is_exit(&node);
             parsed.push(Parsed { statement, start, end, is_transaction_exit });
         }

@@ -4,8 +4,7 @@
 
 use super::Converter;
 use super::ast::{
-    At, Body, Cte, Expr, FromItem, JoinCondition, JoinKind, Query, Select, SetOperation,
-    Target,
+    At, Body, Cte, Expr, FromItem, JoinCondition, JoinKind, Query, Select, SetOperation, Target,
 };
 use super::expression::refused;
 use super::names::{alias, relation, strings};
@@ -98,8 +97,9 @@ impl Converter {
     fn cte(&self, cte: &nodes::CommonTableExpr) -> SqlResult<Cte> {
         let at = At::from_offset(cte.location);
         let Node::SelectStmt(query) = cte.ctequery() else {
-            return Err(SqlError::not_supported("a data-modifying statement in WITH")
-                .at(at.position()));
+            return Err(
+                SqlError::not_supported("a data-modifying statement in WITH").at(at.position())
+            );
         };
         Ok(Cte {
             name: cte.ctename().unwrap_or_default().to_owned(),
@@ -203,8 +203,9 @@ impl Converter {
             let Node::ResTarget(target) = column else { return Err(refused(column)) };
             let at = At::from_offset(target.location);
             if !target.indirection().is_empty() {
-                return Err(SqlError::not_supported("an insert into part of a column")
-                    .at(at.position()));
+                return Err(
+                    SqlError::not_supported("an insert into part of a column").at(at.position())
+                );
             }
             columns.push((target.name().unwrap_or_default().to_owned(), at));
         }
@@ -248,16 +249,14 @@ impl Converter {
         })
     }
 
-    fn assignments(
-        &self,
-        list: &CastNodeList<nodes::ResTarget>,
-    ) -> SqlResult<Vec<Assignment>> {
+    fn assignments(&self, list: &CastNodeList<nodes::ResTarget>) -> SqlResult<Vec<Assignment>> {
         let mut assignments = Vec::with_capacity(list.len());
         for target in list {
             let at = At::from_offset(target.location);
             if !target.indirection().is_empty() {
-                return Err(SqlError::not_supported("an update of part of a column")
-                    .at(at.position()));
+                return Err(
+                    SqlError::not_supported("an update of part of a column").at(at.position())
+                );
             }
             let value = match target.val() {
                 Node::MultiAssignRef(part) => self.part_of_row(part, at)?,
@@ -281,8 +280,10 @@ impl Converter {
                 "number of columns does not match number of values",
             )
             .at(at.position())),
-            _ => Err(SqlError::not_supported("a multiple assignment from a subquery")
-                .at(at.position())),
+            _ => {
+                Err(SqlError::not_supported("a multiple assignment from a subquery")
+                    .at(at.position()))
+            }
         }
     }
 
@@ -334,4 +335,3 @@ fn locking(select: &nodes::SelectStmt) -> SqlResult<Option<Vec<super::ast::Name>
     }
     Ok(named)
 }
-

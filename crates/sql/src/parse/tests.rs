@@ -61,9 +61,24 @@ fn syntax_errors_have_positions_in_characters() {
     fails("select 1 +", SqlState::SYNTAX_ERROR, "syntax error at end of input", Some(11));
     fails("selec 1", SqlState::SYNTAX_ERROR, "syntax error at or near \"selec\"", Some(1));
     fails("select 'é', from", SqlState::SYNTAX_ERROR, "syntax error at or near \"from\"", Some(13));
-    fails("select 'abc", SqlState::SYNTAX_ERROR, "unterminated quoted string at or near \"'abc\"", Some(8));
-    fails("select E'\\xff'", SqlState::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\": 0xff", None);
-    fails("select '\0'", SqlState::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\": 0x00", None);
+    fails(
+        "select 'abc",
+        SqlState::SYNTAX_ERROR,
+        "unterminated quoted string at or near \"'abc\"",
+        Some(8),
+    );
+    fails(
+        "select E'\\xff'",
+        SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+        "invalid byte sequence for encoding \"UTF8\": 0xff",
+        None,
+    );
+    fails(
+        "select '\0'",
+        SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+        "invalid byte sequence for encoding \"UTF8\": 0x00",
+        None,
+    );
 }
 
 #[test]

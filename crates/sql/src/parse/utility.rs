@@ -4,7 +4,9 @@
 
 use super::Converter;
 use super::ast::{At, Name};
-use super::names::{constant, name_of_parts, option_text, option_true, relation, strings, type_name};
+use super::names::{
+    constant, name_of_parts, option_text, option_true, relation, strings, type_name,
+};
 use super::statement::{
     Copy, CopyDirection, CopyOption, DropKind, IsolationName, SetValue, Statement,
     TransactionModes, Utility,
@@ -228,10 +230,9 @@ fn create_schema(schema: &nodes::CreateSchemaStmt) -> SqlResult<Utility> {
         return Err(SqlError::not_supported("CREATE SCHEMA with elements"));
     }
     match (schema.schemaname(), schema.authrole()) {
-        (Some(name), None) => Ok(Utility::CreateSchema {
-            name: name.to_owned(),
-            if_not_exists: schema.if_not_exists,
-        }),
+        (Some(name), None) => {
+            Ok(Utility::CreateSchema { name: name.to_owned(), if_not_exists: schema.if_not_exists })
+        }
         _ => Err(SqlError::not_supported("CREATE SCHEMA AUTHORIZATION")),
     }
 }

@@ -98,7 +98,12 @@ pub enum CopyInput {
 pub trait Client {
     /// Rows with these columns follow; `formats` has none (all text), one (for all) or one a
     /// column. With [`Announce::Yes`] sends RowDescription.
-    fn begin_rows(&mut self, columns: &Arc<[ColumnDescription]>, formats: &[Format], announce: Announce);
+    fn begin_rows(
+        &mut self,
+        columns: &Arc<[ColumnDescription]>,
+        formats: &[Format],
+        announce: Announce,
+    );
 
     /// One row (DataRow); the values are of the columns' types. An error of encoding ends the
     /// statement.
