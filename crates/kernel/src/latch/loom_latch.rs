@@ -39,13 +39,19 @@ fn loom_latch_optimistic_reader_sees_no_torn_pair() {
             let shared = shared.clone();
             thread::spawn(move || assert!(add_one(&shared)))
         };
-        if let Ok(version) = shared.latch.read() {
-            let a = shared.a.load(Ordering::Relaxed);
-            let b = shared.b.load(Ordering::Relaxed);
-            if shared.latch.validate(version) {
-                assert_eq!(a, b, "a validated read is of one moment");
-            }
-        }
+        let reader = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                if let Ok(version) = shared.latch.read() {
+                    let a = shared.a.load(Ordering::Relaxed);
+                    let b = shared.b.load(Ordering::Relaxed);
+                    if shared.latch.validate(version) {
+                        assert_eq!(a, b, "a validated read is of one moment");
+                    }
+                }
+            })
+        };
+        reader.join().unwrap();
         writer.join().unwrap();
     });
 }
