@@ -106,8 +106,13 @@ impl Trunk {
     /// Splits the leaf that covers `place` as `how` says, first its ancestors where they are
     /// full. Reserves frames before the first latch. Error: `OutOfMemory`, nothing has changed
     /// (inner nodes may have been split). Returns with nothing held; look again: others may have
-    /// used the room.
-    pub fn split_leaf(&self, place: Probe<'_>, how: &mut dyn SplitLeaf) -> Outcome<()> {
+    /// used the room. New pages belong to `home`: the splitting instance's own.
+    pub fn split_leaf(
+        &self,
+        home: HomeId,
+        place: Probe<'_>,
+        how: &mut dyn SplitLeaf,
+    ) -> Outcome<()> {
         todo!()
     }
 

@@ -1,33 +1,223 @@
 //! Appending rows: row-id ranges and the cursor of one instance (rule 5.2).
-#![expect(clippy::todo)]
+//!
+//! Invariants: a range is handed out once, and ids of a range in ascending order, so an id is
+//! never used twice and its place is behind all rows of its range; a range begins in a leaf of its
+//! own, so the inserts of two instances never meet. The cursor names its leaf by frame and PID and
+//! checks both under the latch: frames are never unmapped and PIDs never reused, so that is as
+//! good as a version, and goes on working when other changes to the leaf have raised the version.
+
+use super::tree::row_key;
 use super::{LeafWrite, TableTree};
-use crate::base::{HomeId, Outcome, RowId};
+use crate::base::{HomeId, Outcome, Pid, RowId};
+use crate::buffer::{FrameRef, PageWrite};
+use crate::page::keynode::Probe;
+use crate::page::pax::{self, SlotIndex, USABLE_BYTES};
+use crate::page::{PageKind, header};
+use crate::sync::{Ordering, mutant, point};
+use crate::tree::descent::{SplitLeaf, SplitPlan};
+
+/// Row ids of one range. A power of two; range k begins at k times this (the first at 1).
+pub const RANGE_ROWS: u64 = 1 << 20;
+
+/// An appending leaf is reshaped for other row sizes only while this much of it is free: near the
+/// end each row would need another reshaping.
+const RESHAPE_FREE_MIN: usize = USABLE_BYTES / 16;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// The range is new: its first leaf must be linked at its first id.
+    Unlinked,
+    /// The cursor's leaf at its last use.
+    Leaf(FrameRef, Pid),
+    /// Somewhere in the tree: descend.
+    Unknown,
+}
 
 /// Where one instance appends to one tree: its row-id range and its own leaf. One per (instance,
 /// tree), owned by the instance; dropping it leaves the rest of its range unused.
 pub struct AppendCursor {
     home: HomeId,
+    next: u64,
+    end: u64,
+    place: Place,
 }
 
 impl AppendCursor {
     /// A cursor without a range; its leaves will be pages of `home`.
     pub fn new(home: HomeId) -> AppendCursor {
-        AppendCursor { home }
+        AppendCursor { home, next: 0, end: 0, place: Place::Unknown }
     }
 }
 
 impl TableTree {
     /// The next row id and a leaf, held exclusively, that has room for a row with that id and
-    /// `heap` bytes of variable values ([`crate::page::pax::checked_heap_bytes`]). An id that is
-    /// then not used is lost, which is no harm.
+    /// `heap` bytes of variable values ([`crate::page::pax::checked_heap_bytes`]) in the newest
+    /// layout. An id that is then not used is lost, which is no harm.
     ///
-    /// Stops: `Retry`; `OutOfMemory` when the buffer pool is full. Holds nothing then.
+    /// Stops: `Retry`; `OutOfMemory` when the buffer pool is full; `TooLarge`. Holds nothing then.
+    #[inline]
     pub fn append(
         &self,
         cursor: &mut AppendCursor,
         heap: usize,
     ) -> Outcome<(RowId, LeafWrite<'_>)> {
-        let _ = (cursor.home, heap);
-        todo!()
+        if cursor.next != cursor.end
+            && let Place::Leaf(frame, pid) = cursor.place
+        {
+            let row = RowId(cursor.next);
+            if let Some(leaf) = self.cached_leaf(frame, pid, row)?
+                && self.takes_append(&leaf, heap)
+            {
+                cursor.next += 1;
+                return Ok((row, leaf));
+            }
+        }
+        self.append_slowly(cursor, heap)
+    }
+
+    #[cold]
+    fn append_slowly(
+        &self,
+        cursor: &mut AppendCursor,
+        heap: usize,
+    ) -> Outcome<(RowId, LeafWrite<'_>)> {
+        pax::check_row_bytes(self.layout(), heap)?;
+        if cursor.next == cursor.end {
+            let range = self.next_range.fetch_add(1, Ordering::Relaxed);
+            cursor.next = (range * RANGE_ROWS).max(1);
+            cursor.end = (range + 1) * RANGE_ROWS;
+            // The first range begins in the leaf that every tree begins with.
+            cursor.place = if range == 0 { Place::Unknown } else { Place::Unlinked };
+        }
+        let row = RowId(cursor.next);
+        loop {
+            if cursor.place != Place::Unlinked {
+                let mut leaf = self.write(row)?;
+                let stale = leaf.layout().version() != self.layout().version();
+                if stale && leaf.view().count() == 0 {
+                    self.relayout(&mut leaf);
+                }
+                if self.takes_append(&leaf, heap) {
+                    cursor.next += 1;
+                    cursor.place = Place::Leaf(leaf.frame(), leaf.pid());
+                    return Ok((row, leaf));
+                }
+            }
+            point("table.append.link");
+            let key = row_key(row);
+            let own = cursor.place == Place::Unlinked;
+            let mut link = Link { tree: self, row, heap, own, begins: false };
+            self.trunk.split_leaf(cursor.home, Probe::before(&key), &mut link)?;
+            if !own && link.begins {
+                // Rows at or after ours are here already (somebody restored them): halve it.
+                self.make_room(row, heap)?;
+            }
+            cursor.place = Place::Unknown;
+        }
+    }
+
+    /// The leaf of a cached position, held exclusively, if it still covers `row`.
+    #[inline]
+    pub(super) fn cached_leaf(
+        &self,
+        frame: FrameRef,
+        pid: Pid,
+        row: RowId,
+    ) -> Outcome<Option<LeafWrite<'_>>> {
+        let page = PageWrite::lock(frame)?;
+        let still = page.pid() == pid || mutant("table_append_pid_unchecked");
+        if still && header::kind(page.owned()) == Some(PageKind::TableLeaf) {
+            debug_assert_eq!(header::tree(page.owned()), self.id(), "a PID belongs to one tree");
+            let leaf = self.leaf_write(page)?;
+            if leaf.view().covers(row) || mutant("table_append_fence_unchecked") {
+                return Ok(Some(leaf));
+            }
+            leaf.unchanged();
+            return Ok(None);
+        }
+        page.unchanged();
+        Ok(None)
+    }
+
+    /// Whether one more row at the end belongs into this leaf rather than into a new one.
+    #[inline]
+    fn takes_append(&self, leaf: &LeafWrite<'_>, heap: usize) -> bool {
+        let view = leaf.view();
+        if leaf.layout().version() != self.layout().version() || !view.fits_row(heap) {
+            return false;
+        }
+        let at_once = view.count() < view.geometry().capacity && view.contiguous() >= heap;
+        at_once || view.free_bytes() >= RESHAPE_FREE_MIN || view.count() == 0
+    }
+
+    /// The largest row id that may have been handed out: the end of the last range.
+    pub fn row_id_mark(&self) -> RowId {
+        RowId((self.next_range.load(Ordering::Relaxed) * RANGE_ROWS).saturating_sub(1))
+    }
+
+    /// Makes sure that ids up to `row` are not handed out (recovery). Cheap when they are not.
+    #[inline]
+    pub fn raise_row_id_mark(&self, row: RowId) {
+        let range = row.0 / RANGE_ROWS + 1;
+        if self.next_range.load(Ordering::Relaxed) < range {
+            self.next_range.fetch_max(range, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Links a new leaf whose first row id is `row`.
+pub(super) struct Link<'t> {
+    pub tree: &'t TableTree,
+    pub row: RowId,
+    pub heap: usize,
+    /// The leaf must begin at `row`, room or no room.
+    pub own: bool,
+    /// Out: the leaf begins at `row` already, nothing was done.
+    pub begins: bool,
+}
+
+impl SplitLeaf for Link<'_> {
+    fn plan(&mut self, leaf: &PageWrite, separator: &mut Vec<u8>) -> SplitPlan {
+        let Ok(layout) = self.tree.layout_of(leaf) else { return SplitPlan::Leave };
+        let view = pax::Leaf::new(leaf.owned(), layout);
+        self.begins = view.lower_fence() == self.row;
+        if self.begins || !self.own && view.count() == 0 {
+            return SplitPlan::Leave;
+        }
+        separator.extend_from_slice(&row_key(self.row));
+        SplitPlan::Split
+    }
+
+    fn split(&mut self, left: &mut PageWrite, right: &mut PageWrite, _separator: &[u8]) {
+        let layout = self.tree.layout_of(left).expect("`plan` read it under the same latch");
+        let view = pax::Leaf::new(left.owned(), layout);
+        let first = view.lower_bound(self.row);
+        let (empty, moves, upper) =
+            (view.count() == 0, first.index() < view.count(), view.upper_fence());
+        self.tree.split_pages(left, right, layout, first, self.row);
+        if !moves && (empty || layout.version() != self.tree.layout().version()) {
+            // A leaf of its own starts with the newest layout and what its first row needs.
+            pax::format(right.bytes_mut(), self.tree.layout(), self.row, upper, self.heap);
+        }
+    }
+}
+
+impl TableTree {
+    /// Moves rows from `first` on, whose ids are at least `separator`, and their twins.
+    pub(super) fn split_pages(
+        &self,
+        left: &mut PageWrite,
+        right: &mut PageWrite,
+        layout: &crate::page::Layout,
+        first: SlotIndex,
+        separator: RowId,
+    ) {
+        pax::split(left.bytes_mut(), right.bytes_mut(), layout, first, separator);
+        if !mutant("table_split_forgets_twins") {
+            let reserved = self.sides.split(left.frame(), right.frame(), separator);
+            pax::LeafMut::new(left.bytes_mut(), layout).reserve(-(reserved as isize));
+            pax::LeafMut::new(right.bytes_mut(), layout).reserve(reserved as isize);
+        }
+        self.leaves.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -1,16 +1,66 @@
 //! Checking and freeing a whole table tree.
-#![expect(clippy::todo)]
+//!
+//! Invariants: both are for a tree at rest: nobody writes while it is checked, nobody uses it any
+//! more when it is freed.
+
 use super::TableTree;
-use crate::base::Result;
+use super::tree::row_key;
+use crate::base::{Outcome, RowId};
+use crate::buffer::PageShared;
+use crate::latch::OwnedPage;
+use crate::page::pax::{self, Leaf};
 
 impl TableTree {
-    /// What is wrong with the tree, one sentence each; empty if nothing is. Nobody writes.
-    pub fn check(&self) -> Result<Vec<String>> {
-        todo!()
+    /// What is wrong with the tree, one sentence each; empty if nothing is: order, fences, counts,
+    /// every leaf's structure, every inner node's.
+    pub fn check(&self) -> Outcome<Vec<String>> {
+        let mut leaves = 0;
+        let mut faults = self.trunk.check(&mut |page, lower, upper, faults| {
+            leaves += 1;
+            self.check_leaf(page, lower, upper, faults);
+        })?;
+        if leaves != self.leaves() {
+            faults.push(format!("{leaves} leaves are linked, {} were made", self.leaves()));
+        }
+        Ok(faults)
     }
 
-    /// Gives all pages back. Nobody uses the tree any more (it was dropped below the horizon).
-    pub fn free_pages(&self) -> Result<()> {
-        todo!()
+    fn check_leaf(
+        &self,
+        page: &PageShared,
+        lower: &[u8],
+        upper: Option<&[u8]>,
+        faults: &mut Vec<String>,
+    ) {
+        let (bytes, pid) = (page.bytes(), page.frame().pid());
+        let Some(layout) = self.layout_for(super::leaf::layout_version(OwnedPage(bytes))) else {
+            faults.push(format!("leaf {pid} has an unknown layout"));
+            return;
+        };
+        faults.extend(pax::check(bytes, layout).into_iter().map(|it| format!("leaf {pid}: {it}")));
+        let view = Leaf::new(OwnedPage(bytes), layout);
+        let own_lower = match view.lower_fence() {
+            RowId(0) => vec![],
+            row => row_key(row).to_vec(),
+        };
+        let own_upper = view.upper_fence().map(row_key);
+        if own_lower != lower || own_upper.as_ref().map(<[u8; 8]>::as_slice) != upper {
+            faults.push(format!("leaf {pid} has other fences than its parent says"));
+        }
+        if let Some(upper) = view.upper_fence()
+            && upper > self.row_id_mark().max(RowId(1))
+        {
+            faults.push(format!("leaf {pid} ends at row {upper}, above the mark"));
+        }
+        let last = view.count().checked_sub(1).map(|last| view.row_id(pax::SlotIndex(last as u16)));
+        if last.is_some_and(|last| last > self.row_id_mark()) {
+            faults.push(format!("leaf {pid} has rows above the mark"));
+        }
+    }
+
+    /// Gives all pages back. Nobody uses the tree any more (it was dropped below the horizon, and
+    /// all undo that refers to it is gone). The tree must not be used afterwards.
+    pub fn free_pages(&self) -> Outcome<()> {
+        self.trunk.free(&mut |page| self.sides.dropped(page.frame()))
     }
 }

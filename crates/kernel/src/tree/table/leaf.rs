@@ -85,13 +85,12 @@ impl<'a> std::ops::Deref for LeafView<'a> {
 pub struct LeafWrite<'t> {
     page: PageWrite,
     layout: &'t Layout,
-    sides: &'t dyn SideTables,
 }
 
 impl<'t> LeafWrite<'t> {
     #[inline]
-    pub(super) fn new(page: PageWrite, layout: &'t Layout, sides: &'t dyn SideTables) -> Self {
-        LeafWrite { page, layout, sides }
+    pub(super) fn new(page: PageWrite, layout: &'t Layout) -> Self {
+        LeafWrite { page, layout }
     }
 
     /// The leaf for reading; all of it is true.
@@ -182,6 +181,11 @@ impl<'t> LeafWrite<'t> {
     #[inline]
     pub(super) fn edit(&mut self) -> LeafMut<'_> {
         LeafMut::new(self.page.bytes_mut(), self.layout)
+    }
+
+    /// The page was brought to another layout.
+    pub(super) fn set_layout(&mut self, layout: &'t Layout) {
+        self.layout = layout;
     }
 
     pub(super) fn page_mut(&mut self) -> &mut PageWrite {

@@ -15,7 +15,7 @@ mod split;
 mod tests;
 mod tree;
 
-pub use append::AppendCursor;
+pub use append::{AppendCursor, RANGE_ROWS};
 pub use leaf::{LeafView, LeafWrite, NoSideTables, SideTables};
 pub use restore::RestoreCursor;
 pub use tree::TableTree;

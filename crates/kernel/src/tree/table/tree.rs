@@ -1,14 +1,87 @@
-//! The tree itself: creation, reading, writing, scanning by fences.
-#![expect(clippy::todo)]
+//! The tree itself: creation, layouts, reading, writing, scanning by fences.
+//!
+//! Invariants: everything in [`TableTree`] is immutable or an atomic that is written once per
+//! leaf, range or layout, never per row (the ledger of kernel.md section 12). Reading writes
+//! nothing (rule 1.3).
+
+use std::sync::{Arc, OnceLock};
+
+use super::leaf::layout_version;
 use super::{LeafView, LeafWrite, SideTables};
-use crate::base::{HomeId, Outcome, Result, RowId, TreeId};
-use crate::buffer::BufferPool;
-use crate::page::Layout;
-use std::sync::Arc;
+use crate::base::{Error, HomeId, Outcome, Result, RowId, Stop, TreeId};
+use crate::buffer::{BufferPool, PageRead, PageWrite};
+use crate::latch::PageBytes;
+use crate::page::keynode::Probe;
+use crate::page::pax::{self, Leaf};
+use crate::page::{Layout, PageKind};
+use crate::sync::{AtomicU64, Ordering};
+use crate::tree::descent::{Side, Trunk};
+
+/// Layouts that a tree may have over its life.
+const LAYOUTS_MAX: usize = 256;
+
+/// Leaves that `approximate_rows` looks at.
+const SAMPLE_LEAVES: u64 = 32;
+
+/// A row id as a key of the trunk: big-endian, so that byte order is number order.
+#[inline]
+pub(super) fn row_key(row: RowId) -> [u8; 8] {
+    row.0.to_be_bytes()
+}
 
 /// A table's rows. Shared by all instances; see the module.
 pub struct TableTree {
     id: TreeId,
+    pub(super) trunk: Trunk,
+    layouts: Layouts,
+    pub(super) sides: Arc<dyn SideTables>,
+    /// The next row-id range that nobody has (`append::RANGE_ROWS` each). Written once per range.
+    pub(super) next_range: AtomicU64,
+    /// Leaves. Written once per split; read by planners.
+    pub(super) leaves: AtomicU64,
+}
+
+/// All layouts that leaves may name, oldest first. Only ever grows (rule 5.2).
+struct Layouts {
+    first: Layout,
+    later: OnceLock<Box<[OnceLock<Layout>; LAYOUTS_MAX - 1]>>,
+    /// The newest's number after the first. Written by DDL; read by writers of rows.
+    newest: AtomicU64,
+}
+
+impl Layouts {
+    #[inline]
+    fn get(&self, version: u16) -> Option<&Layout> {
+        match version.checked_sub(self.first.version()) {
+            Some(0) => Some(&self.first),
+            Some(later) => self.later.get()?.get(usize::from(later) - 1)?.get(),
+            None => None,
+        }
+    }
+
+    #[inline]
+    fn newest(&self) -> &Layout {
+        // Acquire: pairs with the release in `add`.
+        let after = self.newest.load(Ordering::Acquire) as u16;
+        self.get(self.first.version() + after).expect("layouts stay for ever")
+    }
+
+    fn add(&self, layout: Layout) -> Result<&Layout> {
+        let newest = self.newest();
+        let grown = layout.columns().starts_with(newest.columns());
+        if layout.version() != newest.version() + 1 || !grown {
+            return Err(Error::Internal { detail: "a layout adds columns to the newest".into() });
+        }
+        let after = usize::from(layout.version() - self.first.version());
+        let later = self.later.get_or_init(|| Box::new([const { OnceLock::new() }; _]));
+        let place = later.get(after - 1).ok_or(Error::Limit { what: "layouts of one table" })?;
+        if place.set(layout).is_err() {
+            return Err(Error::Internal { detail: "two layouts of one number".into() });
+        }
+        // Release: pairs with the acquire in `newest`.
+        self.newest.store(after as u64, Ordering::Release);
+        Ok(self.newest())
+    }
 }
 
 impl TableTree {
@@ -20,9 +93,18 @@ impl TableTree {
         layout: Layout,
         sides: Arc<dyn SideTables>,
     ) -> Result<TableTree> {
-        let _ = (pool, home, layout, sides);
-        let _ = TableTree { id };
-        todo!()
+        let mut format = |page: &mut PageWrite| {
+            pax::format(page.bytes_mut(), &layout, RowId(0), None, 0);
+        };
+        let trunk = Trunk::create(pool.clone(), home, id, PageKind::TableLeaf, &mut format)?;
+        Ok(TableTree {
+            id,
+            trunk,
+            layouts: Layouts { first: layout, later: OnceLock::new(), newest: AtomicU64::new(0) },
+            sides,
+            next_range: AtomicU64::new(0),
+            leaves: AtomicU64::new(1),
+        })
     }
 
     /// The tree's number.
@@ -31,27 +113,28 @@ impl TableTree {
     }
 
     /// The newest layout.
+    #[inline]
     pub fn layout(&self) -> &Layout {
-        todo!()
+        self.layouts.newest()
     }
 
     /// Registers a layout with more columns (rule 5.2) and returns it; leaves take it when they
-    /// are next written to. Its version must be one above the newest.
+    /// are next written to. Its version must be one above the newest; one caller at a time.
     pub fn add_layout(&self, layout: Layout) -> Result<&Layout> {
-        let _ = layout;
-        todo!()
+        self.layouts.add(layout)
     }
 
     /// Reads the leaf that covers `row`: `f` sees it racily, may run several times, and must begin
     /// anew each time; its result counts once the leaf's version has validated. A `Stop` of `f`
     /// is returned if it validates too (`Retry` only after many attempts). No latch is held while
     /// `f` runs, or a shared one after some attempts.
+    #[inline]
     pub fn read<R, F>(&self, row: RowId, f: &mut F) -> Outcome<R>
     where
         F: FnMut(&LeafView<'_>) -> Outcome<R> + ?Sized,
     {
-        let _ = (row, f);
-        todo!()
+        let key = row_key(row);
+        self.trunk.read_leaf(Probe::before(&key), Side::At, |page| f(&self.view(page)?))
     }
 
     /// As [`TableTree::read`], for scans: also answers the leaf's upper fence, where to go on,
@@ -60,34 +143,77 @@ impl TableTree {
     where
         F: FnMut(&LeafView<'_>) -> Outcome<R> + ?Sized,
     {
-        let _ = (from, f);
-        todo!()
+        self.read(from, &mut |leaf: &LeafView<'_>| Ok((f(leaf)?, leaf.upper_fence())))
     }
 
     /// The leaf that covers `row`, held exclusively. Stops: `Retry`.
+    #[inline]
     pub fn write(&self, row: RowId) -> Outcome<LeafWrite<'_>> {
-        let _ = row;
-        todo!()
+        let key = row_key(row);
+        let page = self.trunk.write_leaf(Probe::before(&key))?;
+        self.leaf_write(page)
     }
 
-    /// The largest row id that was ever handed out or restored.
-    pub fn row_id_mark(&self) -> RowId {
-        todo!()
+    #[inline]
+    fn view(&self, page: &PageRead) -> Outcome<LeafView<'_>> {
+        let bytes = page.racy();
+        let Some(layout) = self.layouts.get(layout_version(bytes)) else {
+            return Err(self.unknown_layout(bytes));
+        };
+        Ok(LeafView::new(Leaf::new(bytes, layout), page.frame(), page.version()))
     }
 
-    /// Makes sure that ids up to `row` are not handed out (recovery).
-    pub fn raise_row_id_mark(&self, row: RowId) {
-        let _ = row;
-        todo!()
+    #[inline]
+    pub(super) fn leaf_write(&self, page: PageWrite) -> Outcome<LeafWrite<'_>> {
+        match self.layout_of(&page) {
+            Ok(layout) => Ok(LeafWrite::new(page, layout)),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    #[inline]
+    pub(super) fn layout_of(&self, page: &PageWrite) -> Outcome<&Layout> {
+        let bytes = page.owned();
+        self.layouts.get(layout_version(bytes)).ok_or_else(|| self.unknown_layout(bytes))
+    }
+
+    /// The layout of that version, if it was ever registered.
+    pub fn layout_for(&self, version: u16) -> Option<&Layout> {
+        self.layouts.get(version)
+    }
+
+    #[cold]
+    fn unknown_layout(&self, page: impl PageBytes) -> Stop {
+        let detail = format!("layout {} of tree {} is unknown", layout_version(page), self.id);
+        Stop::Error(Error::Corrupt { page: Some(crate::page::header::pid(page)), detail })
     }
 
     /// Leaves of the tree.
     pub fn leaves(&self) -> u64 {
-        todo!()
+        self.leaves.load(Ordering::Relaxed)
     }
 
-    /// About how many rows the tree has, from a sample of its leaves.
+    /// About how many rows the tree has, from a sample of its leaves; right for small trees.
     pub fn approximate_rows(&self) -> u64 {
-        todo!()
+        let leaves = self.leaves().max(1);
+        let (mut rows, mut seen) = (0, 0);
+        let mut from = Some(RowId(0));
+        // A multiplicative step spreads the sample over ids without a generator of its own.
+        let mut place = 0x9e37_79b9_7f4a_7c15_u64;
+        while let Some(row) = from
+            && seen < SAMPLE_LEAVES
+        {
+            let Ok((count, next)) = self.scan_leaf(row, &mut |leaf| {
+                Ok((leaf.count() - leaf.deleted().min(leaf.count())) as u64)
+            }) else {
+                break;
+            };
+            rows += count;
+            seen += 1;
+            place = place.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let random = RowId(place % (self.row_id_mark().0 + 1));
+            from = if leaves <= SAMPLE_LEAVES { next } else { Some(random) };
+        }
+        if leaves <= SAMPLE_LEAVES { rows } else { rows * leaves / seen.max(1) }
     }
 }
