@@ -11,7 +11,7 @@ use std::sync::{Arc, Barrier};
 use crossbeam_utils::CachePadded;
 
 use crate::base::{Cts, Error, Result};
-use crate::sync::{AtomicBool, AtomicU64, Ordering, mutant};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 use super::pin::{allowed_processors, bind_to};
 
@@ -106,7 +106,6 @@ impl Clock {
     #[inline]
     pub fn commit_reading(&self) -> Cts {
         match self.form {
-            ClockForm::Tsc if mutant("commit-reading-unfenced") => Cts(snapshot_cycles()),
             ClockForm::Tsc => Cts(commit_cycles() + self.offset.load(Ordering::Relaxed)),
             ClockForm::Counter => Cts(self.counter.fetch_add(1, Ordering::SeqCst)),
         }
@@ -223,9 +222,9 @@ fn warp_test(processors: &[usize]) -> Option<String> {
             });
         }
     });
-    if warped.into_inner_value() {
+    if warped.load(Ordering::Relaxed) {
         Some("two processors' cycle counters differ (a warp was seen)".to_owned())
-    } else if unbound.into_inner_value() {
+    } else if unbound.load(Ordering::Relaxed) {
         Some("threads cannot be bound to processors, so not every pair was tested".to_owned())
     } else {
         None
@@ -253,16 +252,6 @@ fn warps(word: &AtomicU64) -> bool {
         std::hint::spin_loop();
     }
     false
-}
-
-trait IntoInnerValue {
-    fn into_inner_value(self) -> bool;
-}
-
-impl IntoInnerValue for AtomicBool {
-    fn into_inner_value(self) -> bool {
-        self.load(Ordering::SeqCst)
-    }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -36,7 +36,7 @@ pub enum Target {
 }
 
 /// Something to do on an instance, outside any task.
-pub(super) type Message<S> = Box<dyn FnOnce(&Instance<S>) + Send>;
+pub type Message<S> = Box<dyn FnOnce(&Instance<S>) + Send>;
 
 /// A queue of unstarted work that several instances take from.
 struct Pile<S: InstanceState> {
@@ -208,12 +208,12 @@ impl<S: InstanceState> Hub<S> {
     /// The instance that an affinity key hashes to (rule 2.10).
     pub fn instance_of_key(&self, key: u64) -> InstanceId {
         let hash = u128::from(key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        InstanceId((hash * self.mailboxes.len() as u128 >> 64) as u16)
+        InstanceId(((hash * self.mailboxes.len() as u128) >> 64) as u16)
     }
 
     /// Runs `message` on the instance, in order of sending, outside any task. Never refused;
     /// dropped if the instance has ended.
-    pub fn send(&self, to: InstanceId, message: Box<dyn FnOnce(&Instance<S>) + Send>) {
+    pub fn send(&self, to: InstanceId, message: Message<S>) {
         let mailbox = self.mailbox(to);
         mailbox.letters.push(Letter::new(message));
         if mailbox.door.knock() == Heard::Gone {
@@ -275,6 +275,15 @@ impl<S: InstanceState> Hub<S> {
         others.find_map(|pile| pile.pop(pushed_max_ns))
     }
 
+    /// When an idle instance `id` should look for overdue work of others: soon, if they have any.
+    pub(super) fn next_steal_ns(&self, id: InstanceId) -> Option<u64> {
+        let own = usize::from(id.0);
+        let mut others = self.mailboxes.iter().enumerate().filter(|(index, _)| *index != own);
+        others
+            .any(|(_, mailbox)| !mailbox.routed.is_empty())
+            .then(|| self.time.now_ns() + self.options.steal_after_ns)
+    }
+
     /// Whether unstarted work waits for the instance `id`.
     pub(super) fn work_waits(&self, id: InstanceId) -> bool {
         !self.mailbox(id).routed.is_empty() || !self.injector.is_empty()
@@ -312,8 +321,7 @@ impl<S: InstanceState> Hub<S> {
         }
         let reply = Arc::new(Reply { answer: Mutex::new(None), arrived: Condvar::new() });
         let job = Job { work: Some(work), reply: reply.clone() };
-        let boxed: Box<dyn FnOnce(&TaskContext<S>) + Send + '_> =
-            Box::new(move |context| job.run(context));
+        let boxed: BorrowingWork<'_, S> = Box::new(move |context| job.run(context));
         // SAFETY: only the lifetime changes. `Job` answers exactly once, after the work (and what
         // it borrows) has been consumed or dropped, and this function does not return before the
         // answer. The task table, the piles and the inboxes drop what they do not run.
@@ -322,6 +330,9 @@ impl<S: InstanceState> Hub<S> {
         reply.wait()
     }
 }
+
+/// [`Work`] that borrows from a caller who waits for it.
+type BorrowingWork<'a, S> = Box<dyn FnOnce(&TaskContext<S>) + Send + 'a>;
 
 struct Reply<T> {
     answer: Mutex<Option<Result<T>>>,

@@ -174,7 +174,8 @@ mod tests {
 
     #[test]
     fn each_threads_letters_come_out_in_its_order_and_none_is_lost() {
-        let inbox: Arc<Inbox<Box<Letter<(u32, u32)>>>> = Arc::new(Inbox::new());
+        type Numbered = Box<Letter<(u32, u32)>>;
+        let inbox: Arc<Inbox<Numbered>> = Arc::new(Inbox::new());
         let threads: Vec<_> = (0..3)
             .map(|thread| {
                 let inbox = inbox.clone();

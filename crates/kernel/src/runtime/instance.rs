@@ -22,7 +22,7 @@ use super::schedule::{Admission, Ready, TaskKey, Timers};
 use super::sleep::Sleep;
 use super::stack::{StackPool, left_above, thread_stack_limit};
 use super::table::{OnEnd, Stage, Tasks};
-use super::task::{Class, Suspend, TaskContext, TaskEnd, dismantle};
+use super::task::{Class, LocalWork, Suspend, TaskContext, TaskEnd, dismantle};
 
 /// What a poll found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,12 +243,7 @@ impl<S: InstanceState> Instance<S> {
         self.enter(class, Box::new(work), Some(Box::new(on_end)));
     }
 
-    fn enter(
-        &self,
-        class: Class,
-        work: Box<dyn FnOnce(&TaskContext<S>)>,
-        on_end: Option<OnEnd<S>>,
-    ) {
+    fn enter(&self, class: Class, work: LocalWork<S>, on_end: Option<OnEnd<S>>) {
         let door = self.hub.mailbox(self.id).door();
         let (key, birth) = self.tasks.borrow_mut().insert(door, class, work, on_end);
         self.ready.borrow_mut().push(class, birth, key);
@@ -266,13 +261,12 @@ impl<S: InstanceState> Instance<S> {
         if active || more || poll == Poll::Busy {
             return Turn::Busy;
         }
-        let timer = self.timers.borrow().next();
-        let until = match (timer, poll) {
-            (Some(a), Poll::Until(b)) => Some(a.min(b)),
-            (None, Poll::Until(b)) => Some(b),
-            (timer, _) => timer,
+        let poll = match poll {
+            Poll::Until(moment) => Some(moment),
+            _ => None,
         };
-        Turn::Idle { until }
+        let moments = [self.timers.borrow().next(), poll, self.hub.next_steal_ns(self.id)];
+        Turn::Idle { until: moments.into_iter().flatten().min() }
     }
 
     fn take_completions(&self) -> bool {

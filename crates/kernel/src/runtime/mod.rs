@@ -22,9 +22,11 @@ mod stack;
 mod table;
 mod task;
 mod thread;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub use clock::{Clock, ClockChoice, ClockForm};
-pub use hub::{Hub, Target};
+pub use hub::{Hub, Message, Target};
 pub use instance::{Instance, InstanceState, Poll, Service, ServiceId, Turn};
 #[cfg(feature = "interleave")]
 pub use interleave::{Interleaved, Pause};

@@ -96,11 +96,6 @@ impl SleepWord {
             }
         }
     }
-
-    /// Whether the instance sleeps, for choosing whom to wake; a guess.
-    pub(super) fn is_asleep(&self) -> bool {
-        self.word.load(Ordering::Relaxed) == ASLEEP
-    }
 }
 
 /// One instance as every thread sees it: woken tasks, the sleep word, the way to wake it.
@@ -206,7 +201,7 @@ mod loom_sleep {
     #[test]
     fn loom_sleep_two_senders() {
         let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
+        model.preemption_bound = Some(2);
         model.check(|| {
             let shared = Shared::new();
             let senders: Vec<_> = (1..3)

@@ -46,7 +46,7 @@ impl<S: InstanceState> Runtime<S> {
             let id = InstanceId(number as u16);
             let (hub, ring, state, opened) =
                 (hub.clone(), ring.clone(), state.clone(), opened.clone());
-            let processor = pin.then(|| processors[number]);
+            let processor = processors.get(number).copied().filter(|_| pin);
             let spawned = std::thread::Builder::new()
                 .name(format!("atoll-{id}"))
                 .stack_size(8 << 20)

@@ -1,0 +1,319 @@
+//! One instance, turned by hand: everything here is deterministic.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::*;
+
+fn plain() -> Rc<Instance<Notes>> {
+    stepped(RuntimeOptions::default(), HandClock::new())
+}
+
+#[test]
+fn tasks_run_in_class_order_and_interleave_at_yields() {
+    let options = RuntimeOptions { slice: Slice::Calls(1), ..RuntimeOptions::default() };
+    let instance = stepped(options, HandClock::new());
+    for (class, name) in [(Class::New, "new"), (Class::Run, "run"), (Class::Io, "io")] {
+        instance.spawn(class, move |context| {
+            for step in 0..2 {
+                context.instance().state().add(format!("{name}{step}"));
+                context.yield_now();
+            }
+        });
+    }
+    assert_eq!(settle(&instance), None);
+    let log = instance.state().taken();
+    assert_eq!(log, ["io0", "run0", "io1", "run1", "new0", "new1"]);
+    assert_eq!(instance.tasks(), 0);
+}
+
+#[test]
+fn an_unpark_before_the_park_is_kept() {
+    let instance = plain();
+    instance.spawn(Class::New, |context| {
+        context.unparker().unpark(UnparkClass::Io);
+        assert_eq!(context.park(None), Parked::Woken);
+        context.instance().state().add("went on");
+    });
+    settle(&instance);
+    assert_eq!(instance.state().taken(), ["went on"]);
+}
+
+#[test]
+fn a_park_ends_by_unpark_or_deadline_and_late_unparks_are_harmless() {
+    let time = HandClock::new();
+    let instance = stepped(RuntimeOptions::default(), time.clone());
+    let given: Rc<Cell<Option<Unparker>>> = Rc::default();
+    let give = given.clone();
+    instance.spawn(Class::New, move |context| {
+        give.set(Some(context.unparker()));
+        let state = context.instance().state();
+        state.add(format!("{:?}", context.park(Some(context.now_ns() + 1_000))));
+        state.add(format!("{:?}", context.park(Some(context.now_ns() + 1_000))));
+    });
+    assert_eq!(settle(&instance), Some(1_001));
+    time.advance(1_000);
+    assert_eq!(settle(&instance), Some(2_001));
+    let unparker = given.take().unwrap();
+    unparker.unpark(UnparkClass::Lock);
+    settle(&instance);
+    assert_eq!(instance.state().taken(), ["TimedOut", "Woken"]);
+    // The task is gone, its cell may be in use again by another: this must wake nobody.
+    instance.spawn(Class::New, |context| {
+        context.park(None);
+        context.instance().state().add("woken by a stranger");
+    });
+    settle(&instance);
+    unparker.unpark(UnparkClass::Lock);
+    settle(&instance);
+    assert!(instance.state().taken().is_empty());
+    instance.leave();
+}
+
+#[test]
+fn lock_waiters_go_on_oldest_first_and_before_new_work() {
+    let instance = plain();
+    let unparkers: Rc<RefCell<Vec<Unparker>>> = Rc::default();
+    for number in 0..3 {
+        let unparkers = unparkers.clone();
+        instance.spawn(Class::New, move |context| {
+            unparkers.borrow_mut().push(context.unparker());
+            context.park(None);
+            context.instance().state().add(format!("old{number}"));
+        });
+    }
+    settle(&instance);
+    instance.spawn(Class::New, |context| context.instance().state().add("new"));
+    for unparker in unparkers.borrow().iter().rev() {
+        unparker.unpark(UnparkClass::Lock);
+    }
+    settle(&instance);
+    assert_eq!(instance.state().taken(), ["old0", "old1", "old2", "new"]);
+}
+
+#[test]
+fn admission_bounds_new_work_only() {
+    let options = RuntimeOptions { admission_max: 2, ..RuntimeOptions::default() };
+    let instance = stepped(options, HandClock::new());
+    let first: Rc<RefCell<Option<Unparker>>> = Rc::default();
+    for number in 0..3 {
+        let first = first.clone();
+        instance.spawn(Class::New, move |context| {
+            first.borrow_mut().get_or_insert(context.unparker());
+            context.instance().state().add(format!("new{number}"));
+            context.park(None);
+        });
+    }
+    settle(&instance);
+    assert_eq!(instance.state().taken(), ["new0", "new1"]);
+    // A statement of an open transaction gets a stack above the limit.
+    instance.spawn(Class::Run, |context| context.instance().state().add("continues"));
+    settle(&instance);
+    assert_eq!(instance.state().taken(), ["continues"]);
+    first.borrow_mut().take().unwrap().unpark(UnparkClass::Lock);
+    settle(&instance);
+    assert_eq!(instance.state().taken(), ["new2"]);
+    instance.leave();
+}
+
+#[test]
+fn a_panic_ends_its_task_alone_and_its_owner_is_told() {
+    let instance = plain();
+    let told: Rc<RefCell<Vec<TaskEnd>>> = Rc::default();
+    let (first, second) = (told.clone(), told.clone());
+    instance.spawn_watched(
+        Class::New,
+        |context| {
+            context.yield_now();
+            panic!("row {} is odd", 3);
+        },
+        move |_, end| first.borrow_mut().push(end),
+    );
+    instance.spawn_watched(
+        Class::New,
+        |context| {
+            context.yield_now();
+            context.yield_now();
+            context.instance().state().add("still here");
+        },
+        move |_, end| second.borrow_mut().push(end),
+    );
+    settle(&instance);
+    assert_eq!(*told.borrow(), [TaskEnd::Panicked("row 3 is odd".to_owned()), TaskEnd::Done]);
+    assert_eq!(instance.state().taken(), ["still here"]);
+    assert_eq!(instance.stacks.live(), 0);
+}
+
+#[test]
+fn leaving_unwinds_parked_tasks_and_drops_what_was_sent() {
+    let witness = Arc::new(());
+    let instance = plain();
+    let (held, sent, unstarted) = (witness.clone(), witness.clone(), witness.clone());
+    let ends: Rc<RefCell<Vec<TaskEnd>>> = Rc::default();
+    let end = ends.clone();
+    instance.spawn_watched(
+        Class::New,
+        move |context| {
+            let _critical = Critical::enter("a wait for the clock");
+            let _held = held;
+            context.park(None);
+        },
+        move |_, how| end.borrow_mut().push(how),
+    );
+    settle(&instance);
+    instance.spawn(Class::New, move |_| drop(unstarted));
+    let hub = instance.hub().clone();
+    instance.leave();
+    assert_eq!(*ends.borrow(), [TaskEnd::Abandoned]);
+    hub.send(InstanceId(0), Box::new(move |_| drop(sent)));
+    assert_eq!(Arc::strong_count(&witness), 1);
+}
+
+#[test]
+fn a_task_waits_for_its_own_io() {
+    let instance = plain();
+    instance.spawn(Class::New, |context| {
+        let done = context.io(Op::Accept { listener: -1 });
+        context.instance().state().add(format!("{:?}", done.result));
+    });
+    settle(&instance);
+    assert_eq!(instance.state().taken(), ["Ok(7)"]);
+}
+
+#[test]
+fn completions_go_to_the_state_or_the_service_that_asked() {
+    struct Echo(Cell<u64>);
+    impl Service<Notes> for Echo {
+        fn completed(&self, instance: &Instance<Notes>, completion: Completion) {
+            instance.state().add(format!("service got {}", ServiceId::split(completion.token).1));
+        }
+        fn poll(&self, instance: &Instance<Notes>) -> Poll {
+            self.0.set(self.0.get() + 1);
+            Poll::Until(instance.time().now_ns() + 50)
+        }
+        fn stop(&self, _instance: &Instance<Notes>) {}
+    }
+    let instance = plain();
+    let service = instance.register(Rc::new(Echo(Cell::new(0))));
+    instance.ring().submit(Op::Accept { listener: -1 }, service.token(5));
+    instance.ring().submit(Op::Accept { listener: -1 }, ServiceId::STATE.token(6));
+    assert_eq!(settle(&instance), Some(51));
+    assert_eq!(instance.state().taken(), ["service got 5", "completed 6"]);
+}
+
+#[test]
+fn stacks_say_what_is_left_and_deep_c_code_gets_the_threads() {
+    fn descend(context: &TaskContext<Notes>, depth: u32) -> u32 {
+        if context.stack_left_bytes() < 32 * 1024 {
+            return depth;
+        }
+        let pad = [depth as u8; 512];
+        descend(context, depth + 1).max(u32::from(std::hint::black_box(pad)[0]))
+    }
+    let instance = plain();
+    instance.spawn(Class::New, |context| {
+        let left = context.stack_left_bytes();
+        assert!((128 * 1024..256 * 1024).contains(&left), "{left}");
+        let depth = descend(context, 0);
+        assert!(depth > 100, "{depth}");
+        let sum = context.on_thread_stack(|| {
+            let big = [1u8; 512 * 1024];
+            std::hint::black_box(big).iter().map(|byte| u64::from(*byte)).sum::<u64>()
+        });
+        context.instance().state().add(format!("{sum}"));
+    });
+    settle(&instance);
+    assert_eq!(instance.state().taken(), ["524288"]);
+}
+
+#[test]
+fn slices_end_by_time_or_by_calls() {
+    let time = HandClock::new();
+    let instance = stepped(RuntimeOptions::default(), time.clone());
+    instance.spawn(Class::New, move |context| {
+        assert!(!context.should_yield());
+        time.advance(100_000);
+        assert!(context.should_yield());
+        context.yield_now();
+        assert!(!context.should_yield());
+        context.instance().state().add("timed");
+    });
+    settle(&instance);
+    assert_eq!(instance.state().taken(), ["timed"]);
+    let options = RuntimeOptions { slice: Slice::Calls(2), ..RuntimeOptions::default() };
+    let instance = stepped(options, HandClock::new());
+    instance.spawn(Class::New, |context| {
+        let asked: Vec<_> = (0..3).map(|_| context.should_yield()).collect();
+        context.instance().state().add(format!("{asked:?}"));
+    });
+    settle(&instance);
+    assert_eq!(instance.state().taken(), ["[false, false, true]"]);
+}
+
+#[test]
+fn system_work_has_a_quota_beside_busy_tasks() {
+    let options = RuntimeOptions { slice: Slice::Calls(1), ..RuntimeOptions::default() };
+    let instance = stepped(options, HandClock::new());
+    instance.spawn(Class::System, |context| {
+        for _ in 0..4 {
+            context.instance().state().add("system");
+            context.yield_now();
+        }
+    });
+    instance.spawn(Class::New, |context| {
+        for _ in 0..40 {
+            context.instance().state().add("work");
+            context.yield_now();
+        }
+    });
+    settle(&instance);
+    let log = instance.state().taken();
+    let last_work = log.iter().rposition(|line| line == "work").unwrap();
+    let beside = log[..last_work].iter().filter(|line| *line == "system").count();
+    assert_eq!(beside, 4, "one in eight turns is system work");
+    assert!(log.iter().position(|line| line == "system").unwrap() > 0);
+}
+
+#[test]
+fn random_parks_and_wakes_lose_nobody() {
+    let seed = std::env::var("ATOLL_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+    println!("ATOLL_SEED={seed}");
+    let random = Rc::new(RefCell::new(fastrand::Rng::with_seed(seed)));
+    let time = HandClock::new();
+    let options = RuntimeOptions { slice: Slice::Calls(1), ..RuntimeOptions::default() };
+    let instance = stepped(options, time.clone());
+    let waiting: Rc<RefCell<Vec<Unparker>>> = Rc::default();
+    let done = Rc::new(Cell::new(0));
+    for _ in 0..100 {
+        let (random, waiting, done) = (random.clone(), waiting.clone(), done.clone());
+        instance.spawn(Class::New, move |context| {
+            for _ in 0..20 {
+                let dice = random.borrow_mut().u32(0..4);
+                match dice {
+                    0 => context.yield_now(),
+                    1 => drop(context.park(Some(context.now_ns() + 10))),
+                    2 => {
+                        waiting.borrow_mut().push(context.unparker());
+                        context.park(None);
+                    }
+                    _ => {
+                        let other = waiting.borrow_mut().pop();
+                        if let Some(other) = other {
+                            other.unpark(UnparkClass::Lock);
+                        }
+                    }
+                }
+            }
+            done.set(done.get() + 1);
+        });
+    }
+    while done.get() < 100 {
+        let idle = settle(&instance);
+        time.advance(10);
+        let left = std::mem::take(&mut *waiting.borrow_mut());
+        assert!(idle.is_some() || !left.is_empty() || done.get() == 100, "somebody was forgotten");
+        left.iter().for_each(|unparker| unparker.unpark(UnparkClass::Lock));
+    }
+    assert_eq!(instance.tasks(), 0);
+}
