@@ -1,12 +1,19 @@
 //! Transactions: slots, commit, snapshots and the horizon, waits and deadlocks, table locks, and
 //! the shell that runs core operations to their end. README.md has the rules.
 
+mod commit;
 mod deadlock;
 mod edges;
+mod environment;
+mod handle;
 mod horizon;
+mod interrupt;
+mod local;
 mod mode;
 mod observe;
 pub mod rows;
+mod shared;
+mod shell;
 mod slot;
 mod slots;
 mod stability;
@@ -14,8 +21,15 @@ mod table_lock;
 mod table_locks;
 mod word;
 
+pub use commit::Committed;
+pub use environment::{Changes, Environment};
+pub use handle::TxnHandle;
+pub use interrupt::{Interrupt, Reason};
+pub use local::{TxnCounters, TxnLocal};
 pub use mode::{LockMode, ModeSet};
 pub use observe::{Observations, Session, Synchronous};
+pub use shared::{OutsideSnapshot, TxnOptions, TxnShared};
+pub use shell::{Waited, Waiter};
 pub use slot::Wake;
 pub use word::State;
 

@@ -1,0 +1,76 @@
+//! What transactions stand on, as a seam: the changes of a slot and the instance's log.
+//!
+//! Invariants: everything here belongs to one instance and is called on its thread only (except
+//! that [`Environment::stable`] reads other homes' marks). `Kernel` is the real one; tests put
+//! simple models behind the same trait, so that begin, commit, abort and their waits can be
+//! tested without trees or files.
+
+use crate::base::{Cts, HomeId, LogPosition, Observed, Outcome, Result, SlotId, Xid};
+use crate::version::{CollectLimit, Collected};
+
+use super::rows::Stamping;
+
+/// All changes of the transaction that runs in one slot.
+pub trait Changes {
+    /// What rolling back needs to find trees by number.
+    type Tables: ?Sized;
+
+    /// Starts a transaction; `xid` will be the writer of its records.
+    fn begin(&mut self, xid: Xid);
+    /// Whether there is nothing to commit: no redo and no undo record, a row lock's included.
+    fn is_empty(&self) -> bool;
+    /// The redo collected and not spilled yet.
+    fn redo(&self) -> &[u8];
+    /// How many bytes of redo come before [`Changes::redo`], in chunks: what was spilled, less
+    /// what a rollback to a savepoint has discarded since.
+    fn redo_spilled_bytes(&self) -> u64;
+    /// The first `bytes` of the redo have been copied into a chunk (rule 7.3): drops them here.
+    fn spilled(&mut self, bytes: usize);
+    /// Undoes everything while the slot says *active* (rule 3.6). Cannot fail.
+    fn abort(&mut self, tables: &Self::Tables);
+    /// Writes `cts` into up to `records_max` undo records (rule 3.4).
+    fn stamp(&mut self, cts: Cts, records_max: usize) -> Stamping;
+    /// All are stamped and *finished* is about to be published: queues the undo for collection.
+    fn finish(&mut self, cts: Cts);
+}
+
+/// One instance's log, undo and collection.
+pub trait Environment {
+    /// See [`Changes`].
+    type Changes: Changes;
+    /// Reserved room in the log.
+    type Room;
+    /// Names a spilled chunk, or its beginning.
+    type Chunk: Copy;
+
+    /// The home whose log this instance commits into.
+    fn home(&self) -> HomeId;
+    /// The changes of a slot that was never used before.
+    fn new_changes(&self, slot: SlotId) -> Self::Changes;
+    /// Reserves room for a record with this payload and these many chunks, on disk and in memory;
+    /// `WaitFor(LogRoom)`, `DiskFull`, `Io`. Dropping it gives it back.
+    fn reserve(&self, payload_bytes: usize, chunks: usize) -> Outcome<Self::Room>;
+    /// Copies a commit record into the log. Cannot fail; cts strictly grow. `dependencies` are
+    /// observations of other homes; those that an earlier record of the log covers may be left
+    /// out (the log keeps V, rule 7.4).
+    fn commit(
+        &self,
+        room: Self::Room,
+        cts: Cts,
+        dependencies: &[Observed],
+        chunks: &[Self::Chunk],
+        payload: &[u8],
+    ) -> LogPosition;
+    /// Copies a chunk of a transaction that has not committed into the log.
+    fn chunk(&self, room: Self::Room, xid: Xid, payload: &[u8]) -> Self::Chunk;
+    /// The first `bytes` of a chunk; the rest was discarded by a rollback to a savepoint.
+    fn cut(&self, chunk: Self::Chunk, bytes: u32) -> Self::Chunk;
+    /// Redo beyond this is spilled; a record of this size always fits the log's buffer.
+    fn spill_bytes(&self) -> usize;
+    /// Up to where the own log is durable.
+    fn durable(&self) -> LogPosition;
+    /// The stable mark of any home.
+    fn stable(&self, home: HomeId) -> Cts;
+    /// Reclaims undo within `limit`, about `records_max` records.
+    fn collect(&self, limit: CollectLimit, records_max: usize) -> Result<Collected>;
+}

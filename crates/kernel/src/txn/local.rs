@@ -1,0 +1,326 @@
+//! One instance's transactions: begin, commands and snapshots, the poll, collection.
+//!
+//! Invariants: used on the instance's own thread only; nothing here waits; no `RefCell` of it is
+//! borrowed while [`Environment`] runs anything that could come back. Between the clock reading
+//! and the log copy of a commit nothing else of the instance runs (rule 3.4), so cts grow strictly
+//! along its log. `commit.rs` ends transactions, `shell.rs` waits for them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::environment::{Changes, Environment};
+use super::handle::{Phase, TxnHandle};
+use super::horizon::{Floor, Snapshots};
+use super::observe::{Observations, Session};
+use super::shared::{IoWaker, StableWaker, TxnShared};
+use super::slot::Wake;
+use super::slots::{FreeSlots, SlotEntry};
+use super::table_locks::LockCache;
+use super::Isolation;
+use crate::base::{
+    CommandId, Cts, Error, HomeId, InstanceId, LogPosition, Observed, Result, SlotId, Xid,
+};
+use crate::runtime::Unparker;
+use crate::version::{CollectLimit, Collected};
+
+/// Counters of one instance; plain numbers, read by their own thread.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct TxnCounters {
+    /// Transactions begun.
+    pub begun: u64,
+    /// Commit records written.
+    pub committed: u64,
+    /// Transactions that ended without a record and without being rolled back.
+    pub read_only: u64,
+    /// Transactions rolled back.
+    pub aborted: u64,
+    /// Slots used again.
+    pub slots_reused: u64,
+    /// Reads that met a *preparing* transaction and had to wait for its word.
+    pub preparing_met: u64,
+    /// Reads that did not validate and were repeated.
+    pub retries: u64,
+    /// Waits for another transaction's end.
+    pub end_waits: u64,
+    /// Waits for a table lock.
+    pub table_lock_waits: u64,
+    /// Waits for a log to be stable.
+    pub stable_waits: u64,
+    /// Waits for room in the log.
+    pub room_waits: u64,
+    /// Commits whose cts was not below the clock and that waited for it.
+    pub clock_waits: u64,
+    /// Entries of other logs that commit records carried.
+    pub dependencies: u64,
+    /// Chunks spilled.
+    pub chunks: u64,
+    /// Cycles of waiters broken by this instance's detectors.
+    pub deadlocks: u64,
+}
+
+/// One instance's transactions. Not `Sync`.
+pub struct TxnLocal<E: Environment> {
+    pub(super) shared: Arc<TxnShared>,
+    pub(super) instance: InstanceId,
+    pub(super) environment: E,
+    pub(super) free: FreeSlots,
+    // The changes of slots that no transaction uses, by slot.
+    resting: RefCell<Vec<Option<Box<E::Changes>>>>,
+    pub(super) snapshots: Snapshots,
+    pub(super) lock_cache: LockCache<Unparker>,
+    // The last cts of this instance (rule 3.3).
+    pub(super) last_cts: Cell<Cts>,
+    room_waiters: RefCell<VecDeque<IoWaker>>,
+    seen_stable: Cell<Cts>,
+    seen_durable: Cell<LogPosition>,
+    pub(super) counters: Cell<TxnCounters>,
+}
+
+impl<E: Environment> TxnLocal<E> {
+    /// The transactions of `instance`; asleep until [`TxnLocal::woke`] or the first poll.
+    pub fn new(shared: Arc<TxnShared>, instance: InstanceId, environment: E) -> TxnLocal<E> {
+        assert_eq!(environment.home(), HomeId(instance.0), "instance i commits into log i");
+        TxnLocal {
+            shared,
+            instance,
+            free: FreeSlots::new(instance),
+            resting: RefCell::new(Vec::new()),
+            snapshots: Snapshots::default(),
+            lock_cache: LockCache::new(),
+            last_cts: Cell::new(Cts::ZERO),
+            room_waiters: RefCell::new(VecDeque::new()),
+            seen_stable: Cell::new(environment.stable(environment.home())),
+            seen_durable: Cell::new(environment.durable()),
+            counters: Cell::new(TxnCounters::default()),
+            environment,
+        }
+    }
+
+    /// What all instances share.
+    pub fn shared(&self) -> &Arc<TxnShared> {
+        &self.shared
+    }
+
+    /// The instance.
+    pub fn instance(&self) -> InstanceId {
+        self.instance
+    }
+
+    /// The instance's log, undo and collection.
+    pub fn environment(&self) -> &E {
+        &self.environment
+    }
+
+    /// The counters now.
+    pub fn counters(&self) -> TxnCounters {
+        self.counters.get()
+    }
+
+    pub(super) fn count(&self, add: impl FnOnce(&mut TxnCounters)) {
+        let mut counters = self.counters.get();
+        add(&mut counters);
+        self.counters.set(counters);
+    }
+
+    pub(super) fn entry(&self, xid: Xid) -> &SlotEntry<Unparker> {
+        self.shared.slots.get(xid)
+    }
+
+    fn floor(&self) -> &Floor {
+        self.shared.floors.of(self.instance)
+    }
+
+    /// Begins a transaction of `session`: it depends on what the session carries (rule 7.4).
+    /// `Limit` if the instance has no slot left.
+    pub fn begin(&self, session: &Session, isolation: Isolation) -> Result<TxnHandle<E>> {
+        let now = self.shared.clock.snapshot();
+        let xid = self.free.begin(&self.shared.slots, now)?;
+        let mut changes = self.take_changes(xid.slot());
+        changes.begin(xid);
+        self.count(|counters| {
+            counters.begun += 1;
+            counters.slots_reused += (xid.sequence() > 1) as u64;
+        });
+        Ok(TxnHandle {
+            xid,
+            isolation,
+            command: CommandId(0),
+            timestamp: Cts::ZERO,
+            ticket: None,
+            observed: session.carried.clone(),
+            changes: Some(changes),
+            chunks: Vec::new(),
+            locks: Vec::new(),
+            pending: None,
+            phase: Phase::Running,
+        })
+    }
+
+    fn take_changes(&self, slot: SlotId) -> Box<E::Changes> {
+        let resting = {
+            let mut resting = self.resting.borrow_mut();
+            if resting.len() <= slot.0 as usize {
+                resting.resize_with(slot.0 as usize + 1, || None);
+            }
+            resting[slot.0 as usize].take()
+        };
+        resting.unwrap_or_else(|| Box::new(self.environment.new_changes(slot)))
+    }
+
+    pub(super) fn rest_changes(&self, slot: SlotId, changes: Box<E::Changes>) {
+        self.resting.borrow_mut()[slot.0 as usize] = Some(changes);
+    }
+
+    /// Begins the transaction's next command, with the snapshot that its isolation asks for:
+    /// READ COMMITTED a new one, REPEATABLE READ the first command's. Call it after the command's
+    /// table locks (rule 6.4), or call [`TxnLocal::refresh_snapshot`] after those that waited.
+    pub fn begin_command(&self, txn: &mut TxnHandle<E>) {
+        txn.command = CommandId(txn.command.0 + 1);
+        match txn.isolation {
+            Isolation::ReadCommitted => self.refresh_snapshot(txn),
+            Isolation::RepeatableRead if txn.ticket.is_none() => self.take_snapshot(txn),
+            Isolation::RepeatableRead => {}
+        }
+    }
+
+    /// READ COMMITTED: takes a new snapshot for the present command (after a lock wait, or to run
+    /// the command again). REPEATABLE READ: nothing.
+    pub fn refresh_snapshot(&self, txn: &mut TxnHandle<E>) {
+        if txn.isolation == Isolation::ReadCommitted {
+            self.release_snapshot(txn);
+            self.take_snapshot(txn);
+        }
+    }
+
+    /// The command is over and nothing (no open cursor) uses its snapshot: READ COMMITTED no
+    /// longer holds the horizon back.
+    pub fn end_command(&self, txn: &mut TxnHandle<E>) {
+        if txn.isolation == Isolation::ReadCommitted {
+            self.release_snapshot(txn);
+        }
+    }
+
+    fn take_snapshot(&self, txn: &mut TxnHandle<E>) {
+        if self.floor().is_asleep() {
+            // Work was handed to an instance that said it sleeps: rule 6.8, a floor first.
+            self.woke();
+        }
+        txn.timestamp = self.shared.clock.snapshot();
+        txn.ticket = Some(self.snapshots.take(txn.timestamp));
+    }
+
+    pub(super) fn release_snapshot(&self, txn: &mut TxnHandle<E>) {
+        if let Some(ticket) = txn.ticket.take() {
+            self.snapshots.release(ticket);
+        }
+    }
+
+    /// Once a turn, after the log's poll: publishes the floor (rule 6.8) and wakes whoever waited
+    /// for this home's stable mark or for room in the log. True if somebody was woken.
+    pub fn poll(&self) -> bool {
+        let oldest = self.snapshots.oldest().unwrap_or(Cts::MAX);
+        self.floor().publish(oldest.min(self.shared.clock.snapshot()));
+        self.log_progressed()
+    }
+
+    /// The log made progress, perhaps: wakes whoever waited for it.
+    pub fn log_progressed(&self) -> bool {
+        let mut woken = 0;
+        let home = self.environment.home();
+        let stable = self.environment.stable(home);
+        if stable != self.seen_stable.get() {
+            self.seen_stable.set(stable);
+            woken += self.shared.stable_waiters.advanced(home, stable);
+        }
+        let durable = self.environment.durable();
+        if durable != self.seen_durable.get() {
+            self.seen_durable.set(durable);
+            let waiters = std::mem::take(&mut *self.room_waiters.borrow_mut());
+            woken += waiters.len();
+            waiters.iter().for_each(Wake::wake);
+        }
+        woken > 0
+    }
+
+    /// Durable records of the own log wait for `seen` in another log (rule 7.5): calls `wake` when
+    /// that is stable, so that an instance with nothing else to do may sleep. False: it is stable
+    /// already, poll the log again.
+    pub fn wake_when_stable(&self, seen: Observed, wake: Arc<dyn Fn() + Send + Sync>) -> bool {
+        let mark = || self.environment.stable(seen.home);
+        self.shared.stable_waiters.enlist(seen, StableWaker::Instance(wake), mark)
+    }
+
+    /// The instance is about to sleep (rule 6.8).
+    pub fn sleeps(&self) {
+        self.floor().sleep(self.snapshots.oldest());
+    }
+
+    /// The instance is awake again; before it takes any snapshot.
+    pub fn woke(&self) {
+        let oldest = self.snapshots.oldest().unwrap_or(Cts::MAX);
+        self.floor().wake(oldest.min(self.shared.clock.snapshot()));
+    }
+
+    /// Enlists for the next progress of the own log's buffer. The caller parks at once: nothing
+    /// else of the instance runs in between.
+    pub(super) fn enlist_for_room(&self, unparker: Unparker) {
+        self.room_waiters.borrow_mut().push_back(IoWaker(unparker));
+    }
+
+    /// What may be reclaimed now (rule 6.8).
+    pub fn collect_limit(&self) -> CollectLimit {
+        CollectLimit {
+            horizon: self.shared.horizon(),
+            stable: self.environment.stable(self.environment.home()),
+        }
+    }
+
+    /// Reclaims one portion of undo. For a task of class System, which yields after each while
+    /// `more`, and parks or ends when there is no more.
+    pub fn collect(&self) -> Result<Collected> {
+        self.environment.collect(self.collect_limit(), self.shared.options.collect_portion)
+    }
+
+    /// Undo memory is short: reclaims all that can be reclaimed now. True if that was anything.
+    pub(super) fn collect_all(&self) -> Result<bool> {
+        let mut any = false;
+        loop {
+            let collected = self.collect()?;
+            any |= collected.transactions > 0;
+            if !collected.more {
+                return Ok(any);
+            }
+        }
+    }
+
+    /// The first observation that is not stable yet.
+    pub(super) fn first_unstable(&self, observed: &Observations) -> Option<Observed> {
+        observed.entries().iter().copied().find(|seen| !self.is_stable(*seen))
+    }
+
+    /// Whether `seen` is stable.
+    pub(super) fn is_stable(&self, seen: Observed) -> bool {
+        self.environment.stable(seen.home) >= seen.cts
+    }
+
+    /// Whether everything that `session` depends on is stable, or it does not wait for that.
+    pub fn is_settled(&self, session: &Session) -> bool {
+        session.synchronous == super::Synchronous::Off
+            || self.first_unstable(&session.carried).is_none()
+    }
+
+    /// The processor's clock ran backwards (rule 3.1): the process ends and is restarted with the
+    /// shared counter.
+    pub(super) fn assert_no_warp(&self, finished: Cts) {
+        if self.shared.clock.has_warped(finished) {
+            eprintln!("atoll: the clock is below the finished commit {finished}; ending the process");
+            std::process::abort();
+        }
+    }
+}
+
+/// A transaction that asked for a retry of something that can only be out of memory.
+pub(super) fn is_short_of_undo(error: &Error) -> bool {
+    matches!(error, Error::OutOfMemory { what: "undo" })
+}

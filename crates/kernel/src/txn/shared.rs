@@ -1,0 +1,169 @@
+//! What all instances share of transactions: one [`TxnShared`] per database.
+//!
+//! Invariants: no word here is written per transaction but the own slot's line and the own
+//! instance's lines (stripe, floor). Everything is reached by reference, nothing is counted.
+
+use std::sync::Arc;
+
+use super::deadlock::{Detected, detect};
+use super::horizon::{Floor, Floors};
+use super::slot::{Seen, Wake};
+use super::slots::SlotTable;
+use super::stability::StableWaiters;
+use super::table_locks::TableLocks;
+use crate::base::{Cts, INSTANCES_MAX, InstanceId, WaitFor, Xid};
+use crate::runtime::{Clock, UnparkClass, Unparker};
+use crate::version::{Fate, Judgement, SnapshotView, TransactionStates};
+
+impl Wake for Unparker {
+    fn wake(&self) {
+        self.unpark(UnparkClass::Lock);
+    }
+}
+
+/// Wakes by class I/O: for waits on a log (rule 2.3).
+pub(super) struct IoWaker(pub Unparker);
+
+impl Wake for IoWaker {
+    fn wake(&self) {
+        self.0.unpark(UnparkClass::Io);
+    }
+}
+
+/// Who is woken when a log becomes stable.
+pub(super) enum StableWaker {
+    /// A task or thread whose answer depends on it.
+    Task(IoWaker),
+    /// An instance whose own log's records depend on it (rule 7.5).
+    Instance(Arc<dyn Fn() + Send + Sync>),
+}
+
+impl Wake for StableWaker {
+    fn wake(&self) {
+        match self {
+            StableWaker::Task(waker) => waker.wake(),
+            StableWaker::Instance(wake) => wake(),
+        }
+    }
+}
+
+/// Settings of transactions.
+#[derive(Clone, Copy, Debug)]
+pub struct TxnOptions {
+    /// Running instances; instance i commits into log i.
+    pub instances: usize,
+    /// Homes, at least as many as instances.
+    pub homes: usize,
+    /// A waiter that has waited this long looks for a deadlock.
+    pub deadlock_timeout_ms: u64,
+    /// Undo records that are stamped before a commit lets others run.
+    pub stamp_portion: usize,
+    /// Undo records that one call of the collector visits.
+    pub collect_portion: usize,
+}
+
+impl Default for TxnOptions {
+    fn default() -> Self {
+        TxnOptions {
+            instances: 1,
+            homes: 1,
+            deadlock_timeout_ms: 1000,
+            stamp_portion: 4096,
+            collect_portion: 512,
+        }
+    }
+}
+
+/// Slots, floors, table locks, stability waits and the clock of one database.
+pub struct TxnShared {
+    pub(super) options: TxnOptions,
+    pub(super) clock: Arc<Clock>,
+    pub(super) slots: SlotTable<Unparker>,
+    pub(super) floors: Floors,
+    pub(super) locks: TableLocks<Unparker>,
+    pub(super) stable_waiters: StableWaiters<StableWaker>,
+}
+
+impl TxnShared {
+    /// Nothing runs yet. `clock` has been set above every cts on disk (rule 3.1).
+    pub fn new(options: TxnOptions, clock: Arc<Clock>) -> Arc<TxnShared> {
+        assert!(options.instances > 0 && options.instances <= INSTANCES_MAX);
+        assert!(options.homes >= options.instances, "instance i commits into log i");
+        Arc::new(TxnShared {
+            options,
+            clock,
+            slots: SlotTable::new(options.instances),
+            floors: Floors::new(options.instances),
+            locks: TableLocks::new(options.instances),
+            stable_waiters: StableWaiters::new(options.homes),
+        })
+    }
+
+    /// The database's clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The horizon now (rule 6.8): no snapshot, present or future, is below it.
+    pub fn horizon(&self) -> Cts {
+        self.floors.horizon(|| self.clock.snapshot())
+    }
+
+    /// Transactions of `instance` that have begun and not ended.
+    pub fn open_transactions(&self, instance: InstanceId) -> Vec<Xid> {
+        self.slots.open_uses(instance).map(|(xid, _)| xid).collect()
+    }
+
+    /// Looks for a deadlock through the waiting transaction `asker`, and ends the youngest member.
+    pub(super) fn detect_deadlock(&self, asker: Xid) -> Detected {
+        detect(&self.slots, &self.locks, asker)
+    }
+
+    /// A snapshot for a thread that is no instance (rule 2.9); it holds the horizon back until it
+    /// is dropped.
+    pub fn outside_snapshot(self: &Arc<Self>) -> OutsideSnapshot {
+        let floor = self.floors.register_outside();
+        // Published and fenced before the snapshot is taken (rule 6.8).
+        floor.wake(self.clock.snapshot());
+        let timestamp = self.clock.snapshot();
+        floor.publish(timestamp);
+        OutsideSnapshot { shared: Arc::clone(self), floor, timestamp }
+    }
+}
+
+/// A registered snapshot of a thread that is no instance, or of a checkpoint.
+pub struct OutsideSnapshot {
+    shared: Arc<TxnShared>,
+    floor: Arc<Floor>,
+    timestamp: Cts,
+}
+
+impl OutsideSnapshot {
+    /// What it sees.
+    pub fn view(&self) -> SnapshotView {
+        SnapshotView { timestamp: self.timestamp, own: None, command: Default::default() }
+    }
+}
+
+impl Drop for OutsideSnapshot {
+    fn drop(&mut self) {
+        self.shared.floors.forget_outside(&self.floor);
+    }
+}
+
+impl TransactionStates for TxnShared {
+    #[inline]
+    fn judge(&self, xid: Xid, snapshot: &SnapshotView) -> Judgement {
+        debug_assert_ne!(Some(xid), snapshot.own, "own versions are judged by their command");
+        match self.slots.judge(xid, snapshot.timestamp) {
+            Seen::Older => Judgement::NotVisible,
+            Seen::This(cts) => Judgement::Visible(cts),
+            Seen::Undecided(_) => Judgement::Wait(WaitFor::Decision(xid)),
+            Seen::Reread => Judgement::Reread,
+        }
+    }
+
+    fn fate(&self, xid: Xid) -> Fate {
+        self.slots.fate(xid)
+    }
+}

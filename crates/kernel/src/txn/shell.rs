@@ -1,0 +1,390 @@
+//! The thin shell (rule 1.1): runs core operations to their end, waiting as they ask.
+//!
+//! Invariants: no latch is held in any wait (the parker asserts it); every wait loops until what
+//! it waits for has happened, so a spurious wake-up is harmless; a transaction that waits for
+//! another or for a table lock shows the edge in its slot before it parks, and takes it back
+//! before it goes on; a wait that ends by cancellation, deadlock or error has taken itself out of
+//! every list it was on. Only waits before *preparing* can be interrupted.
+
+use std::sync::Arc;
+
+use super::commit::Committed;
+use super::deadlock::Detected;
+use super::edges::Edge;
+use super::environment::{Changes, Environment};
+use super::handle::{HeldLock, TxnHandle};
+use super::interrupt::Interrupt;
+use super::local::{TxnLocal, is_short_of_undo};
+use super::mode::LockMode;
+use super::observe::{Session, Synchronous};
+use super::shared::{IoWaker, StableWaker};
+use super::table_lock::{Asked, Asker};
+use crate::base::{Cts, Error, HomeId, Observed, Outcome, Result, Stop, TreeId, WaitFor, Xid};
+use crate::runtime::{Parked, Parker};
+use crate::sync::{mutant, point, spin};
+
+/// Retries that only spin; after these each one lets others run.
+const SPINS: u32 = 16;
+
+/// Who waits: a task or thread, and what may end its waits early.
+#[derive(Clone, Copy)]
+pub struct Waiter<'a> {
+    /// The task or thread.
+    pub parker: &'a dyn Parker,
+    /// Cancellation from outside.
+    pub interrupt: &'a Interrupt,
+    /// When the statement's time is up, on the parker's clock.
+    pub deadline_ns: Option<u64>,
+}
+
+impl Waiter<'_> {
+    /// An error if the statement is to end. Loops of executors may ask it at their yields.
+    pub fn check(&self) -> Result<()> {
+        self.interrupt.check()?;
+        match self.deadline_ns {
+            Some(deadline) if self.parker.now_ns() >= deadline => Err(Error::Cancelled),
+            _ => Ok(()),
+        }
+    }
+
+    /// Parks until woken, interrupted or `until`; an error if interrupted.
+    fn park(&self, until_ns: Option<u64>) -> Result<Parked> {
+        self.interrupt.show(self.parker.unparker())?;
+        let until = match (until_ns, self.deadline_ns) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        let parked = self.parker.park(until);
+        self.interrupt.hide();
+        self.check()?;
+        Ok(parked)
+    }
+}
+
+/// Whether a table lock had to be waited for; then READ COMMITTED takes its snapshot again, and a
+/// statement binds again if the catalog changed (rule 6.10).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waited {
+    /// It was free, or held already.
+    No,
+    /// Others were in the way.
+    Yes,
+}
+
+impl<E: Environment> TxnLocal<E> {
+    /// Runs `operation` of the transaction to its end: calls it until it answers something that
+    /// is not a reason to wait, and waits in between. Errors: the operation's own, `Deadlock`,
+    /// `Cancelled`, `ShuttingDown`.
+    pub fn run<T>(
+        &self,
+        txn: &mut TxnHandle<E>,
+        waiter: &Waiter<'_>,
+        mut operation: impl FnMut(&mut TxnHandle<E>) -> Outcome<T>,
+    ) -> Result<T> {
+        let mut retries = 0;
+        let mut collected = false;
+        loop {
+            match operation(txn) {
+                Ok(answer) => return Ok(answer),
+                Err(Stop::Retry) => {
+                    retries += 1;
+                    self.retry(retries, waiter)?;
+                }
+                Err(Stop::WaitFor(what)) => self.wait(txn, what, waiter)?,
+                // Undo memory is short: what nobody needs goes first, once (rule 6.9).
+                Err(Stop::Error(error)) if is_short_of_undo(&error) && !collected => {
+                    collected = true;
+                    if !self.collect_all()? {
+                        return Err(error);
+                    }
+                }
+                Err(Stop::Error(error)) => return Err(error),
+                Err(Stop::NeedPage(page)) => {
+                    let detail = format!("page {page} is not in memory, and nothing is evicted");
+                    return Err(Error::Internal { detail });
+                }
+            }
+        }
+    }
+
+    fn retry(&self, retries: u32, waiter: &Waiter<'_>) -> Result<()> {
+        self.count(|counters| counters.retries += 1);
+        if retries < SPINS {
+            spin();
+            return Ok(());
+        }
+        waiter.check()?;
+        waiter.parker.yield_now();
+        Ok(())
+    }
+
+    /// Waits for one thing, for the transaction. Nothing is latched.
+    pub fn wait(
+        &self,
+        txn: &mut TxnHandle<E>,
+        what: WaitFor,
+        waiter: &Waiter<'_>,
+    ) -> Result<()> {
+        match what {
+            WaitFor::End(xid) => self.wait_for_end(txn, xid, waiter),
+            WaitFor::Decision(xid) => self.wait_for_decision(xid, waiter),
+            WaitFor::TableLock(tree) => {
+                let detail = format!("table lock {tree} is taken through lock_table");
+                Err(Error::Internal { detail })
+            }
+            WaitFor::LogRoom => {
+                self.count(|counters| counters.room_waits += 1);
+                self.enlist_for_room(waiter.parker.unparker());
+                waiter.park(None).map(drop)
+            }
+            WaitFor::Clock(cts) => {
+                self.wait_for_clock(cts, waiter.parker);
+                Ok(())
+            }
+            WaitFor::Stable(home, cts) => {
+                waiter.check()?;
+                self.wait_stable(Observed { home, cts }, waiter.parker);
+                Ok(())
+            }
+            WaitFor::Yield => {
+                waiter.check()?;
+                waiter.parker.yield_now();
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until `xid` has ended (rule 6.6): enlist, fence, look again. Looks for a deadlock
+    /// each `deadlock_timeout`.
+    fn wait_for_end(
+        &self,
+        txn: &mut TxnHandle<E>,
+        xid: Xid,
+        waiter: &Waiter<'_>,
+    ) -> Result<()> {
+        assert_ne!(xid, txn.xid, "a transaction does not wait for itself");
+        let slot = &self.entry(xid).slot;
+        let sequence = xid.sequence();
+        let waited = match slot.enlist(sequence, waiter.parker.unparker()) {
+            None => Ok(()),
+            Some(ticket) => {
+                self.count(|counters| counters.end_waits += 1);
+                let waited = self.park_in_graph(txn.xid, Edge::End(xid), waiter, || {
+                    slot.word().has_ended(sequence)
+                });
+                slot.withdraw(ticket);
+                waited
+            }
+        };
+        // Having waited for a transaction that committed is an observation (rule 7.4).
+        if let Some(ending) = slot.ending(sequence)
+            && let Some(seen) = ending.observed(HomeId(xid.instance().0))
+        {
+            txn.observed.observe(seen);
+            self.assert_no_warp(seen.cts);
+        }
+        waited
+    }
+
+    /// Parks until `is_over`, with the edge shown; ends early if doomed, interrupted or out of
+    /// time.
+    fn park_in_graph(
+        &self,
+        own: Xid,
+        edge: Edge,
+        waiter: &Waiter<'_>,
+        is_over: impl Fn() -> bool,
+    ) -> Result<()> {
+        let wait = &self.entry(own).wait;
+        wait.begin(edge, waiter.parker.unparker());
+        point("txn-edge-shown");
+        let timeout_ns = self.shared.options.deadlock_timeout_ms * 1_000_000;
+        let mut look_at_ns = waiter.parker.now_ns() + timeout_ns;
+        let waited = loop {
+            if is_over() {
+                break Ok(());
+            }
+            if let Some(detail) = wait.doomed() {
+                break Err(Error::Deadlock { waited_for: waited_for(edge, own), detail });
+            }
+            if let Err(error) = waiter.park(Some(look_at_ns)) {
+                break Err(error);
+            }
+            if waiter.parker.now_ns() >= look_at_ns {
+                look_at_ns = waiter.parker.now_ns() + timeout_ns;
+                match self.shared.detect_deadlock(own) {
+                    Detected::Nothing => {}
+                    Detected::Other(_) => self.count(|counters| counters.deadlocks += 1),
+                    Detected::Asker { waited_for, detail } => {
+                        self.count(|counters| counters.deadlocks += 1);
+                        break Err(Error::Deadlock { waited_for, detail });
+                    }
+                }
+            }
+        };
+        wait.end();
+        waited
+    }
+
+    /// Waits until the word of a *preparing* transaction changes (rule 3.5): spins a little, then
+    /// lets others run. It takes nanoseconds unless that instance lost its processor.
+    fn wait_for_decision(&self, xid: Xid, waiter: &Waiter<'_>) -> Result<()> {
+        self.count(|counters| counters.preparing_met += 1);
+        let slot = &self.entry(xid).slot;
+        let met = slot.word();
+        if met.sequence() != xid.sequence() || met.state() != super::State::Preparing {
+            return Ok(());
+        }
+        let mut spins = 0;
+        while slot.word() == met {
+            spins += 1;
+            if spins < SPINS * 8 {
+                spin();
+                continue;
+            }
+            waiter.check()?;
+            waiter.parker.yield_now();
+        }
+        Ok(())
+    }
+
+    fn wait_for_clock(&self, cts: Cts, parker: &dyn Parker) {
+        while self.shared.clock.snapshot() <= cts {
+            parker.yield_now();
+        }
+    }
+
+    /// Waits until `seen` is stable. Not interrupted: what depends on it must not be told.
+    fn wait_stable(&self, seen: Observed, parker: &dyn Parker) {
+        while !self.is_stable(seen) {
+            self.count(|counters| counters.stable_waits += 1);
+            let waker = StableWaker::Task(IoWaker(parker.unparker()));
+            let mark = || self.environment.stable(seen.home);
+            if self.shared.stable_waiters.enlist(seen, waker, mark) {
+                parker.park(None);
+            }
+        }
+    }
+
+    /// Locks a table in `mode` until the transaction ends (rule 6.6), waiting as long as it takes.
+    /// Errors: `Deadlock`, `Cancelled`, `ShuttingDown`; then the lock is not held, and what was
+    /// held before still is. `tree` is whatever number names the table for its whole life.
+    pub fn lock_table(
+        &self,
+        txn: &mut TxnHandle<E>,
+        tree: TreeId,
+        mode: LockMode,
+        waiter: &Waiter<'_>,
+    ) -> Result<Waited> {
+        if txn.holds(tree, mode) {
+            return Ok(Waited::No);
+        }
+        let asker = Asker { owner: txn.xid, held: txn.held_modes(tree) };
+        let waker = waiter.parker.unparker();
+        let asked = self.lock_cache.with(&self.shared.locks, tree, |lock| {
+            if mode.is_weak() && lock.try_weak(txn.xid, mode) {
+                return Asked::Granted(Vec::new());
+            }
+            lock.request(asker, mode, waker)
+        });
+        let (observed, waited) = match asked {
+            Asked::Granted(observed) => (observed, Waited::No),
+            Asked::Queued(request) => {
+                self.count(|counters| counters.table_lock_waits += 1);
+                txn.pending = Some((tree, Arc::clone(&request)));
+                let edge = Edge::Table(tree, mode, asker.held);
+                let outcome =
+                    self.park_in_graph(txn.xid, edge, waiter, || request.is_granted());
+                txn.pending = None;
+                if let Err(error) = outcome {
+                    self.lock_cache
+                        .with(&self.shared.locks, tree, |lock| lock.withdraw(&request));
+                    return Err(error);
+                }
+                (request.observed(), Waited::Yes)
+            }
+        };
+        observed.into_iter().for_each(|seen| txn.observed.observe(seen));
+        self.note_held(txn, tree, mode);
+        Ok(waited)
+    }
+
+    fn note_held(&self, txn: &mut TxnHandle<E>, tree: TreeId, mode: LockMode) {
+        let index = match txn.locks.iter().position(|held| held.tree == tree) {
+            Some(index) => index,
+            None => {
+                txn.locks.push(HeldLock { tree, modes: super::ModeSet::NONE });
+                txn.locks.len() - 1
+            }
+        };
+        let held = &mut txn.locks[index];
+        held.modes = held.modes.with(mode);
+        self.entry(txn.xid).held.set(index, tree, held.modes);
+    }
+
+    /// Commits: returns when the transaction is *finished*: visible, its locks free, not yet
+    /// stable (then [`TxnLocal::settle`]). On an error (`DiskFull`, `Io`, `Cancelled`, ...)
+    /// nothing was committed and the transaction has been rolled back with `tables`.
+    pub fn commit(
+        &self,
+        mut txn: TxnHandle<E>,
+        session: &mut Session,
+        waiter: &Waiter<'_>,
+        tables: &<E::Changes as Changes>::Tables,
+    ) -> Result<Committed> {
+        loop {
+            match self.commit_step(&mut txn, session) {
+                Ok(committed) => return Ok(committed),
+                // Past *committed* nothing may interrupt.
+                Err(Stop::WaitFor(WaitFor::Clock(cts))) => self.wait_for_clock(cts, waiter.parker),
+                Err(Stop::WaitFor(WaitFor::Yield)) | Err(Stop::Retry) => waiter.parker.yield_now(),
+                Err(Stop::WaitFor(what)) => {
+                    if let Err(error) = self.wait(&mut txn, what, waiter) {
+                        self.abort(&mut txn, session, tables);
+                        return Err(error);
+                    }
+                }
+                Err(Stop::Error(error)) => {
+                    self.abort(&mut txn, session, tables);
+                    return Err(error);
+                }
+                Err(Stop::NeedPage(page)) => unreachable!("a commit reads no page, not {page}"),
+            }
+        }
+    }
+
+    /// Waits until everything that `session` depends on, its own commits included, is stable
+    /// (rule 7.6). Before anything leaves the database. A relaxed session does not wait.
+    pub fn settle(&self, session: &mut Session, parker: &dyn Parker) {
+        if session.synchronous == Synchronous::Off || mutant("txn_settle_skipped") {
+            return;
+        }
+        while let Some(seen) = self.first_unstable(&session.carried) {
+            self.wait_stable(seen, parker);
+        }
+        session.carried.clear();
+    }
+
+    /// As [`TxnLocal::settle`], for an answer in the middle of a transaction.
+    pub fn settle_transaction(
+        &self,
+        txn: &TxnHandle<E>,
+        session: &Session,
+        parker: &dyn Parker,
+    ) {
+        if session.synchronous == Synchronous::Off || mutant("txn_settle_skipped") {
+            return;
+        }
+        while let Some(seen) = self.first_unstable(&txn.observed) {
+            self.wait_stable(seen, parker);
+        }
+    }
+}
+
+fn waited_for(edge: Edge, own: Xid) -> Xid {
+    match edge {
+        Edge::End(xid) => xid,
+        // The text names the holders.
+        Edge::Table(..) => own,
+    }
+}
