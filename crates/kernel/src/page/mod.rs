@@ -13,4 +13,4 @@ mod layout;
 pub mod pax;
 
 pub use header::{PageKind, seal, verify};
-pub use layout::{ColumnType, Layout};
+pub use layout::{COLUMNS_MAX, ColumnType, Layout};

@@ -11,6 +11,7 @@ mod interrupt;
 mod local;
 mod mode;
 mod observe;
+pub mod redo;
 pub mod rows;
 mod shared;
 mod shell;

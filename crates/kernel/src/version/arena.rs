@@ -67,7 +67,7 @@ pub(crate) struct NewRecord {
     pub(crate) flags: Flags,
     /// The row's newest record until now.
     pub(crate) next: UndoRef,
-    /// Heap bytes that this change put aside.
+    /// Heap bytes that were reserved for the row before this change.
     pub(crate) reserved: u16,
     /// Position of this transaction's previous record, 0 if it is the first.
     pub(crate) previous: u64,
@@ -83,6 +83,8 @@ pub(crate) struct Arena {
     head: Cell<u64>,
     /// The chunk that the next record goes to, with its number, unless it was given back.
     chunk: Cell<Option<(u64, ChunkPtr)>>,
+    /// Where the last transaction's undo ended.
+    claimed: Cell<u64>,
     /// The chunks that are taken, by number, oldest first; the last is `chunk`.
     taken: RefCell<std::collections::VecDeque<(u64, ChunkPtr)>>,
 }
@@ -98,13 +100,9 @@ impl Arena {
             slot,
             head: Cell::new(head),
             chunk: Cell::new(None),
+            claimed: Cell::new(head),
             taken: RefCell::default(),
         }
-    }
-
-    /// The slot's instance.
-    pub(crate) fn instance(&self) -> InstanceId {
-        self.instance
     }
 
     /// Where the next record will be at the earliest.
@@ -112,9 +110,27 @@ impl Arena {
         self.head.get()
     }
 
+    /// Whether anything was written since `claim`.
+    pub(crate) fn has_unclaimed(&self) -> bool {
+        self.head.get() != self.claimed.get()
+    }
+
+    /// Says that everything up to here is queued for collection.
+    pub(crate) fn claim(&self) {
+        self.claimed.set(self.head.get());
+    }
+
     /// Whether the slot must be retired: its positions are nearly used up.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.head.get() > POSITION_MAX - POSITIONS_SPARE
+    }
+
+    /// Whether a record of `words` can be pushed as it is.
+    #[inline]
+    pub(crate) fn has_room(&self, words: usize) -> bool {
+        let head = self.head.get();
+        let present = self.chunk.get().is_some_and(|(number, _)| number == head / CHUNK);
+        present && (head % CHUNK) as usize + words <= CHUNK_WORDS
     }
 
     /// Makes sure that a record of `words` can be pushed. Error: `OutOfMemory` beyond the
@@ -127,12 +143,11 @@ impl Arena {
                 bytes_max: CHUNK_WORDS * 8,
             });
         }
-        let mut head = self.head.get();
-        let fits = (head % CHUNK) as usize + words <= CHUNK_WORDS;
-        let present = self.chunk.get().is_some_and(|(number, _)| number == head / CHUNK);
-        if fits && present {
+        if self.has_room(words) {
             return Ok(());
         }
+        let mut head = self.head.get();
+        let fits = (head % CHUNK) as usize + words <= CHUNK_WORDS;
         let chunk = self.pool.take()?;
         if !fits {
             head = head.next_multiple_of(CHUNK);
@@ -220,14 +235,6 @@ impl Arena {
         })
     }
 
-    /// Marks an own record as rolled back; it has been unlinked.
-    pub(crate) fn set_undone(&self, position: u64) {
-        self.with(position, |words| {
-            let shape = words[SHAPE].load(Ordering::Relaxed);
-            words[SHAPE].store(shape | (Flags::UNDONE.0 as u64) << 8, Ordering::Relaxed);
-        });
-    }
-
     /// Reclaims everything below `position`: to every reader, chains end there from now on.
     pub(crate) fn reclaim(&self, position: u64) {
         debug_assert!(position <= self.head.get() && position >= self.shared.reclaimed());
@@ -278,9 +285,9 @@ mod tests {
         let mut image = ImageBuilder::default();
         let put = |out: &mut Vec<u8>| {
             out.extend_from_slice(value);
-            Ok::<_, ()>(Some(()))
+            Some(())
         };
-        image.push(4, true, put).expect("cannot fail");
+        image.push(4, true, put);
         image
     }
 

@@ -1,13 +1,33 @@
-//! Reclaiming undo below the horizon (rule 6.8). Being filled in.
+//! One instance's undo, and its collection below the horizon (rule 6.8).
+//!
+//! Invariants:
+//! - Undo goes in the order in which the instance's transactions finished; their cts grow, so the
+//!   front of the queue decides. A slot's reclaimed mark moves only after every record below it
+//!   that needs a visit had one: deleted rows and their index entries are gone, entries of
+//!   changed keys too, reserved heap bytes are given back.
+//! - Most records need no visit: a twin entry that names a reclaimed record reads as none. Twin
+//!   tables are dropped when a sweep finds no entry alive; which leaves got one is remembered.
+//! - Collection never waits: what it cannot latch now it tries again at the next call.
+//!
+//! A `Stop` in the middle of a transaction is harmless: every step may be done twice.
 
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{Tables, VersionSpace};
-use crate::base::{Cts, InstanceId};
-
-/// One instance's share: its undo chunks, its arenas, its collection queue. Not `Sync`.
-pub struct InstanceVersions {}
+use super::access::{IndexAccess, TableAccess, Tables};
+use super::arena::{Arena, ChunkPool};
+use super::entries::{Scratch, remove_entry};
+use super::read::RowAt;
+use super::record::{Flags, Header, ImageReader, Kind};
+use super::space::UndoRef;
+use super::twin::{self, Made, Swept, VersionSpace};
+use crate::base::{Cts, Error, HomeId, InstanceId, Outcome, Result, SlotId, TreeId};
+use crate::buffer::{FrameRef, PageWrite};
+use crate::page::pax::RowState;
+use crate::sync::{mutant, point};
+use crate::tree::table::AppendCursor;
 
 /// What a collection may take.
 #[derive(Clone, Copy, Debug)]
@@ -18,36 +38,330 @@ pub struct CollectLimit {
     pub stable: Cts,
 }
 
+impl CollectLimit {
+    fn has_passed(&self, cts: Cts) -> bool {
+        cts < self.horizon && (cts <= self.stable || mutant("collect-unstable"))
+    }
+}
+
 /// What a collection did.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
     /// Transactions whose undo is gone.
     pub transactions: usize,
-    /// Whether the quota ended it, not the limit: call again soon.
+    /// Twin tables dropped.
+    pub twins: usize,
+    /// Whether the quota (or a latch that was busy) ended it, not the limit: call again soon.
     pub more: bool,
 }
 
+/// Undo of a transaction that has ended.
+pub(crate) struct Finished {
+    pub(crate) arena: Rc<Arena>,
+    /// The newest record not yet looked at; 0 when all were.
+    pub(crate) next: u64,
+    /// Where its undo ends.
+    pub(crate) end: u64,
+    /// Its commit; zero if it rolled back (its records are in no chain).
+    pub(crate) cts: Cts,
+    /// Whether any record needs a visit.
+    pub(crate) visits: Visits,
+}
+
+/// Whether records need visits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Visits {
+    Some,
+    None,
+}
+
+/// One instance's share: its undo chunks, its arenas, its collection queue. Not `Sync`.
+pub struct InstanceVersions {
+    space: Arc<VersionSpace>,
+    instance: InstanceId,
+    /// Limit of all instances' twin tables, as far as this instance enforces it.
+    twin_bytes_max: u64,
+    pool: Rc<ChunkPool>,
+    /// Where this instance appends to each tree.
+    cursors: RefCell<HashMap<TreeId, AppendCursor>>,
+    queue: RefCell<VecDeque<Finished>>,
+    /// Leaves whose twin table somebody has to look after.
+    twins: RefCell<VecDeque<Twin>>,
+    /// Transactions that were ever queued, and of those, collected.
+    queued: Cell<u64>,
+    collected: Cell<u64>,
+    scratch: RefCell<Scratch>,
+}
+
 impl InstanceVersions {
-    /// Creates the instance's share; its undo takes at most `undo_bytes_max`.
+    /// Creates the instance's share; its undo takes at most `undo_bytes_max` (at least one chunk
+    /// of 16 KiB per transaction that writes at a time).
     pub fn new(space: Arc<VersionSpace>, instance: InstanceId, undo_bytes_max: u64) -> Rc<Self> {
-        let _ = (space, instance, undo_bytes_max);
-        todo!()
+        Rc::new(InstanceVersions {
+            pool: Rc::new(ChunkPool::new(Arc::clone(&space), undo_bytes_max)),
+            twin_bytes_max: (undo_bytes_max * space.instances() as u64).max(1 << 20),
+            space,
+            instance,
+            cursors: RefCell::default(),
+            queue: RefCell::default(),
+            twins: RefCell::default(),
+            queued: Cell::new(0),
+            collected: Cell::new(0),
+            scratch: RefCell::default(),
+        })
     }
 
-    /// Bytes of undo held now.
+    /// What all instances share.
+    pub fn space(&self) -> &Arc<VersionSpace> {
+        &self.space
+    }
+
+    /// Bytes of undo in use now.
     pub fn undo_bytes(&self) -> u64 {
-        todo!()
+        self.pool.used_bytes()
     }
 
-    /// Reclaims up to about `records_max` records of finished transactions, oldest first. Never
-    /// blocks; takes leaf latches one at a time. Called by the instance as a system task.
+    /// Ended transactions whose undo is still here.
+    pub fn finished(&self) -> usize {
+        self.queue.borrow().len()
+    }
+
+    /// Forgets where rows were appended to a tree that was dropped.
+    pub fn forget_tree(&self, tree: TreeId) {
+        self.cursors.borrow_mut().remove(&tree);
+    }
+
+    pub(crate) fn arena(&self, slot: SlotId) -> Rc<Arena> {
+        Rc::new(Arena::new(&self.pool, self.instance, slot))
+    }
+
+    /// Runs `append` with this instance's cursor of the tree.
+    pub(crate) fn with_cursor<R>(
+        &self,
+        tree: TreeId,
+        append: impl FnOnce(&mut AppendCursor) -> R,
+    ) -> R {
+        let mut cursors = self.cursors.borrow_mut();
+        let new = || AppendCursor::new(HomeId(self.instance.0));
+        append(cursors.entry(tree).or_insert_with(new))
+    }
+
+    /// Room for a record of `words` in an own arena, and for what its twin entry may need; asked
+    /// for before any latch (rule 4.6). Error: `OutOfMemory`.
+    #[inline]
+    pub(crate) fn reserve(&self, arena: &Arena, words: usize) -> Result<()> {
+        // Tables are made under a latch, so their limit is looked at here: it may be overrun by
+        // one table per operation that runs.
+        if self.space.twin_bytes() > self.twin_bytes_max {
+            return Err(Error::OutOfMemory { what: "undo" });
+        }
+        arena.reserve(words)
+    }
+
+    /// Notes a leaf whose twin table somebody made.
+    pub(crate) fn note_twin(&self, made: Made, leaf: FrameRef) {
+        if made == Made::Table {
+            // Made by a transaction that is running: the next one queued at the earliest.
+            let after = self.queued.get() + 1;
+            self.twins.borrow_mut().push_back(Twin { leaf, after, horizon: Cts::ZERO });
+        }
+    }
+
+    /// Queues the undo of an ended transaction.
+    pub(crate) fn queue(&self, finished: Finished) {
+        self.queued.set(self.queued.get() + 1);
+        self.queue.borrow_mut().push_back(finished);
+    }
+
+    /// Reclaims up to about `records_max` records of finished transactions, oldest first, then
+    /// looks after twin tables. Never blocks; takes leaf latches one at a time. Called by the
+    /// instance as a system task.
     pub fn collect(
         &self,
         limit: CollectLimit,
         tables: &dyn Tables,
         records_max: usize,
     ) -> Collected {
-        let _ = (limit, tables, records_max);
-        todo!()
+        let mut done = Collected::default();
+        let mut left = records_max;
+        let mut scratch = self.scratch.take();
+        while !done.more {
+            let Some(mut finished) = self.queue.borrow_mut().pop_front() else { break };
+            if !limit.has_passed(finished.cts) {
+                self.queue.borrow_mut().push_front(finished);
+                break;
+            }
+            done.more = !self.visit_all(&mut finished, tables, &mut left, &mut scratch);
+            if done.more {
+                self.queue.borrow_mut().push_front(finished);
+                break;
+            }
+            point("undo reclaim");
+            finished.arena.reclaim(finished.end);
+            self.collected.set(self.collected.get() + 1);
+            done.transactions += 1;
+            left = left.saturating_sub(1);
+            done.more = left == 0 && !self.queue.borrow().is_empty();
+        }
+        self.scratch.replace(scratch);
+        self.sweep_twins(limit, records_max, &mut done);
+        done
     }
+
+    /// Visits the records that need it; answers whether all were.
+    fn visit_all(
+        &self,
+        finished: &mut Finished,
+        tables: &dyn Tables,
+        left: &mut usize,
+        scratch: &mut Scratch,
+    ) -> bool {
+        if finished.visits == Visits::None {
+            return true;
+        }
+        while finished.next != 0 {
+            if *left == 0 {
+                return false;
+            }
+            *left -= 1;
+            let record = finished.arena.read(finished.next, &mut scratch.image);
+            if record.needs_visit() {
+                let at = finished.arena.at(finished.next);
+                let table = tables.table(record.tree);
+                let visited = table.map_or(Ok(()), |table| visit(&table, at, &record, scratch));
+                if visited.is_err() {
+                    return false;
+                }
+            }
+            finished.next = record.previous;
+        }
+        true
+    }
+
+    fn sweep_twins(&self, limit: CollectLimit, twins_max: usize, done: &mut Collected) {
+        let mut twins = self.twins.borrow_mut();
+        let after = self.queued.get();
+        let split = self.space.take_split();
+        twins.extend(split.into_iter().map(|leaf| Twin { leaf, after, horizon: Cts::ZERO }));
+        for _ in 0..twins_max.min(twins.len()) {
+            let Some(&twin) = twins.front() else { break };
+            if twin.after > self.collected.get() || limit.horizon <= twin.horizon {
+                break;
+            }
+            twins.pop_front();
+            let leaf = twin.leaf;
+            if !twin::has_table(leaf.side()) {
+                continue;
+            }
+            // Whatever page is in the frame by now: its twin is looked after just the same.
+            let again = match PageWrite::try_lock(leaf) {
+                Err(_) => twin,
+                Ok(page) => match self.space.sweep(leaf.side()) {
+                    Swept::Gone => {
+                        done.twins += 1;
+                        continue;
+                    }
+                    Swept::Needed => {
+                        page.unchanged();
+                        Twin { leaf, after, horizon: limit.horizon }
+                    }
+                },
+            };
+            twins.push_back(again);
+        }
+    }
+}
+
+/// A leaf that had a twin table.
+#[derive(Clone, Copy)]
+struct Twin {
+    leaf: FrameRef,
+    /// Looked at when this many transactions of the instance were collected ...
+    after: u64,
+    /// ... and the horizon is above this.
+    horizon: Cts,
+}
+
+/// Does what a record needs before it goes. Stops: `Retry`; then it is visited again.
+fn visit(table: &TableAccess, at: UndoRef, record: &Header, scratch: &mut Scratch) -> Outcome<()> {
+    if record.kind == Kind::Delete {
+        return reap(table, at, record, scratch);
+    }
+    if record.flags.has(Flags::KEY) {
+        for index in &table.indexes {
+            if old_key(index, record, &scratch.image, &mut scratch.key) {
+                remove_entry(table, index, record.row, at, scratch)?;
+            }
+        }
+    }
+    if record.flags.has(Flags::RESERVED) {
+        give_back(table, at, record)?;
+    }
+    Ok(())
+}
+
+/// Takes a deleted row out for good, its entries first.
+fn reap(table: &TableAccess, at: UndoRef, record: &Header, scratch: &mut Scratch) -> Outcome<()> {
+    let row = record.row;
+    for index in &table.indexes {
+        if mutant("entry-left-by-delete") {
+            continue;
+        }
+        let buffer = &mut scratch.row;
+        let found = table.tree.read(row, &mut |leaf| {
+            buffer.clear();
+            let Some(slot) = leaf.find(row) else { return Ok(false) };
+            let space = &*table.versions;
+            let tree = table.id();
+            RowAt { space, leaf, side: leaf.side(), tree, row, slot }
+                .copy_page(&index.columns, buffer);
+            Ok(true)
+        })?;
+        if found {
+            let (buffer, key) = (&scratch.row, &mut scratch.key);
+            index.encode(key, |column| buffer.column(column));
+            remove_entry(table, index, row, at, scratch)?;
+        }
+    }
+    let mut leaf = table.tree.write(row)?;
+    let Some(slot) = leaf.find(row) else {
+        leaf.unchanged();
+        return Ok(());
+    };
+    assert_eq!(leaf.view().state(slot), RowState::Deleted, "a committed delete is final");
+    let reserved = table.versions.forget(leaf.side(), row);
+    leaf.reserve(-(reserved as isize));
+    leaf.remove(slot);
+    Ok(())
+}
+
+/// Gives the row's reserved bytes back if no newer record needs them.
+fn give_back(table: &TableAccess, at: UndoRef, record: &Header) -> Outcome<()> {
+    let row = record.row;
+    let mut leaf = table.tree.write(row)?;
+    let newest = twin::newest(leaf.side(), row);
+    let needed = newest != at && !table.versions.undo().is_reclaimed(newest);
+    let reserved = twin::reserved(leaf.side(), row);
+    if (needed && !mutant("reserved-given-back-early")) || reserved == 0 {
+        leaf.unchanged();
+        return Ok(());
+    }
+    table.versions.add_reserved(leaf.side(), row, -(reserved as i32));
+    leaf.reserve(-(reserved as isize));
+    Ok(())
+}
+
+/// The key that the row had in `index` before the change, if the change touched it.
+fn old_key(index: &IndexAccess, record: &Header, image: &[u8], key: &mut Vec<u8>) -> bool {
+    let old = |column: u16| ImageReader::new(image, record.columns).find(|c| c.column == column);
+    let mut changed = false;
+    for column in &index.columns {
+        // An index that is younger than the change and has other columns never had the old key.
+        let Some(old) = old(*column) else { return false };
+        changed |= old.changed;
+    }
+    if changed {
+        index.encode(key, |i| old(index.columns[i]).and_then(|old| old.value));
+    }
+    changed
 }

@@ -3,22 +3,37 @@
 //! Rows are updated in place; what a change overwrote goes to the changing transaction's undo, and
 //! a page's twin table names each row's newest undo record. README.md has the rules. `txn::rows`
 //! makes changes through this module; readers use [`read_row`].
-#![allow(clippy::todo, dead_code)]
 
 mod access;
 mod arena;
 mod collect;
+mod entries;
+mod read;
 mod record;
 mod row_buffer;
 mod snapshot;
 mod space;
 mod twin;
 
-pub use access::{TableAccess, Tables};
+pub use access::{IndexAccess, TableAccess, Tables, Unique};
 pub use collect::{CollectLimit, Collected, InstanceVersions};
 pub use row_buffer::RowBuffer;
 pub use snapshot::{Fate, Judgement, Observe, SnapshotView, TransactionStates};
 pub use twin::VersionSpace;
+
+/// Undo and versions as `txn::rows` works with them; nobody else does.
+pub(crate) mod undo {
+    pub(crate) use super::access::HasNull;
+    pub(crate) use super::arena::{Arena, NewRecord};
+    pub(crate) use super::collect::{Finished, Visits};
+    pub(crate) use super::entries::{Scratch, remove_entry};
+    pub(crate) use super::read::{HasKey, Newest, Reader, RowAt, copy_held, copy_newest};
+    pub(crate) use super::record::{
+        Flags, Header, ImageBuilder, ImageReader, Kind, needs_visit, record_words,
+    };
+    pub(crate) use super::space::UndoRef;
+    pub(crate) use super::twin::{newest as newest_of, reserved as reserved_of};
+}
 
 /// Whether a row exists in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

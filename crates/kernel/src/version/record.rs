@@ -1,8 +1,8 @@
 //! The form of an undo record in its chunk's words.
 //!
 //! Invariants: a record is six header words and a before-image, all in one chunk. Except for the
-//! writer word (set to the cts when its transaction is stamped) and the flag *undone*, nothing of
-//! a published record changes until it is reclaimed. Decoding survives any content: a racing
+//! writer word (set to the cts when its transaction is stamped) nothing of a published record
+//! changes until it is reclaimed. Decoding survives any content: a racing
 //! reader may decode an overwritten record before it learns so.
 //!
 //! | word | content |
@@ -56,24 +56,24 @@ impl Kind {
     }
 }
 
-/// What collection has to do for a record, and whether it counts at all.
+/// What collection has to do for a record before it goes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Flags(pub(super) u8);
 
 impl Flags {
+    /// None.
+    pub(crate) const NONE: Flags = Flags(0);
     /// An index key of the row changed; the image holds the whole old keys' columns.
     pub(crate) const KEY: Flags = Flags(1);
-    /// The change made the page's twin table: collection looks whether it can go.
-    pub(crate) const TWIN: Flags = Flags(2);
-    /// The record was rolled back: it is in no chain.
-    pub(crate) const UNDONE: Flags = Flags(4);
+    /// The row had heap bytes reserved after the change.
+    pub(crate) const RESERVED: Flags = Flags(2);
 
     /// Whether all of `other` are set.
     pub(crate) fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Both.
+    /// Either.
     pub(crate) fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
@@ -93,11 +93,23 @@ pub(crate) struct Header {
     pub(crate) flags: Flags,
     /// Columns in the image.
     pub(crate) columns: u16,
-    /// Heap bytes of the row that stay reserved until this record goes.
+    /// Heap bytes that were reserved for the row before the change.
     pub(crate) reserved: u16,
     /// Position of the transaction's previous record.
     pub(crate) previous: u64,
     words: u16,
+}
+
+impl Header {
+    /// Whether collection has to visit the row before the record goes.
+    pub(crate) fn needs_visit(&self) -> bool {
+        needs_visit(self.kind, self.flags)
+    }
+}
+
+/// Whether collection has to visit the row of such a record.
+pub(crate) fn needs_visit(kind: Kind, flags: Flags) -> bool {
+    kind == Kind::Delete || flags != Flags::NONE
 }
 
 pub(super) fn shape(kind: Kind, flags: Flags, words: usize, columns: u16, reserved: u16) -> u64 {
@@ -157,6 +169,7 @@ pub(crate) struct ImageColumn<'a> {
 }
 
 /// Reads the columns of an image; stops early at what cannot be one.
+#[derive(Clone)]
 pub(crate) struct ImageReader<'a> {
     rest: &'a [u8],
     left: u16,
@@ -206,29 +219,28 @@ impl ImageBuilder {
 
     /// Adds a column whose value `fill` appends; a null if it answers none.
     #[inline]
-    pub(crate) fn push<E>(
+    pub(crate) fn push(
         &mut self,
         column: u16,
         changed: bool,
-        fill: impl FnOnce(&mut Vec<u8>) -> Result<Option<()>, E>,
-    ) -> Result<(), E> {
+        fill: impl FnOnce(&mut Vec<u8>) -> Option<()>,
+    ) {
         let head = self.bytes.len();
         let word = if changed { column } else { column | CONTEXT };
         self.bytes.extend_from_slice(&word.to_le_bytes());
         self.bytes.extend_from_slice(&IMAGE_NULL.to_le_bytes());
-        match fill(&mut self.bytes) {
-            Ok(Some(())) => {
-                let len = (self.bytes.len() - head - 4) as u16;
-                self.bytes[head + 2..head + 4].copy_from_slice(&len.to_le_bytes());
-            }
-            Ok(None) => self.bytes.truncate(head + 4),
-            Err(error) => {
-                self.bytes.truncate(head);
-                return Err(error);
-            }
+        if fill(&mut self.bytes).is_some() {
+            let len = (self.bytes.len() - head - 4) as u16;
+            self.bytes[head + 2..head + 4].copy_from_slice(&len.to_le_bytes());
+        } else {
+            self.bytes.truncate(head + 4);
         }
         self.columns += 1;
-        Ok(())
+    }
+
+    /// Bytes collected.
+    pub(crate) fn byte_len(&self) -> usize {
+        self.bytes.len()
     }
 
     /// What was collected, as a reader.
@@ -247,11 +259,6 @@ pub(crate) const fn record_words(image_bytes: usize) -> usize {
     HEADER_WORDS + image_bytes.div_ceil(8)
 }
 
-/// Bytes that a column of `value_bytes` takes in an image.
-pub(crate) const fn image_column_bytes(value_bytes: usize) -> usize {
-    4 + value_bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,15 +267,14 @@ mod tests {
     fn an_image_reads_back() {
         let mut image = ImageBuilder::default();
         let put = |bytes: &'static [u8]| {
-            move |out: &mut Vec<u8>| -> Result<Option<()>, ()> {
+            move |out: &mut Vec<u8>| {
                 out.extend_from_slice(bytes);
-                Ok(Some(()))
+                Some(())
             }
         };
-        image.push(3, true, put(b"abcd")).expect("cannot fail");
-        image.push(9, false, |_| Ok::<_, ()>(None)).expect("cannot fail");
-        image.push(0, true, put(b"")).expect("cannot fail");
-        assert!(image.push(1, true, |_| Err(())).is_err());
+        image.push(3, true, put(b"abcd"));
+        image.push(9, false, |_| None);
+        image.push(0, true, put(b""));
         let read: Vec<ImageColumn> = image.read().collect();
         assert_eq!(
             read,

@@ -18,6 +18,8 @@ const NULL: u32 = u32::MAX;
 pub struct RowBuffer {
     bytes: Vec<u8>,
     cells: Vec<Cell>,
+    /// Before-images on their way into the cells.
+    pub(super) scratch: Vec<u8>,
 }
 
 impl RowBuffer {
@@ -67,17 +69,24 @@ impl RowBuffer {
 
     /// Appends a column of what `fill` adds to the bytes; a null if it answers none.
     #[inline]
-    pub fn push_with<E>(
-        &mut self,
-        fill: impl FnOnce(&mut Vec<u8>) -> Result<Option<()>, E>,
-    ) -> Result<(), E> {
+    pub(crate) fn push_with(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> Option<usize>) {
         let start = self.bytes.len() as u32;
-        let cell = match fill(&mut self.bytes)? {
-            Some(()) => Cell { start, len: self.bytes.len() as u32 - start },
+        let cell = match fill(&mut self.bytes) {
+            Some(_) => Cell { start, len: self.bytes.len() as u32 - start },
             None => Cell { start: NULL, len: 0 },
         };
         self.cells.push(cell);
-        Ok(())
+    }
+
+    /// How many bytes are held; for [`RowBuffer::rewind`].
+    pub(crate) fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Back to `cells` columns and `bytes` bytes, as both were before columns were pushed.
+    pub(crate) fn rewind(&mut self, cells: usize, bytes: usize) {
+        self.cells.truncate(cells);
+        self.bytes.truncate(bytes);
     }
 
     /// Replaces the `index`-th column (by an older version's value).

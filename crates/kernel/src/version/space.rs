@@ -67,7 +67,8 @@ impl UndoRef {
         SlotId((self.0 >> POSITION_BITS) as u16)
     }
 
-    pub(super) fn position(self) -> u64 {
+    /// The position in its slot's arena.
+    pub(crate) fn position(self) -> u64 {
         self.0 & POSITION_MAX
     }
 }
@@ -271,19 +272,6 @@ impl UndoSpace {
             return None;
         }
         Some(copied)
-    }
-
-    /// A word of a live record, for its owner and for linking under the page's latch.
-    ///
-    /// The record must not be reclaimed while the answer is used: the caller is its instance's
-    /// thread, or holds the latch of the page whose twin names it as a record in flight.
-    pub(super) fn word(&self, at: UndoRef, word: usize) -> &AtomicU64 {
-        let arena = self.find(at).expect("a live record's arena exists");
-        let chunk = arena.chunk(at.position() / CHUNK_WORDS as u64);
-        assert!(!chunk.is_null(), "a live record's chunk is in the directory");
-        // SAFETY: `self` owns the chunk and outlives the borrow.
-        let words = unsafe { ChunkPtr(chunk).words() };
-        &words[at.position() as usize % CHUNK_WORDS + word]
     }
 }
 

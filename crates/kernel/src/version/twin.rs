@@ -173,6 +173,16 @@ impl VersionSpace {
         &self.undo
     }
 
+    /// How many instances it is for.
+    pub(super) fn instances(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Whether a record counts for nobody any more: none, or reclaimed.
+    pub(crate) fn is_dead(&self, record: UndoRef) -> bool {
+        record.is_none() || self.undo.is_reclaimed(record)
+    }
+
     /// Bytes of all twin tables.
     pub fn twin_bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)

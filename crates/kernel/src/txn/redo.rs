@@ -1,0 +1,384 @@
+//! The redo payload of a transaction: logical row changes in order (rule 7.1).
+//!
+//! | bytes | content |
+//! | --- | --- |
+//! | 1 | kind (bits 0-1: 0 note, 1 insert, 2 update, 3 delete); bit 2: tree as in the last change |
+//! | varint | tree, unless as before; then the row (not in a note) |
+//! | insert | count, then each column's value |
+//! | update | count, then (column, value) each |
+//! | note | length, bytes |
+//!
+//! A value is a varint, 0 for null or length + 1, and its bytes. Varints are LEB128.
+//!
+//! Invariants: encoding allocates only while its buffer grows; a decoder checks everything before
+//! it gives a change out, accepts any bytes, and answers `Corrupt` for what no encoder writes.
+
+use crate::base::{Error, Result, RowId, TreeId};
+use crate::page::COLUMNS_MAX;
+
+const NOTE: u8 = 0;
+const INSERT: u8 = 1;
+const UPDATE: u8 = 2;
+const DELETE: u8 = 3;
+const SAME_TREE: u8 = 4;
+
+/// Collects a transaction's redo.
+#[derive(Default, Debug)]
+pub struct RedoBuffer {
+    bytes: Vec<u8>,
+    tree: Option<TreeId>,
+}
+
+/// A position in a [`RedoBuffer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RedoMark {
+    len: usize,
+    tree: Option<TreeId>,
+}
+
+impl RedoBuffer {
+    /// What was collected.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.tree = None;
+    }
+
+    pub(crate) fn mark(&self) -> RedoMark {
+        RedoMark { len: self.bytes.len(), tree: self.tree }
+    }
+
+    pub(crate) fn truncate(&mut self, to: RedoMark) {
+        self.bytes.truncate(to.len);
+        self.tree = to.tree;
+    }
+
+    fn head(&mut self, kind: u8, tree: TreeId, row: RowId) {
+        if self.tree == Some(tree) {
+            self.bytes.push(kind | SAME_TREE);
+        } else {
+            self.bytes.push(kind);
+            put_varint(&mut self.bytes, tree.0 as u64);
+            self.tree = Some(tree);
+        }
+        put_varint(&mut self.bytes, row.0);
+    }
+
+    /// A row was inserted, with these columns.
+    pub fn insert(&mut self, tree: TreeId, row: RowId, values: &[Option<&[u8]>]) {
+        self.head(INSERT, tree, row);
+        put_varint(&mut self.bytes, values.len() as u64);
+        for value in values {
+            put_value(&mut self.bytes, *value);
+        }
+    }
+
+    /// Columns of a row were changed.
+    pub fn update(&mut self, tree: TreeId, row: RowId, changes: &[(u16, Option<&[u8]>)]) {
+        self.head(UPDATE, tree, row);
+        put_varint(&mut self.bytes, changes.len() as u64);
+        for (column, value) in changes {
+            put_varint(&mut self.bytes, *column as u64);
+            put_value(&mut self.bytes, *value);
+        }
+    }
+
+    /// A row was deleted.
+    pub fn delete(&mut self, tree: TreeId, row: RowId) {
+        self.head(DELETE, tree, row);
+    }
+
+    /// Something that only its writer understands.
+    pub fn note(&mut self, bytes: &[u8]) {
+        self.bytes.push(NOTE);
+        put_varint(&mut self.bytes, bytes.len() as u64);
+        self.bytes.extend_from_slice(bytes);
+    }
+}
+
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn put_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
+    match value {
+        None => out.push(0),
+        Some(value) => {
+            put_varint(out, value.len() as u64 + 1);
+            out.extend_from_slice(value);
+        }
+    }
+}
+
+/// One change of a payload.
+#[derive(Clone, Copy, Debug)]
+pub enum Change<'a> {
+    /// A row was inserted.
+    Insert {
+        /// The table tree.
+        tree: TreeId,
+        /// The new row.
+        row: RowId,
+        /// All its columns in order.
+        values: Values<'a>,
+    },
+    /// Columns of a row were changed.
+    Update {
+        /// The table tree.
+        tree: TreeId,
+        /// The row.
+        row: RowId,
+        /// The changed columns.
+        changes: Changes<'a>,
+    },
+    /// A row was deleted.
+    Delete {
+        /// The table tree.
+        tree: TreeId,
+        /// The row.
+        row: RowId,
+    },
+    /// Something that only its writer understands.
+    Note(&'a [u8]),
+}
+
+/// The values of an inserted row, checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Values<'a> {
+    rest: &'a [u8],
+    left: usize,
+}
+
+impl<'a> Iterator for Values<'a> {
+    type Item = Option<&'a [u8]>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        take_value(&mut self.rest)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Values<'_> {}
+
+/// The changed columns of an update, checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Changes<'a> {
+    rest: &'a [u8],
+    left: usize,
+}
+
+impl<'a> Iterator for Changes<'a> {
+    type Item = (u16, Option<&'a [u8]>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let column = take_varint(&mut self.rest)? as u16;
+        Some((column, take_value(&mut self.rest)?))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Changes<'_> {}
+
+fn take_varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, after) = rest.split_first()?;
+        *rest = after;
+        let bits = (*byte & 0x7f) as u64;
+        if bits << shift >> shift != bits {
+            return None;
+        }
+        value |= bits << shift;
+        if *byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn take_bytes<'a>(rest: &mut &'a [u8], len: u64) -> Option<&'a [u8]> {
+    let (bytes, after) = rest.split_at_checked(usize::try_from(len).ok()?)?;
+    *rest = after;
+    Some(bytes)
+}
+
+#[expect(clippy::option_option, reason = "the outer none is 'no value there', the inner is null")]
+fn take_value<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+    match take_varint(rest)? {
+        0 => Some(None),
+        len => take_bytes(rest, len - 1).map(Some),
+    }
+}
+
+/// Reads a payload change by change; ends after the first error.
+pub struct RedoReader<'a> {
+    rest: &'a [u8],
+    bytes: usize,
+    tree: Option<TreeId>,
+}
+
+impl<'a> RedoReader<'a> {
+    /// Over a commit record's payload.
+    pub fn new(payload: &'a [u8]) -> RedoReader<'a> {
+        RedoReader { rest: payload, bytes: payload.len(), tree: None }
+    }
+
+    fn change(&mut self) -> Option<Change<'a>> {
+        let rest = &mut self.rest;
+        let (head, after) = rest.split_first()?;
+        *rest = after;
+        let kind = head & 3;
+        if *head > (SAME_TREE | 3) || *head == (SAME_TREE | NOTE) {
+            return None;
+        }
+        if kind == NOTE {
+            let len = take_varint(rest)?;
+            return take_bytes(rest, len).map(Change::Note);
+        }
+        if head & SAME_TREE == 0 {
+            self.tree = Some(TreeId(u32::try_from(take_varint(rest)?).ok()?));
+        }
+        let tree = self.tree?;
+        let row = RowId(take_varint(rest)?);
+        if kind == DELETE {
+            return Some(Change::Delete { tree, row });
+        }
+        let left = usize::try_from(take_varint(rest)?).ok().filter(|n| *n <= COLUMNS_MAX)?;
+        let start = *rest;
+        for _ in 0..left {
+            if kind == UPDATE && take_varint(rest)? >= COLUMNS_MAX as u64 {
+                return None;
+            }
+            take_value(rest)?;
+        }
+        let start = &start[..start.len() - rest.len()];
+        Some(if kind == INSERT {
+            Change::Insert { tree, row, values: Values { rest: start, left } }
+        } else {
+            Change::Update { tree, row, changes: Changes { rest: start, left } }
+        })
+    }
+}
+
+impl<'a> Iterator for RedoReader<'a> {
+    type Item = Result<Change<'a>>;
+
+    fn next(&mut self) -> Option<Result<Change<'a>>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let at = self.bytes - self.rest.len();
+        let change = self.change();
+        if change.is_none() {
+            self.rest = &[];
+        }
+        Some(change.ok_or_else(|| Error::Corrupt {
+            page: None,
+            detail: format!("no row change at byte {at} of a redo payload of {}", self.bytes),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(payload: &[u8]) -> Vec<String> {
+        let text = |value: Option<&[u8]>| match value {
+            None => "null".to_owned(),
+            Some(value) => format!("{value:?}"),
+        };
+        RedoReader::new(payload)
+            .map(|change| match change {
+                Err(error) => error.to_string(),
+                Ok(Change::Note(bytes)) => format!("note {bytes:?}"),
+                Ok(Change::Delete { tree, row }) => format!("delete {tree}/{row}"),
+                Ok(Change::Insert { tree, row, values }) => {
+                    format!("insert {tree}/{row} {}", values.map(text).collect::<Vec<_>>().join(" "))
+                }
+                Ok(Change::Update { tree, row, changes }) => {
+                    let each = changes.map(|(column, value)| format!("{column}={}", text(value)));
+                    format!("update {tree}/{row} {}", each.collect::<Vec<_>>().join(" "))
+                }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn changes_read_back() {
+        let mut redo = RedoBuffer::default();
+        redo.insert(TreeId(7), RowId(1), &[Some(&[1, 2]), None, Some(&[])]);
+        redo.update(TreeId(7), RowId(300), &[(2, Some(&[9])), (1599, None)]);
+        let mark = redo.mark();
+        redo.delete(TreeId(u32::MAX), RowId(u64::MAX));
+        redo.truncate(mark);
+        redo.note(&[5]);
+        redo.delete(TreeId(7), RowId(u64::MAX));
+        redo.delete(TreeId(8), RowId(0));
+        assert_eq!(
+            texts(redo.bytes()),
+            [
+                "insert 7/1 [1, 2] null []",
+                "update 7/300 2=[9] 1599=null",
+                "note [5]",
+                &format!("delete 7/{}", u64::MAX),
+                "delete 8/0",
+            ]
+        );
+        // Kind, tree, row, count, 3 + 1 + 1; then kind, row (2), count, 1 + 2, 2 + 1.
+        assert_eq!(mark.len, 4 + 5 + 4 + 3 + 3);
+    }
+
+    #[test]
+    fn any_bytes_decode_without_a_fault() {
+        let seed = std::env::var("ATOLL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(11);
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut redo = RedoBuffer::default();
+        redo.insert(TreeId(7), RowId(1), &[Some(&[1, 2]), None, Some(&[3; 200])]);
+        redo.update(TreeId(9), RowId(1 << 40), &[(2, Some(&[9])), (3, None)]);
+        redo.note(b"hello");
+        for _ in 0..20_000 {
+            let mut bytes = redo.bytes().to_vec();
+            for _ in 0..random.usize(1..4) {
+                let at = random.usize(..bytes.len());
+                bytes[at] = random.u8(..);
+            }
+            bytes.truncate(random.usize(..=bytes.len()));
+            let changes = texts(&bytes);
+            assert!(changes.len() <= bytes.len(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn what_no_encoder_writes_is_corrupt() {
+        for bytes in [
+            &[INSERT | SAME_TREE, 1, 0][..],
+            &[8],
+            &[SAME_TREE, 0],
+            &[DELETE, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2],
+            &[DELETE, 0xff, 0xff, 0xff, 0xff, 0x10, 1],
+            &[INSERT, 1, 1, 2, 1],
+            &[UPDATE, 1, 1, 1, 0xc0, 0x0c, 0],
+            &[NOTE, 3, 1],
+        ] {
+            let last = RedoReader::new(bytes).last().expect("there are bytes");
+            assert!(matches!(last, Err(Error::Corrupt { .. })), "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! All changes of the transaction that runs in one slot: its undo and its redo.
+//!
+//! Invariants: lives on the slot's instance; used by one transaction at a time. Own records are
+//! linked by position, newest first; rolled-back ones are out of that list and of every chain.
+//! Rolling back cannot fail (rule 6.7): heap room was reserved, latches are only waited for, and
+//! what cannot be latched at once is tried again.
+
+use std::rc::Rc;
+
+use super::rollback;
+use crate::base::{Cts, Result, SlotId, Xid};
+use crate::sync::mutant;
+use crate::txn::redo::{RedoBuffer, RedoMark};
+use crate::version::undo::{
+    Arena, Finished, Flags, ImageBuilder, Kind, NewRecord, Scratch, UndoRef, Visits, needs_visit,
+};
+use crate::version::{InstanceVersions, RowBuffer, Tables};
+
+/// A position in a transaction's changes: savepoints and statements roll back to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    pub(super) last: u64,
+    redo: RedoMark,
+}
+
+/// Whether stamping is finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamping {
+    /// All records bear the cts.
+    Done,
+    /// The quota was used up; call again.
+    More,
+}
+
+/// All changes of the transaction that runs in one slot: undo arena and redo. Reused by the slot's
+/// next transaction. Lives on the slot's instance.
+pub struct SlotChanges {
+    pub(super) versions: Rc<InstanceVersions>,
+    pub(super) arena: Rc<Arena>,
+    xid: Option<Xid>,
+    /// The newest own record, 0 if there is none.
+    pub(super) last: u64,
+    /// Where stamping goes on.
+    stamp_at: Option<u64>,
+    visits: Visits,
+    pub(super) redo: RedoBuffer,
+    pub(super) image: ImageBuilder,
+    pub(super) scratch: Scratch,
+    pub(super) work: Work,
+}
+
+/// Buffers of the operation that runs.
+#[derive(Default)]
+pub(super) struct Work {
+    /// The columns that go into the before-image, and whether the change touches them.
+    pub(super) columns: Vec<(u16, bool)>,
+    /// Keys of entries still to be added, and of leaves whose exact bit is to be cleared.
+    pub(super) keys: Vec<u8>,
+    pub(super) pending: Vec<Pending>,
+    pub(super) row: RowBuffer,
+    pub(super) key: Vec<u8>,
+}
+
+/// What is left to do in an index after the row was changed.
+#[derive(Clone, Copy)]
+pub(super) struct Pending {
+    pub(super) index: u16,
+    pub(super) start: u32,
+    pub(super) end: u32,
+    pub(super) what: PendingWhat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PendingWhat {
+    /// Add the entry, checking for others (rule 5.6).
+    AddUnique,
+    /// Add the entry.
+    Add,
+    /// Clear the *exact* bit of the old entry's leaf (rule 5.7).
+    ClearExact,
+}
+
+impl SlotChanges {
+    /// For one slot of the instance of `versions`.
+    pub fn new(versions: &Rc<InstanceVersions>, slot: SlotId) -> SlotChanges {
+        SlotChanges {
+            versions: Rc::clone(versions),
+            arena: versions.arena(slot),
+            xid: None,
+            last: 0,
+            stamp_at: None,
+            visits: Visits::None,
+            redo: RedoBuffer::default(),
+            image: ImageBuilder::default(),
+            scratch: Scratch::default(),
+            work: Work::default(),
+        }
+    }
+
+    /// Starts a transaction: `xid` will be the writer of its records. The last one of this slot
+    /// has called `finish` or `abort`, or changed nothing.
+    pub fn begin(&mut self, xid: Xid) {
+        debug_assert!(self.last == 0 && self.stamp_at.is_none(), "the last user has ended");
+        self.xid = Some(xid);
+        self.redo.clear();
+        self.visits = Visits::None;
+    }
+
+    /// Whether the slot's undo positions are nearly used up, so that it must be retired: after
+    /// about 4 TiB of undo.
+    pub fn is_exhausted(&self) -> bool {
+        self.arena.is_exhausted()
+    }
+
+    /// Whether there is nothing to log. A transaction with any undo record, a mere row lock too,
+    /// must write a commit record (its payload may be empty): the record carries what it observed,
+    /// and collection relies on "stable up to its cts" meaning that all below it is stable.
+    pub fn is_empty(&self) -> bool {
+        self.last == 0 && self.redo.bytes().is_empty()
+    }
+
+    /// The redo payload so far (see `txn::redo`).
+    pub fn redo(&self) -> &[u8] {
+        self.redo.bytes()
+    }
+
+    /// Adds a note to the redo (a catalog event; opaque here), in order with the row changes.
+    pub fn note(&mut self, bytes: &[u8]) {
+        self.redo.note(bytes);
+    }
+
+    /// The present position.
+    pub fn mark(&self) -> Mark {
+        Mark { last: self.last, redo: self.redo.mark() }
+    }
+
+    /// Undoes everything after `to`, newest first (rule 6.7). Cannot fail; spins while a latch is
+    /// busy. While the slot still says *active* (rule 3.6).
+    pub fn roll_back(&mut self, to: Mark, tables: &dyn Tables) {
+        while self.last > to.last {
+            let previous = rollback::undo_one(self, tables);
+            self.last = previous;
+        }
+        self.redo.truncate(to.redo);
+    }
+
+    /// Undoes everything and queues the undo for collection. Call before the slot is freed.
+    pub fn abort(&mut self, tables: &dyn Tables) {
+        while self.last != 0 {
+            self.last = rollback::undo_one(self, tables);
+        }
+        self.redo.clear();
+        self.hand_over(Cts::ZERO, 0);
+    }
+
+    /// Writes `cts` into up to `records_max` records (rule 3.4, between *committed* and *finished*).
+    pub fn stamp(&mut self, cts: Cts, records_max: usize) -> Stamping {
+        let mut at = self.stamp_at.unwrap_or(self.last);
+        for _ in 0..records_max {
+            if at == 0 {
+                break;
+            }
+            at = self.arena.stamp(at, cts);
+        }
+        if at == 0 || (mutant("stamp-forgets-the-rest") && self.stamp_at.is_none()) {
+            self.stamp_at = None;
+            return Stamping::Done;
+        }
+        self.stamp_at = Some(at);
+        Stamping::More
+    }
+
+    /// Queues the stamped undo for collection. Call when *finished* is about to be published.
+    pub fn finish(&mut self, cts: Cts) {
+        debug_assert!(self.stamp_at.is_none(), "stamping was finished");
+        let last = std::mem::take(&mut self.last);
+        self.redo.clear();
+        self.hand_over(cts, last);
+    }
+
+    fn hand_over(&mut self, cts: Cts, last: u64) {
+        let visits = std::mem::replace(&mut self.visits, Visits::None);
+        let end = self.arena.position();
+        self.xid = None;
+        if self.arena.has_unclaimed() {
+            self.arena.claim();
+            let arena = Rc::clone(&self.arena);
+            self.versions.queue(Finished { arena, next: last, end, cts, visits });
+        }
+    }
+
+    /// The running transaction.
+    pub(super) fn xid(&self) -> Xid {
+        self.xid.expect("a transaction runs in the slot")
+    }
+
+    /// Room for a record of `words`, asked for before any latch (rule 4.6).
+    #[inline]
+    pub(super) fn reserve(&mut self, words: usize) -> Result<()> {
+        self.versions.reserve(&self.arena, words)
+    }
+
+    /// Writes a record with the image in `self.image`; the caller links it under the leaf's latch.
+    #[inline]
+    pub(super) fn push(&mut self, new: &NewRecord) -> UndoRef {
+        let at = self.arena.push(new, &self.image);
+        self.last = at.position();
+        if needs_visit(new.kind, new.flags) {
+            self.visits = Visits::Some;
+        }
+        at
+    }
+
+    /// A record without an image.
+    #[inline]
+    pub(super) fn push_plain(&mut self, mut new: NewRecord, kind: Kind, flags: Flags) -> UndoRef {
+        self.image.clear();
+        new.kind = kind;
+        new.flags = flags;
+        self.push(&new)
+    }
+}

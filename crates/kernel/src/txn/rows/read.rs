@@ -1,0 +1,202 @@
+//! Reading rows: one by its id, one by an index entry, a leaf at a time.
+//!
+//! Invariants: reading writes nothing shared (rule 1.3); what is answered validated. A reader that
+//! comes from an index entry checks that the version it sees still has the key (rule 5.4).
+
+use crate::base::{Outcome, RowId};
+use crate::page::pax::SlotIndex;
+use crate::tree::table::LeafView;
+use crate::version::undo::{Reader, RowAt, copy_newest};
+use crate::version::{
+    IndexAccess, Observe, Presence, RowBuffer, SnapshotView, TableAccess, TransactionStates,
+};
+
+/// How a statement reads: its snapshot, the states of others, where observations go.
+pub struct RowReader<'a> {
+    /// What is seen.
+    pub snapshot: SnapshotView,
+    /// The states of all transactions.
+    pub states: &'a dyn TransactionStates,
+    /// Where observations go (rule 7.4).
+    pub observed: &'a mut dyn Observe,
+}
+
+/// The visible rows of one leaf.
+#[derive(Default)]
+pub struct RowBatch {
+    rows: Vec<RowId>,
+    columns: usize,
+    cells: RowBuffer,
+}
+
+impl RowBatch {
+    /// An empty batch.
+    pub fn new() -> RowBatch {
+        RowBatch::default()
+    }
+
+    /// Rows in it.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The id of the `at`-th row.
+    pub fn row(&self, at: usize) -> RowId {
+        self.rows[at]
+    }
+
+    /// The `column`-th of the columns asked for, of the `at`-th row; none if it is null.
+    #[inline]
+    pub fn column(&self, at: usize, column: usize) -> Option<&[u8]> {
+        self.cells.column(at * self.columns + column)
+    }
+
+    /// Copies the `at`-th row into `out` (cleared first).
+    pub fn copy_to(&self, at: usize, out: &mut RowBuffer) {
+        out.clear();
+        for column in 0..self.columns {
+            out.push(self.column(at, column));
+        }
+    }
+
+    fn clear(&mut self, columns: usize) {
+        self.rows.clear();
+        self.cells.clear();
+        self.columns = columns;
+    }
+}
+
+impl RowReader<'_> {
+    /// Reads the version of a row that the snapshot sees into `out` (cleared first). Stops:
+    /// `Retry`; `WaitFor` of a writer that is deciding.
+    #[inline]
+    pub fn read(
+        &mut self,
+        table: &TableAccess,
+        row: RowId,
+        columns: &[u16],
+        out: &mut RowBuffer,
+    ) -> Outcome<Presence> {
+        table.tree.read(row, &mut |leaf| {
+            out.clear();
+            match leaf.find(row) {
+                None => Ok(Presence::Absent),
+                Some(slot) => self.visible(table, leaf, slot, columns, out),
+            }
+        })
+    }
+
+    /// Reads a row that an entry of `index` led to: absent also if the visible version does not
+    /// have the key that begins with `key` (whole, or its first columns).
+    #[inline]
+    pub fn read_by_key(
+        &mut self,
+        table: &TableAccess,
+        (index, key): (&IndexAccess, &[u8]),
+        row: RowId,
+        columns: &[u16],
+        (out, check): (&mut RowBuffer, &mut KeyCheck),
+    ) -> Outcome<Presence> {
+        let presence = table.tree.read(row, &mut |leaf| {
+            out.clear();
+            check.row.clear();
+            let Some(slot) = leaf.find(row) else { return Ok(Presence::Absent) };
+            let present = self.visible(table, leaf, slot, columns, out)?;
+            if present == Presence::Present {
+                // The same snapshot under the same version of the leaf: the same row version.
+                self.visible(table, leaf, slot, &index.columns, &mut check.row)?;
+            }
+            Ok(present)
+        })?;
+        if presence == Presence::Absent {
+            return Ok(Presence::Absent);
+        }
+        let KeyCheck { row: found, key: bytes } = check;
+        index.encode(bytes, |column| found.column(column));
+        Ok(if bytes.starts_with(key) { Presence::Present } else { Presence::Absent })
+    }
+
+    /// Reads the visible rows of the leaf that covers `from`, from `from` on, into `out` (cleared
+    /// first). Answers where the next leaf begins, or none at the end.
+    pub fn scan(
+        &mut self,
+        table: &TableAccess,
+        from: RowId,
+        columns: &[u16],
+        out: &mut RowBatch,
+    ) -> Outcome<Option<RowId>> {
+        let ((), next) = table.tree.scan_leaf(from, &mut |leaf: &LeafView<'_>| {
+            out.clear(columns.len());
+            for slot in leaf.lower_bound(from).index()..leaf.count() {
+                let slot = SlotIndex(slot as u16);
+                let present = self.visible(table, leaf, slot, columns, &mut out.cells)?;
+                if present == Presence::Present {
+                    out.rows.push(leaf.row_id(slot));
+                }
+            }
+            Ok(())
+        })?;
+        Ok(next)
+    }
+
+    #[inline]
+    fn visible(
+        &mut self,
+        table: &TableAccess,
+        leaf: &LeafView<'_>,
+        slot: SlotIndex,
+        columns: &[u16],
+        out: &mut RowBuffer,
+    ) -> Outcome<Presence> {
+        let at = RowAt {
+            space: &table.versions,
+            leaf,
+            side: leaf.side(),
+            tree: table.id(),
+            row: leaf.row_id(slot),
+            slot,
+        };
+        let mut reader = Reader {
+            snapshot: &self.snapshot,
+            states: self.states,
+            observed: &mut *self.observed,
+        };
+        at.visible(&mut reader, columns, out)
+    }
+}
+
+/// Buffers for checking that a row has an entry's key; reused.
+#[derive(Default)]
+pub struct KeyCheck {
+    row: RowBuffer,
+    key: Vec<u8>,
+}
+
+impl KeyCheck {
+    /// Empty buffers.
+    pub fn new() -> KeyCheck {
+        KeyCheck::default()
+    }
+}
+
+/// Reads the newest version of a row, committed or not, into `out` (cleared first): for a
+/// transaction that has locked or changed it, and for building an index with the table locked.
+pub fn read_newest(
+    table: &TableAccess,
+    row: RowId,
+    columns: &[u16],
+    out: &mut RowBuffer,
+) -> Outcome<Presence> {
+    table.tree.read(row, &mut |leaf| {
+        out.clear();
+        match leaf.find(row) {
+            None => Ok(Presence::Absent),
+            Some(slot) => Ok(copy_newest(leaf, slot, columns, out)),
+        }
+    })
+}

@@ -1,0 +1,590 @@
+//! Changing rows: insert, update, delete, lock (rules 5.5, 5.6, 6.1, 6.4).
+//!
+//! Invariants: a row is changed in place under its leaf's exclusive latch, after its before-image
+//! was written and before the latch goes; the twin entry names the record under the same latch.
+//! Undo room is there before the latch (rule 4.6): what turns out to be too little is asked for
+//! with the latch let go, and then everything is looked at again. A row in flight by another
+//! transaction is waited for with nothing held. Entries come second, each step repeatable.
+
+use super::changes::{Pending, PendingWhat, SlotChanges};
+use super::{Progress, RowWriter, WriteOutcome, set_columns};
+use crate::base::{Cts, Error, Observed, Outcome, RowId, Stop, TreeId, WaitFor};
+use crate::page::pax::{self, RowState, SlotIndex};
+use crate::sync::{mutant, point};
+use crate::tree::index::{Judgement, UniqueAnswer};
+use crate::tree::table::LeafWrite;
+use crate::txn::Isolation;
+use crate::version::undo::{
+    Flags, HasKey, HasNull, Kind, NewRecord, Newest, Reader, RowAt, UndoRef, copy_held, newest_of,
+    record_words, reserved_of,
+};
+use crate::version::{TableAccess, Unique};
+
+/// Whether the row may be changed now.
+enum Claim {
+    /// It may, or the transaction has it already (then its newest record is the own one).
+    Granted(Held),
+    /// It may not be changed by this command as it is.
+    Refused(WriteOutcome),
+}
+
+/// Whether the transaction held the row before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Held {
+    Before,
+    Not,
+}
+
+/// How a change moves the row's heap bytes.
+struct Growth {
+    /// What is reserved for the row now, and after the change.
+    reserved: u32,
+    reserved_after: u32,
+}
+
+impl Growth {
+    fn none(leaf: &LeafWrite<'_>, row: RowId) -> Growth {
+        let reserved = reserved_of(leaf.side(), row);
+        Growth { reserved, reserved_after: reserved }
+    }
+
+    fn flags(&self) -> Flags {
+        if self.reserved_after > 0 { Flags::RESERVED } else { Flags::NONE }
+    }
+}
+
+impl RowWriter<'_> {
+    /// Inserts a row: row first, entries second, unique indexes by rule 5.6. `WaitFor::End` for a
+    /// competitor in flight, `UniqueViolation` for a committed one; then the row is already there:
+    /// roll the statement back.
+    pub fn insert(
+        &mut self,
+        table: &TableAccess,
+        values: &[Option<&[u8]>],
+        progress: &mut Progress,
+    ) -> Outcome<RowId> {
+        let row = match progress.row {
+            Some(row) => row,
+            None => {
+                let row = self.insert_row(table, values, Undo::Yes)?;
+                progress.row = Some(row);
+                progress.next = 0;
+                self.pend_new_entries(table, values);
+                row
+            }
+        };
+        self.entries(table, row, progress)?;
+        Ok(row)
+    }
+
+    /// Inserts into a tree made by this transaction: no undo, redo only (COPY FREEZE). Rolling
+    /// back does not take the row out; dropping the tree does.
+    pub fn insert_frozen(
+        &mut self,
+        table: &TableAccess,
+        values: &[Option<&[u8]>],
+        progress: &mut Progress,
+    ) -> Outcome<RowId> {
+        let row = match progress.row {
+            Some(row) => row,
+            None => {
+                let row = self.insert_row(table, values, Undo::No)?;
+                progress.row = Some(row);
+                progress.next = 0;
+                self.pend_new_entries(table, values);
+                row
+            }
+        };
+        self.entries(table, row, progress)?;
+        Ok(row)
+    }
+
+    fn insert_row(
+        &mut self,
+        table: &TableAccess,
+        values: &[Option<&[u8]>],
+        undo: Undo,
+    ) -> Outcome<RowId> {
+        let heap = pax::checked_heap_bytes(table.tree.layout(), values)?;
+        self.changes.reserve(record_words(0))?;
+        let versions = std::rc::Rc::clone(&self.changes.versions);
+        let (row, mut leaf) =
+            versions.with_cursor(table.id(), |cursor| table.tree.append(cursor, heap))?;
+        leaf.insert(row, values);
+        if undo == Undo::Yes {
+            let new = self.new_record(table, row, UndoRef::NONE, 0);
+            let at = self.changes.push_plain(new, Kind::Insert, Flags::NONE);
+            let made = table.versions.set_newest(leaf.side(), row, at);
+            versions.note_twin(made, leaf.frame());
+        }
+        drop(leaf);
+        self.changes.redo.insert(table.id(), row, values);
+        Ok(row)
+    }
+
+    /// Changes columns of a row in place.
+    pub fn update(
+        &mut self,
+        table: &TableAccess,
+        row: RowId,
+        changes: &[(u16, Option<&[u8]>)],
+        progress: &mut Progress,
+    ) -> Outcome<WriteOutcome> {
+        if progress.row.is_none() {
+            let outcome = self.update_row(table, row, changes)?;
+            if outcome != WriteOutcome::Done {
+                return Ok(outcome);
+            }
+            progress.row = Some(row);
+            progress.next = 0;
+            self.pend_changed_entries(table, changes);
+        }
+        self.entries(table, row, progress)?;
+        Ok(WriteOutcome::Done)
+    }
+
+    fn update_row(
+        &mut self,
+        table: &TableAccess,
+        row: RowId,
+        changes: &[(u16, Option<&[u8]>)],
+    ) -> Outcome<WriteOutcome> {
+        let image_bytes = self.plan_image(table, changes);
+        self.changes.reserve(record_words(image_bytes))?;
+        loop {
+            let mut leaf = table.tree.write(row)?;
+            let Some(slot) = leaf.find(row) else { return Ok(gone(leaf)) };
+            match self.claim(table, &mut leaf, slot, row) {
+                Ok(Claim::Granted(_)) => {}
+                Ok(Claim::Refused(outcome)) => return Ok(outcome),
+                Err(stop) => return Err(let_go(leaf, stop)),
+            }
+            self.copy_image(&leaf, slot);
+            let words = record_words(self.changes.image.byte_len());
+            if !self.changes.arena.has_room(words) {
+                leaf.unchanged();
+                self.changes.reserve(words)?;
+                continue;
+            }
+            let growth = match self.room(table, &mut leaf, slot, changes) {
+                Ok(Room::Enough(growth)) => growth,
+                Ok(Room::Missing(bytes)) => {
+                    leaf.unchanged();
+                    table.tree.make_room(row, bytes)?;
+                    continue;
+                }
+                Err(stop) => return Err(let_go(leaf, stop)),
+            };
+            self.change_in_place(table, leaf, slot, changes, &growth);
+            self.changes.redo.update(table.id(), row, changes);
+            return Ok(WriteOutcome::Done);
+        }
+    }
+
+    /// The latched part of an update that cannot fail any more.
+    fn change_in_place(
+        &mut self,
+        table: &TableAccess,
+        mut leaf: LeafWrite<'_>,
+        slot: SlotIndex,
+        changes: &[(u16, Option<&[u8]>)],
+        growth: &Growth,
+    ) {
+        let row = leaf.view().row_id(slot);
+        let mut new = self.new_record(table, row, newest_of(leaf.side(), row), growth.reserved);
+        new.kind = Kind::Update;
+        new.flags = growth.flags().with(self.key_flag(table, changes));
+        let at = self.changes.push(&new);
+        point("row update");
+        let reserve = growth.reserved_after as isize - growth.reserved as isize;
+        if reserve < 0 {
+            leaf.reserve(reserve);
+        }
+        set_columns(&mut leaf, slot, changes.iter().copied());
+        if reserve > 0 {
+            leaf.reserve(reserve);
+        }
+        let made = table.versions.set_newest(leaf.side(), row, at);
+        if reserve != 0 {
+            table.versions.add_reserved(leaf.side(), row, reserve as i32);
+        }
+        self.changes.versions.note_twin(made, leaf.frame());
+    }
+
+    /// Deletes a row. Its bytes stay until collection.
+    pub fn delete(
+        &mut self,
+        table: &TableAccess,
+        row: RowId,
+        progress: &mut Progress,
+    ) -> Outcome<WriteOutcome> {
+        if progress.row.is_none() {
+            let outcome = self.delete_row(table, row)?;
+            if outcome != WriteOutcome::Done {
+                return Ok(outcome);
+            }
+            progress.row = Some(row);
+            progress.next = 0;
+        }
+        self.entries(table, row, progress)?;
+        Ok(WriteOutcome::Done)
+    }
+
+    fn delete_row(&mut self, table: &TableAccess, row: RowId) -> Outcome<WriteOutcome> {
+        self.changes.reserve(record_words(0))?;
+        let mut leaf = table.tree.write(row)?;
+        let Some(slot) = leaf.find(row) else { return Ok(gone(leaf)) };
+        match self.claim(table, &mut leaf, slot, row) {
+            Ok(Claim::Granted(_)) => {}
+            Ok(Claim::Refused(outcome)) => return Ok(outcome),
+            Err(stop) => return Err(let_go(leaf, stop)),
+        }
+        self.pend_old_entries(table, &leaf, slot);
+        self.push_mark(table, &mut leaf, row, Kind::Delete);
+        leaf.set_state(slot, RowState::Deleted);
+        drop(leaf);
+        self.changes.redo.delete(table.id(), row);
+        Ok(WriteOutcome::Done)
+    }
+
+    /// Locks a row exclusively (FOR UPDATE).
+    pub fn lock_row(&mut self, table: &TableAccess, row: RowId) -> Outcome<WriteOutcome> {
+        self.changes.reserve(record_words(0))?;
+        let mut leaf = table.tree.write(row)?;
+        let Some(slot) = leaf.find(row) else { return Ok(gone(leaf)) };
+        match self.claim(table, &mut leaf, slot, row) {
+            Ok(Claim::Granted(Held::Before)) => leaf.unchanged(),
+            Ok(Claim::Granted(Held::Not)) => self.push_mark(table, &mut leaf, row, Kind::Lock),
+            Ok(Claim::Refused(outcome)) => return Ok(outcome),
+            Err(stop) => return Err(let_go(leaf, stop)),
+        }
+        Ok(WriteOutcome::Done)
+    }
+
+    /// Links a record without an image as the row's newest.
+    fn push_mark(&mut self, table: &TableAccess, leaf: &mut LeafWrite<'_>, row: RowId, kind: Kind) {
+        let growth = Growth::none(leaf, row);
+        let new = self.new_record(table, row, newest_of(leaf.side(), row), growth.reserved);
+        let at = self.changes.push_plain(new, kind, growth.flags());
+        let made = table.versions.set_newest(leaf.side(), row, at);
+        self.changes.versions.note_twin(made, leaf.frame());
+    }
+
+    /// Whether the row's newest version is the transaction's to change (rule 6.4). If it is newer
+    /// than a READ COMMITTED snapshot, it is locked now. Stops: `WaitFor::End` of who has it;
+    /// `SerializationFailure`.
+    fn claim(
+        &mut self,
+        table: &TableAccess,
+        leaf: &mut LeafWrite<'_>,
+        slot: SlotIndex,
+        row: RowId,
+    ) -> Outcome<Claim> {
+        let view = leaf.view();
+        let deleted = view.state(slot) == RowState::Deleted;
+        let at = RowAt {
+            space: &table.versions,
+            leaf: &view,
+            side: leaf.side(),
+            tree: table.id(),
+            row,
+            slot,
+        };
+        let newest = at.newest(self.changes.xid(), self.states)?;
+        let (home, cts) = match newest {
+            Newest::InFlight(_) if mutant("write-over-in-flight") => {
+                return Ok(Claim::Granted(Held::Not));
+            }
+            Newest::InFlight(xid) => return Err(Stop::WaitFor(WaitFor::End(xid))),
+            Newest::Own(Some(command)) if command >= self.snapshot.command => {
+                return Ok(Claim::Refused(WriteOutcome::DoneByThisCommand));
+            }
+            Newest::Own(_) if deleted => return Ok(Claim::Refused(WriteOutcome::Gone)),
+            Newest::Own(_) => return Ok(Claim::Granted(Held::Before)),
+            Newest::Settled if deleted => return Ok(Claim::Refused(WriteOutcome::Gone)),
+            Newest::Settled => return Ok(Claim::Granted(Held::Not)),
+            Newest::Committed(home, cts) => (home, cts),
+        };
+        if !mutant("write-not-observed") {
+            self.observed.observe(Observed { home, cts });
+        }
+        if cts < self.snapshot.timestamp || mutant("first-updater-loses") {
+            let refused = Claim::Refused(WriteOutcome::Gone);
+            return Ok(if deleted { refused } else { Claim::Granted(Held::Not) });
+        }
+        match self.isolation {
+            Isolation::RepeatableRead => Err(serialization_failure(table.id(), row, cts, deleted)),
+            Isolation::ReadCommitted if deleted => Ok(Claim::Refused(WriteOutcome::Gone)),
+            Isolation::ReadCommitted => {
+                // The least record always fits what was reserved.
+                self.push_mark(table, leaf, row, Kind::Lock);
+                Ok(Claim::Refused(WriteOutcome::Changed))
+            }
+        }
+    }
+
+    fn new_record(
+        &self,
+        table: &TableAccess,
+        row: RowId,
+        next: UndoRef,
+        reserved: u32,
+    ) -> NewRecord {
+        NewRecord {
+            writer: self.changes.xid(),
+            command: self.snapshot.command,
+            tree: table.id(),
+            row,
+            kind: Kind::Lock,
+            flags: Flags::NONE,
+            next,
+            reserved: reserved as u16,
+            previous: self.changes.last,
+        }
+    }
+
+    /// Notes which columns go into the before-image: the changed ones, and with a changed key
+    /// column all columns of that key. Answers the image's least size.
+    fn plan_image(&mut self, table: &TableAccess, changes: &[(u16, Option<&[u8]>)]) -> usize {
+        let columns = &mut self.changes.work.columns;
+        columns.clear();
+        columns.extend(changes.iter().map(|(column, _)| (*column, true)));
+        if changes.iter().any(|(column, _)| table.is_indexed(*column)) {
+            for index in &table.indexes {
+                let touched = changes.iter().any(|(column, _)| index.columns.contains(column));
+                for column in index.columns.iter().filter(|_| touched) {
+                    if !columns.iter().any(|(known, _)| known == column) {
+                        columns.push((*column, false));
+                    }
+                }
+            }
+        }
+        let layout = table.tree.layout().columns();
+        let fixed = |column: &u16| layout.get(*column as usize).and_then(|ty| ty.fixed_bytes());
+        columns.iter().map(|(column, _)| 4 + fixed(column).unwrap_or(0)).sum()
+    }
+
+    fn copy_image(&mut self, leaf: &LeafWrite<'_>, slot: SlotIndex) {
+        let SlotChanges { image, work, .. } = &mut *self.changes;
+        image.clear();
+        let view = leaf.view();
+        for (column, changed) in &work.columns {
+            image.push(*column, *changed, |out| {
+                view.append_column(slot, *column as usize, out).map(|_| ())
+            });
+        }
+    }
+
+    /// Whether the changed values fit the leaf, using what is reserved for this row.
+    fn room<'t>(
+        &self,
+        table: &'t TableAccess,
+        leaf: &mut LeafWrite<'t>,
+        slot: SlotIndex,
+        changes: &[(u16, Option<&[u8]>)],
+    ) -> Outcome<Room> {
+        let known = leaf.layout().columns().len();
+        if changes.iter().any(|(column, _)| *column as usize >= known) && !table.tree.relayout(leaf)
+        {
+            return Ok(Room::Missing(0));
+        }
+        let view = leaf.view();
+        let columns = leaf.layout().columns();
+        let (mut bytes, mut variable) = (0, false);
+        for (column, value) in changes {
+            let column = *column as usize;
+            if columns[column].fixed_bytes().is_none() {
+                let old = view.column_bytes(slot, column).unwrap_or(0);
+                bytes += value.map_or(0, <[u8]>::len) as isize - old as isize;
+                variable = true;
+            }
+        }
+        let row = view.row_id(slot);
+        if !variable {
+            return Ok(Room::Enough(Growth::none(leaf, row)));
+        }
+        if bytes > 0 {
+            let heap = view.row_heap_bytes(slot) + bytes as usize;
+            pax::check_row_bytes(leaf.layout(), heap)?;
+        }
+        let reserved = reserved_of(leaf.side(), row);
+        let missing = bytes - reserved as isize;
+        if missing > 0 && !leaf.can_grow(missing as usize) {
+            return Ok(Room::Missing(missing as usize));
+        }
+        let mut reserved_after = (reserved as isize - bytes).max(0) as u32;
+        if mutant("update-keeps-no-reserve") {
+            reserved_after = 0;
+        }
+        Ok(Room::Enough(Growth { reserved, reserved_after }))
+    }
+
+    /// Whether a key column changes its bytes, by the image just copied.
+    fn key_flag(&self, table: &TableAccess, changes: &[(u16, Option<&[u8]>)]) -> Flags {
+        // The image begins with the changed columns, in order.
+        let mut pairs = self.changes.image.read().zip(changes);
+        let differs =
+            pairs.any(|(old, (column, new))| table.is_indexed(*column) && old.value != *new);
+        if differs { Flags::KEY } else { Flags::NONE }
+    }
+
+    fn pend_new_entries(&mut self, table: &TableAccess, values: &[Option<&[u8]>]) {
+        let work = &mut self.changes.work;
+        work.keys.clear();
+        work.pending.clear();
+        for (number, index) in table.indexes.iter().enumerate() {
+            let null = index.encode(&mut work.key, |i| values[index.columns[i] as usize]);
+            let what = add(index.unique, null);
+            pend(&mut work.keys, &mut work.pending, number, &work.key, what);
+        }
+    }
+
+    /// The entries of an update, by its before-image and its new values.
+    fn pend_changed_entries(&mut self, table: &TableAccess, changes: &[(u16, Option<&[u8]>)]) {
+        let SlotChanges { image, work, .. } = &mut *self.changes;
+        work.keys.clear();
+        work.pending.clear();
+        if !changes.iter().any(|(column, _)| table.is_indexed(*column)) {
+            return;
+        }
+        let new = |column: u16| changes.iter().rev().find(|(changed, _)| *changed == column);
+        let old = |column: u16| image.read().find(|old| old.column == column)?.value;
+        for (number, index) in table.indexes.iter().enumerate() {
+            if !index.columns.iter().any(|column| new(*column).is_some()) {
+                continue;
+            }
+            index.encode(&mut work.key, |i| old(index.columns[i]));
+            let start = work.keys.len();
+            pend(&mut work.keys, &mut work.pending, number, &work.key, PendingWhat::ClearExact);
+            let null = index.encode(&mut work.key, |i| {
+                let column = index.columns[i];
+                new(column).map_or_else(|| old(column), |(_, value)| *value)
+            });
+            if work.keys[start..] == work.key[..] {
+                work.pending.pop();
+                continue;
+            }
+            let what = add(index.unique, null);
+            pend(&mut work.keys, &mut work.pending, number, &work.key, what);
+        }
+    }
+
+    /// The entries of a row that is being deleted, whose leaves are no longer exact.
+    fn pend_old_entries(&mut self, table: &TableAccess, leaf: &LeafWrite<'_>, slot: SlotIndex) {
+        let work = &mut self.changes.work;
+        work.keys.clear();
+        work.pending.clear();
+        for (number, index) in table.indexes.iter().enumerate() {
+            work.row.clear();
+            copy_held(leaf, slot, &index.columns, &mut work.row);
+            index.encode(&mut work.key, |column| work.row.column(column));
+            pend(&mut work.keys, &mut work.pending, number, &work.key, PendingWhat::ClearExact);
+        }
+    }
+
+    /// Does what is left to do in the indexes. May be called again after a `Stop`.
+    fn entries(&mut self, table: &TableAccess, row: RowId, progress: &mut Progress) -> Outcome<()> {
+        while let Some(pending) = self.changes.work.pending.get(progress.next).copied() {
+            point("row entry");
+            let index = &table.indexes[pending.index as usize];
+            let key = pending.start as usize..pending.end as usize;
+            match pending.what {
+                PendingWhat::ClearExact => {
+                    index.tree.clear_exact(&self.changes.work.keys[key], row)?;
+                }
+                PendingWhat::Add => {
+                    index.tree.insert(&self.changes.work.keys[key], row)?;
+                }
+                PendingWhat::AddUnique => self.add_unique(table, pending, row)?,
+            }
+            progress.next += 1;
+        }
+        Ok(())
+    }
+
+    /// Rule 5.6: check and insertion under the latch of the first leaf that can hold the key.
+    fn add_unique(&mut self, table: &TableAccess, pending: Pending, row: RowId) -> Outcome<()> {
+        let index = &table.indexes[pending.index as usize];
+        let super::changes::Work { keys, row: buffer, key: check, .. } = &mut self.changes.work;
+        let key = &keys[pending.start as usize..pending.end as usize];
+        let (snapshot, states, observed) = (&self.snapshot, self.states, &mut *self.observed);
+        let mut judge = |other: RowId| {
+            if other == row {
+                return Ok(Judgement::Free);
+            }
+            let has = table.tree.read(other, &mut |leaf| {
+                let Some(slot) = leaf.find(other) else { return Ok(HasKey::No) };
+                let at = RowAt {
+                    space: &table.versions,
+                    leaf,
+                    side: leaf.side(),
+                    tree: table.id(),
+                    row: other,
+                    slot,
+                };
+                let mut reader = Reader { snapshot, states, observed: &mut *observed };
+                at.unique_has_key(&mut reader, &index.columns, buffer, &mut |version| {
+                    index.encode(check, |column| version.column(column));
+                    check == key
+                })
+            })?;
+            Ok(if has == HasKey::Yes { Judgement::Taken } else { Judgement::Free })
+        };
+        match index.tree.insert_unique(key, row, &mut judge)? {
+            UniqueAnswer::Added | UniqueAnswer::Already => Ok(()),
+            UniqueAnswer::Taken(_) => {
+                Err(Error::UniqueViolation { index: index.tree.tree() }.into())
+            }
+        }
+    }
+}
+
+/// Whether a changed row fits its leaf.
+enum Room {
+    Enough(Growth),
+    /// So many bytes are missing.
+    Missing(usize),
+}
+
+/// Whether an insert can be rolled back row by row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Undo {
+    Yes,
+    No,
+}
+
+fn add(unique: Unique, null: HasNull) -> PendingWhat {
+    match (unique, null) {
+        (Unique::Yes, HasNull::No) => PendingWhat::AddUnique,
+        _ => PendingWhat::Add,
+    }
+}
+
+fn pend(
+    keys: &mut Vec<u8>,
+    pending: &mut Vec<Pending>,
+    index: usize,
+    key: &[u8],
+    what: PendingWhat,
+) {
+    let start = keys.len() as u32;
+    keys.extend_from_slice(key);
+    pending.push(Pending { index: index as u16, start, end: keys.len() as u32, what });
+}
+
+/// Lets go of a leaf in which nothing was changed.
+fn let_go(leaf: LeafWrite<'_>, stop: Stop) -> Stop {
+    leaf.unchanged();
+    stop
+}
+
+fn gone(leaf: LeafWrite<'_>) -> WriteOutcome {
+    leaf.unchanged();
+    WriteOutcome::Gone
+}
+
+fn serialization_failure(tree: TreeId, row: RowId, cts: Cts, deleted: bool) -> Stop {
+    let what = if deleted { "deleted" } else { "changed" };
+    let detail = format!("row {row} of tree {tree} was {what} by the commit at {cts}");
+    Error::SerializationFailure { detail }.into()
+}

@@ -1,0 +1,337 @@
+//! Which version of a row a reader, a writer or a check sees (rule 6.1, PhoebeDB's Algorithm 1).
+//!
+//! Invariants:
+//! - A chain is walked from the newest record to older ones; the image starts as the page's and
+//!   each record that is not seen is undone in the private copy. A record that is reclaimed, or
+//!   none, ends the chain: it and all below are visible to everybody, and stable.
+//! - Nothing read here is to be believed before the leaf's version validates (rule 6.3), unless
+//!   the leaf is held; whatever a racing reader meets is bounds-checked and ends in `Retry`.
+//! - A `Lock` record is not a version: it is never "seen", and the walk passes through it.
+//! - No latch is taken; nobody waits here: `Stop` says what for (rule 3.5).
+
+use super::record::{Header, ImageReader, Kind, header, image};
+use super::row_buffer::RowBuffer;
+use super::snapshot::{Fate, Judgement, Observe, SnapshotView, TransactionStates};
+use super::space::UndoRef;
+use super::twin;
+use super::{Presence, VersionSpace};
+use crate::base::{
+    CommandId, Cts, HomeId, Observed, Outcome, RowId, Stamp, Stop, TreeId, WaitFor, Xid,
+};
+use crate::buffer::SideSlot;
+use crate::latch::PageBytes;
+use crate::page::pax::{Leaf, RowState, SlotIndex};
+use crate::sync::mutant;
+use crate::tree::table::LeafWrite;
+
+/// One row of a leaf that is read racily or held, with its versions.
+pub(crate) struct RowAt<'a, 'l, B: PageBytes> {
+    pub(crate) space: &'a VersionSpace,
+    pub(crate) leaf: &'a Leaf<'l, B>,
+    pub(crate) side: &'a SideSlot,
+    pub(crate) tree: TreeId,
+    pub(crate) row: RowId,
+    pub(crate) slot: SlotIndex,
+}
+
+/// A reader's identity: how it judges, and where it notes what it saw.
+pub(crate) struct Reader<'a> {
+    pub(crate) snapshot: &'a SnapshotView,
+    pub(crate) states: &'a dyn TransactionStates,
+    pub(crate) observed: &'a mut dyn Observe,
+}
+
+/// The newest state of a row, for who wants to change or lock it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Newest {
+    /// Visible to everybody, and stable.
+    Settled,
+    /// Committed at this timestamp by a transaction of this instance's log.
+    Committed(HomeId, Cts),
+    /// The asking transaction has it locked; its newest change, if any, is of this command.
+    Own(Option<CommandId>),
+    /// Another transaction has changed or locked it and has not ended.
+    InFlight(Xid),
+}
+
+/// What a check for a key found (rule 5.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum HasKey {
+    Yes,
+    No,
+}
+
+/// Appends the page's version of `columns` to `out`; answers whether the row is not deleted.
+#[inline]
+pub(crate) fn copy_newest<B: PageBytes>(
+    leaf: &Leaf<'_, B>,
+    slot: SlotIndex,
+    columns: &[u16],
+    out: &mut RowBuffer,
+) -> Presence {
+    for column in columns {
+        out.push_with(|bytes| leaf.append_column(slot, *column as usize, bytes));
+    }
+    match leaf.state(slot) {
+        RowState::Live => Presence::Present,
+        RowState::Deleted => Presence::Absent,
+    }
+}
+
+/// As [`copy_newest`], of a leaf that is held.
+pub(crate) fn copy_held(
+    leaf: &LeafWrite<'_>,
+    slot: SlotIndex,
+    columns: &[u16],
+    out: &mut RowBuffer,
+) -> Presence {
+    copy_newest(&leaf.view(), slot, columns, out)
+}
+
+impl<B: PageBytes> RowAt<'_, '_, B> {
+    /// The header of a record of this row's chain; none where the chain ends.
+    #[inline]
+    pub(crate) fn record(&self, at: UndoRef) -> Outcome<Option<Header>> {
+        if at.is_none() {
+            return Ok(None);
+        }
+        match self.space.undo().copy(at, header) {
+            None => Ok(None),
+            Some(Some(header)) if header.row == self.row && header.tree == self.tree => {
+                Ok(Some(header))
+            }
+            // Another row's record, or no record: the twin that led here was not this leaf's.
+            Some(_) => Err(Stop::Retry),
+        }
+    }
+
+    /// The row's newest record, dead or alive.
+    #[inline]
+    pub(crate) fn newest_record(&self) -> UndoRef {
+        twin::newest(self.side, self.row)
+    }
+
+    /// Appends the page's version of `columns` to `out`; answers whether the row is not deleted.
+    #[inline]
+    pub(crate) fn copy_page(&self, columns: &[u16], out: &mut RowBuffer) -> Presence {
+        copy_newest(self.leaf, self.slot, columns, out)
+    }
+
+    /// Undoes the record at `at` in the cells of `out` from `base` on; answers what the row was
+    /// before it.
+    fn undo(
+        &self,
+        at: UndoRef,
+        record: &Header,
+        columns: &[u16],
+        (out, base): (&mut RowBuffer, usize),
+        present: Presence,
+    ) -> Outcome<Presence> {
+        match record.kind {
+            Kind::Insert => return Ok(Presence::Absent),
+            Kind::Delete => return Ok(Presence::Present),
+            Kind::Lock => return Ok(present),
+            Kind::Update => {}
+        }
+        let mut bytes = std::mem::take(&mut out.scratch);
+        let copied = self.space.undo().copy(at, |words| {
+            header(words).map(|header| image(words, &header, &mut bytes)).is_some()
+        });
+        if copied == Some(true) {
+            for old in ImageReader::new(&bytes, record.columns).filter(|old| old.changed) {
+                if let Some(cell) = columns.iter().position(|column| *column == old.column) {
+                    out.set(base + cell, old.value);
+                }
+            }
+        }
+        out.scratch = bytes;
+        // Reclaimed after it was judged as not to be seen: it was rolled back meanwhile.
+        if copied == Some(true) { Ok(present) } else { Err(Stop::Retry) }
+    }
+
+    /// Appends the version that `reader` sees to `out`, or nothing. Stops: `Retry`; `WaitFor` for
+    /// a writer that is deciding (rule 3.5).
+    #[inline]
+    pub(crate) fn visible(
+        &self,
+        reader: &mut Reader<'_>,
+        columns: &[u16],
+        out: &mut RowBuffer,
+    ) -> Outcome<Presence> {
+        let (base, bytes) = (out.len(), out.byte_len());
+        let mut present = self.copy_page(columns, out);
+        if twin::has_table(self.side) {
+            present = self.walk(reader, columns, (out, base), present)?;
+        }
+        if present == Presence::Absent {
+            out.rewind(base, bytes);
+        }
+        Ok(present)
+    }
+
+    fn walk(
+        &self,
+        reader: &mut Reader<'_>,
+        columns: &[u16],
+        (out, base): (&mut RowBuffer, usize),
+        mut present: Presence,
+    ) -> Outcome<Presence> {
+        let mut at = self.newest_record();
+        while let Some(record) = self.record(at)? {
+            if record.kind != Kind::Lock {
+                if self.sees(reader, at, &record)? {
+                    break;
+                }
+                present = self.undo(at, &record, columns, (&mut *out, base), present)?;
+                if record.kind == Kind::Insert {
+                    break;
+                }
+            }
+            at = record.next;
+        }
+        Ok(present)
+    }
+
+    /// Whether the change of `record` is in the reader's snapshot; notes it if so (rule 7.4).
+    #[inline]
+    fn sees(&self, reader: &mut Reader<'_>, at: UndoRef, record: &Header) -> Outcome<bool> {
+        let snapshot = reader.snapshot;
+        let cts = match record.writer {
+            Stamp::Committed(cts) if cts < snapshot.timestamp => cts,
+            Stamp::Committed(_) => return Ok(false),
+            // Own changes of this command or later are undone like foreign ones.
+            Stamp::InFlight(xid) if Some(xid) == snapshot.own => {
+                return Ok(record.command < snapshot.command
+                    || (mutant("own-command-visible") && record.command == snapshot.command));
+            }
+            Stamp::InFlight(xid) => match reader.states.judge(xid, snapshot) {
+                Judgement::Visible(cts) => cts,
+                Judgement::NotVisible => return Ok(false),
+                Judgement::Wait(wait) => return Err(Stop::WaitFor(wait)),
+                Judgement::Reread => return Err(Stop::Retry),
+            },
+        };
+        if !mutant("read-not-observed") {
+            reader.observed.observe(Observed { home: at.home(), cts });
+        }
+        Ok(true)
+    }
+
+    /// The newest state of the row. Locks of ended transactions are not changes.
+    pub(crate) fn newest(&self, own: Xid, states: &dyn TransactionStates) -> Outcome<Newest> {
+        let mut at = self.newest_record();
+        let mut mine = false;
+        while let Some(record) = self.record(at)? {
+            let is_change = record.kind != Kind::Lock;
+            let cts = match record.writer {
+                Stamp::InFlight(xid) if xid == own => {
+                    if is_change {
+                        return Ok(Newest::Own(Some(record.command)));
+                    }
+                    mine = true;
+                    at = record.next;
+                    continue;
+                }
+                // Below an own lock everything is committed.
+                _ if mine => return Ok(Newest::Own(None)),
+                Stamp::InFlight(xid) => match states.fate(xid) {
+                    Fate::InFlight => return Ok(Newest::InFlight(xid)),
+                    Fate::Committed(cts) => cts,
+                    Fate::Reread => return Err(Stop::Retry),
+                },
+                Stamp::Committed(cts) => cts,
+            };
+            if is_change || mutant("lock-is-a-change") {
+                return Ok(Newest::Committed(at.home(), cts));
+            }
+            at = record.next;
+        }
+        Ok(if mine { Newest::Own(None) } else { Newest::Settled })
+    }
+
+    /// Rule 5.6: whether another row than the checker's has the key of `columns` that `matches`
+    /// tests for. A row in flight by another transaction counts if any of its uncommitted versions
+    /// or its newest committed one has it (`WaitFor::End`); one in flight by the checker itself
+    /// counts by its newest version; else the newest committed version decides, and is observed.
+    pub(crate) fn unique_has_key(
+        &self,
+        reader: &mut Reader<'_>,
+        columns: &[u16],
+        out: &mut RowBuffer,
+        matches: &mut dyn FnMut(&RowBuffer) -> bool,
+    ) -> Outcome<HasKey> {
+        out.clear();
+        if mutant("unique-judge-uses-snapshot") {
+            let present = self.visible(reader, columns, out)?;
+            let has = present == Presence::Present && matches(out);
+            return Ok(if has { HasKey::Yes } else { HasKey::No });
+        }
+        let mut present = self.copy_page(columns, out);
+        let mut others: Option<Xid> = None;
+        let mut at = self.newest_record();
+        while let Some(record) = self.record(at)? {
+            let is_change = record.kind != Kind::Lock;
+            let cts = match record.writer {
+                Stamp::InFlight(xid) if Some(xid) == reader.snapshot.own => break,
+                Stamp::InFlight(xid) => match reader.states.fate(xid) {
+                    Fate::InFlight => {
+                        if is_change {
+                            if present == Presence::Present && matches(out) {
+                                return Err(Stop::WaitFor(WaitFor::End(xid)));
+                            }
+                            others = Some(xid);
+                            present = self.undo(at, &record, columns, (&mut *out, 0), present)?;
+                        }
+                        if record.kind == Kind::Insert {
+                            break;
+                        }
+                        at = record.next;
+                        continue;
+                    }
+                    Fate::Committed(cts) => cts,
+                    Fate::Reread => return Err(Stop::Retry),
+                },
+                Stamp::Committed(cts) => cts,
+            };
+            if is_change {
+                reader.observed.observe(Observed { home: at.home(), cts });
+                break;
+            }
+            at = record.next;
+        }
+        match (present == Presence::Present && matches(out), others) {
+            (false, _) => Ok(HasKey::No),
+            (true, None) => Ok(HasKey::Yes),
+            (true, Some(xid)) => Err(Stop::WaitFor(WaitFor::End(xid))),
+        }
+    }
+
+    /// Rule 5.5: whether a retained version of the row has the key: the page's, and those that
+    /// the live records above `stop` lead back to. What lies before the change of `stop` itself is
+    /// what the caller is about to give up.
+    pub(crate) fn retained_has_key(
+        &self,
+        stop: UndoRef,
+        columns: &[u16],
+        out: &mut RowBuffer,
+        matches: &mut dyn FnMut(&RowBuffer) -> bool,
+    ) -> Outcome<HasKey> {
+        out.clear();
+        let mut present = self.copy_page(columns, out);
+        let mut at = self.newest_record();
+        loop {
+            if present == Presence::Present && matches(out) {
+                return Ok(HasKey::Yes);
+            }
+            if at == stop || mutant("entry-removed-while-retained") {
+                return Ok(HasKey::No);
+            }
+            let Some(record) = self.record(at)? else { return Ok(HasKey::No) };
+            if record.kind == Kind::Insert {
+                return Ok(HasKey::No);
+            }
+            present = self.undo(at, &record, columns, (&mut *out, 0), present)?;
+            at = record.next;
+        }
+    }
+}
