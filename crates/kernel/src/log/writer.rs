@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use super::{ChunkRef, LogCounters, LogHealth, LogOptions, LogPoll, Reservation, StableMarks};
 use super::manifest::Manifest;
+use super::{ChunkRef, LogCounters, LogHealth, LogOptions, LogPoll, Reservation, StableMarks};
 use crate::base::{Cts, HomeId, LogPosition, Observed, Outcome, Result, Xid};
 use crate::io::{Completion, Disk, Ring, Token};
 

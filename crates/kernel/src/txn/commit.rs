@@ -36,11 +36,7 @@ impl<E: Environment> TxnLocal<E> {
     /// Brings a commit as far as it gets without waiting; call again until it answers `Ok`. An
     /// error (`DiskFull`, `Io`, `Limit`) can only come while the transaction is still running:
     /// abort it then. `WaitFor` is `LogRoom`, `Clock` or `Yield`.
-    pub fn commit_step(
-        &self,
-        txn: &mut TxnHandle<E>,
-        session: &mut Session,
-    ) -> Outcome<Committed> {
+    pub fn commit_step(&self, txn: &mut TxnHandle<E>, session: &mut Session) -> Outcome<Committed> {
         loop {
             match txn.phase {
                 Phase::Running if txn.changes().is_empty() => {
@@ -73,7 +69,8 @@ impl<E: Environment> TxnLocal<E> {
     fn decide(&self, txn: &mut TxnHandle<E>) -> Outcome<()> {
         let observed = txn.observed.newest();
         if observed.0 > self.shared.clock.snapshot().0 + SKEW_MAX {
-            let detail = format!("transaction {} observed the impossible commit {observed}", txn.xid);
+            let detail =
+                format!("transaction {} observed the impossible commit {observed}", txn.xid);
             return Err(Error::Internal { detail }.into());
         }
         let room = self.environment.reserve(txn.changes().redo().len(), txn.chunks.len())?;

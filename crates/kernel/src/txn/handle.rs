@@ -15,12 +15,12 @@
 
 use std::sync::Arc;
 
+use super::Isolation;
 use super::environment::Environment;
 use super::horizon::SnapshotTicket;
 use super::mode::{LockMode, ModeSet};
 use super::observe::Observations;
 use super::table_lock::Request;
-use super::Isolation;
 use crate::base::{CommandId, Cts, Observed, TreeId, Xid};
 use crate::runtime::Unparker;
 use crate::version::{Observe, SnapshotView};

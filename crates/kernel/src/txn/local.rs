@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::Isolation;
 use super::environment::{Changes, Environment};
 use super::handle::{Phase, TxnHandle};
 use super::horizon::{Floor, Snapshots};
@@ -17,7 +18,6 @@ use super::shared::{IoWaker, StableWaker, TxnShared};
 use super::slot::Wake;
 use super::slots::{FreeSlots, SlotEntry};
 use super::table_locks::LockCache;
-use super::Isolation;
 use crate::base::{
     CommandId, Cts, Error, HomeId, InstanceId, LogPosition, Observed, Result, SlotId, Xid,
 };
@@ -314,7 +314,9 @@ impl<E: Environment> TxnLocal<E> {
     /// shared counter.
     pub(super) fn assert_no_warp(&self, finished: Cts) {
         if self.shared.clock.has_warped(finished) {
-            eprintln!("atoll: the clock is below the finished commit {finished}; ending the process");
+            eprintln!(
+                "atoll: the clock is below the finished commit {finished}; ending the process"
+            );
             std::process::abort();
         }
     }

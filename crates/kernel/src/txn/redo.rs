@@ -310,7 +310,10 @@ mod tests {
                 Ok(Change::Note(bytes)) => format!("note {bytes:?}"),
                 Ok(Change::Delete { tree, row }) => format!("delete {tree}/{row}"),
                 Ok(Change::Insert { tree, row, values }) => {
-                    format!("insert {tree}/{row} {}", values.map(text).collect::<Vec<_>>().join(" "))
+                    format!(
+                        "insert {tree}/{row} {}",
+                        values.map(text).collect::<Vec<_>>().join(" ")
+                    )
                 }
                 Ok(Change::Update { tree, row, changes }) => {
                     let each = changes.map(|(column, value)| format!("{column}={}", text(value)));
@@ -347,7 +350,8 @@ mod tests {
 
     #[test]
     fn any_bytes_decode_without_a_fault() {
-        let seed = std::env::var("ATOLL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(11);
+        let seed =
+            std::env::var("ATOLL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(11);
         let mut random = fastrand::Rng::with_seed(seed);
         let mut redo = RedoBuffer::default();
         redo.insert(TreeId(7), RowId(1), &[Some(&[1, 2]), None, Some(&[3; 200])]);

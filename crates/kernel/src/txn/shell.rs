@@ -119,12 +119,7 @@ impl<E: Environment> TxnLocal<E> {
     }
 
     /// Waits for one thing, for the transaction. Nothing is latched.
-    pub fn wait(
-        &self,
-        txn: &mut TxnHandle<E>,
-        what: WaitFor,
-        waiter: &Waiter<'_>,
-    ) -> Result<()> {
+    pub fn wait(&self, txn: &mut TxnHandle<E>, what: WaitFor, waiter: &Waiter<'_>) -> Result<()> {
         match what {
             WaitFor::End(xid) => self.wait_for_end(txn, xid, waiter),
             WaitFor::Decision(xid) => self.wait_for_decision(xid, waiter),
@@ -156,12 +151,7 @@ impl<E: Environment> TxnLocal<E> {
 
     /// Waits until `xid` has ended (rule 6.6): enlist, fence, look again. Looks for a deadlock
     /// each `deadlock_timeout`.
-    fn wait_for_end(
-        &self,
-        txn: &mut TxnHandle<E>,
-        xid: Xid,
-        waiter: &Waiter<'_>,
-    ) -> Result<()> {
+    fn wait_for_end(&self, txn: &mut TxnHandle<E>, xid: Xid, waiter: &Waiter<'_>) -> Result<()> {
         assert_ne!(xid, txn.xid, "a transaction does not wait for itself");
         let slot = &self.entry(xid).slot;
         let sequence = xid.sequence();
@@ -293,12 +283,10 @@ impl<E: Environment> TxnLocal<E> {
                 self.count(|counters| counters.table_lock_waits += 1);
                 txn.pending = Some((tree, Arc::clone(&request)));
                 let edge = Edge::Table(tree, mode, asker.held);
-                let outcome =
-                    self.park_in_graph(txn.xid, edge, waiter, || request.is_granted());
+                let outcome = self.park_in_graph(txn.xid, edge, waiter, || request.is_granted());
                 txn.pending = None;
                 if let Err(error) = outcome {
-                    self.lock_cache
-                        .with(&self.shared.locks, tree, |lock| lock.withdraw(&request));
+                    self.lock_cache.with(&self.shared.locks, tree, |lock| lock.withdraw(&request));
                     return Err(error);
                 }
                 (request.observed(), Waited::Yes)
@@ -366,12 +354,7 @@ impl<E: Environment> TxnLocal<E> {
     }
 
     /// As [`TxnLocal::settle`], for an answer in the middle of a transaction.
-    pub fn settle_transaction(
-        &self,
-        txn: &TxnHandle<E>,
-        session: &Session,
-        parker: &dyn Parker,
-    ) {
+    pub fn settle_transaction(&self, txn: &TxnHandle<E>, session: &Session, parker: &dyn Parker) {
         if session.synchronous == Synchronous::Off || mutant("txn_settle_skipped") {
             return;
         }

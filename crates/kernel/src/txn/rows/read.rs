@@ -161,11 +161,8 @@ impl RowReader<'_> {
             row: leaf.row_id(slot),
             slot,
         };
-        let mut reader = Reader {
-            snapshot: &self.snapshot,
-            states: self.states,
-            observed: &mut *self.observed,
-        };
+        let mut reader =
+            Reader { snapshot: &self.snapshot, states: self.states, observed: &mut *self.observed };
         at.visible(&mut reader, columns, out)
     }
 }

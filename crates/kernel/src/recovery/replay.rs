@@ -1,0 +1,249 @@
+//! Replay in parallel: rounds of reading (a thread a log) and applying (a thread a core).
+//!
+//! Invariants: a round takes all commits of all logs up to one cts, so every later round is later
+//! in time; within a round each row belongs to one worker, which applies its changes in order of
+//! (cts, position); a commit that changes definitions ends the commits before it: its definitions
+//! take effect on one thread, then its rows go with those after it (rule 9.5). No queue connects
+//! threads, so none can deadlock.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::definitions::Definitions;
+use super::feed::Feed;
+use crate::base::{Cts, Error, HomeId, Outcome, Result, RowId, Stop, TreeId};
+use crate::catalog::CATALOG_TREE;
+use crate::log::LogReader;
+use crate::tree::table::{RestoreCursor, TableTree};
+use crate::txn::redo::{Change, RedoReader};
+
+/// Bytes that a round reads of each log, about.
+const ROUND_BYTES: usize = 32 << 20;
+
+/// Rows that go to one worker together, so that ascending rows stay ascending.
+const ROWS_TOGETHER: u64 = 1 << 10;
+
+/// What a replay did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Replayed {
+    /// Commits.
+    pub commits: u64,
+    /// Row changes.
+    pub changes: u64,
+    /// Bytes of redo.
+    pub bytes: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// A change on its way to its worker.
+struct Item<'a> {
+    cts: Cts,
+    change: Change<'a>,
+}
+
+/// One log's share of a round: for each worker its changes in order, and the commits that change
+/// definitions.
+struct Parsed<'a> {
+    of_worker: Vec<Vec<Item<'a>>>,
+    barriers: Vec<(Cts, &'a [u8])>,
+    commits: u64,
+    changes: u64,
+    bytes: u64,
+}
+
+/// Replays everything that `logs` hold into the trees of `definitions`, with `workers` threads.
+/// `progress` hears now and then how far it is.
+pub fn replay(
+    logs: Vec<LogReader>,
+    definitions: &mut Definitions,
+    workers: usize,
+    progress: &mut dyn FnMut(&Replayed),
+) -> Result<Replayed> {
+    let began = Instant::now();
+    let mut feeds: Vec<Feed> = logs.into_iter().map(Feed::new).collect();
+    let mut done = Replayed::default();
+    loop {
+        in_parallel(feeds.iter_mut().map(|feed| move || feed.fill(ROUND_BYTES)))?;
+        if feeds.iter().all(Feed::is_empty) {
+            break;
+        }
+        let to = feeds.iter().filter_map(Feed::complete_to).min().unwrap_or(Cts::MAX);
+        round(&feeds, to, definitions, workers, &mut done)?;
+        feeds.iter_mut().for_each(|feed| feed.drop_up_to(to));
+        done.elapsed = began.elapsed();
+        progress(&done);
+    }
+    done.elapsed = began.elapsed();
+    Ok(done)
+}
+
+fn round(
+    feeds: &[Feed],
+    to: Cts,
+    definitions: &mut Definitions,
+    workers: usize,
+    done: &mut Replayed,
+) -> Result<()> {
+    let parsed = in_parallel(feeds.iter().map(|feed| move || parse(feed, to, workers)))?;
+    let mut barriers: Vec<(Cts, &[u8])> =
+        parsed.iter().flat_map(|log| log.barriers.iter().copied()).collect();
+    barriers.sort_by_key(|(cts, _)| *cts);
+    let mut from = Cts::ZERO;
+    for (cts, payload) in &barriers {
+        apply(&parsed, from, Some(*cts), definitions, workers)?;
+        for change in RedoReader::new(payload) {
+            let change = change?;
+            if tree_of(&change) == Some(CATALOG_TREE) {
+                definitions.apply(&change)?;
+            }
+        }
+        from = *cts;
+    }
+    apply(&parsed, from, None, definitions, workers)?;
+    for log in &parsed {
+        done.commits += log.commits;
+        done.changes += log.changes;
+        done.bytes += log.bytes;
+    }
+    Ok(())
+}
+
+fn tree_of(change: &Change<'_>) -> Option<TreeId> {
+    match change {
+        Change::Insert { tree, .. } | Change::Update { tree, .. } | Change::Delete { tree, .. } => {
+            Some(*tree)
+        }
+        Change::Note(_) => None,
+    }
+}
+
+fn row_of(change: &Change<'_>) -> RowId {
+    match change {
+        Change::Insert { row, .. } | Change::Update { row, .. } | Change::Delete { row, .. } => {
+            *row
+        }
+        Change::Note(_) => RowId(0),
+    }
+}
+
+fn worker_of(tree: TreeId, row: RowId, workers: usize) -> usize {
+    let place = (row.0 / ROWS_TOGETHER) ^ u64::from(tree.0) << 40;
+    let hash = u128::from(place.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    (hash * workers as u128 >> 64) as usize
+}
+
+fn parse(feed: &Feed, to: Cts, workers: usize) -> Result<Parsed<'_>> {
+    let of_worker = (0..workers).map(|_| Vec::new()).collect();
+    let mut parsed = Parsed { of_worker, barriers: Vec::new(), commits: 0, changes: 0, bytes: 0 };
+    for (cts, payload) in feed.up_to(to) {
+        parsed.commits += 1;
+        parsed.bytes += payload.len() as u64;
+        let mut defines = false;
+        for change in RedoReader::new(payload) {
+            let change = change?;
+            let Some(tree) = tree_of(&change) else { continue };
+            defines |= tree == CATALOG_TREE;
+            parsed.changes += 1;
+            let worker = worker_of(tree, row_of(&change), workers);
+            parsed.of_worker[worker].push(Item { cts, change });
+        }
+        if defines {
+            parsed.barriers.push((cts, payload));
+        }
+    }
+    Ok(parsed)
+}
+
+/// Applies what is at or above `from` and below `below`.
+fn apply(
+    parsed: &[Parsed<'_>],
+    from: Cts,
+    below: Option<Cts>,
+    definitions: &Definitions,
+    workers: usize,
+) -> Result<()> {
+    let work = (0..workers).map(|worker| {
+        let lists: Vec<&[Item<'_>]> = parsed
+            .iter()
+            .map(|log| {
+                let items = log.of_worker[worker].as_slice();
+                let start = items.partition_point(|item| item.cts < from);
+                let end = below
+                    .map_or(items.len(), |below| items.partition_point(|item| item.cts < below));
+                &items[start..end.max(start)]
+            })
+            .collect();
+        move || apply_lists(lists, definitions, HomeId(worker as u16 % definitions.homes))
+    });
+    in_parallel(work).map(drop)
+}
+
+/// Merges the logs' lists by cts and applies them.
+fn apply_lists(mut lists: Vec<&[Item<'_>]>, definitions: &Definitions, home: HomeId) -> Result<()> {
+    let mut cursors = HashMap::new();
+    loop {
+        let heads = lists.iter().enumerate();
+        let next = heads.filter_map(|(at, list)| Some((list.first()?.cts, at))).min();
+        let Some((cts, at)) = next else { return Ok(()) };
+        while let Some((item, rest)) = lists[at].split_first().filter(|(item, _)| item.cts == cts) {
+            lists[at] = rest;
+            let Some(tree) = tree_of(&item.change).and_then(|id| definitions.tree(id)) else {
+                continue;
+            };
+            let cursor = cursors.entry(tree.id()).or_insert_with(|| RestoreCursor::new(home));
+            store(tree, cursor, &item.change)?;
+        }
+    }
+}
+
+fn store(tree: &TableTree, cursor: &mut RestoreCursor, change: &Change<'_>) -> Result<()> {
+    match change {
+        Change::Insert { row, values, .. } => {
+            let columns: Vec<Option<&[u8]>> = values.clone().collect();
+            until_done(|| tree.restore(cursor, *row, &columns))
+        }
+        Change::Update { row, changes, .. } => {
+            let columns: Vec<(usize, Option<&[u8]>)> =
+                changes.clone().map(|(column, value)| (usize::from(column), value)).collect();
+            let is_there = until_done(|| tree.restore_columns(cursor, *row, &columns))?;
+            if is_there {
+                return Ok(());
+            }
+            let detail =
+                format!("the log changes row {row} of tree {}, which is not there", tree.id());
+            Err(Error::Corrupt { page: None, detail })
+        }
+        Change::Delete { row, .. } => until_done(|| tree.remove(cursor, *row)).map(drop),
+        Change::Note(_) => Ok(()),
+    }
+}
+
+/// Recovery's shell: nothing can be waited for, an optimistic read is simply made again.
+pub(super) fn until_done<T>(mut operation: impl FnMut() -> Outcome<T>) -> Result<T> {
+    loop {
+        match operation() {
+            Ok(value) => return Ok(value),
+            Err(Stop::Retry) => crate::sync::spin(),
+            Err(Stop::Error(error)) => return Err(error),
+            Err(stop) => {
+                return Err(Error::Internal { detail: format!("replay stopped: {stop:?}") });
+            }
+        }
+    }
+}
+
+/// Runs each piece of work on a thread of its own and collects the answers; the first error wins.
+pub(super) fn in_parallel<T: Send>(
+    work: impl Iterator<Item = impl FnOnce() -> Result<T> + Send>,
+) -> Result<Vec<T>> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = work.map(|piece| scope.spawn(piece)).collect();
+        let ended = threads.into_iter().map(|thread| {
+            thread.join().unwrap_or_else(|_| {
+                Err(Error::Internal { detail: "a recovery thread panicked".to_owned() })
+            })
+        });
+        ended.collect()
+    })
+}
