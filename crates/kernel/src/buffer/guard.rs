@@ -6,9 +6,11 @@
 
 use std::marker::PhantomData;
 
-use super::FrameRef;
+use super::{FrameRef, Swip};
 use crate::base::{Outcome, PAGE_BYTES, Pid, Stop};
-use crate::latch::{OwnedPage, RacyPage, Release, Version, note_acquired, note_released};
+use crate::latch::{
+    OwnedPage, PageBytes, RacyPage, Release, Version, note_acquired, note_released,
+};
 
 /// An optimistic read of whatever page is in a frame. Holds nothing.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +54,19 @@ impl PageRead {
     #[inline]
     pub fn validate(&self) -> Outcome<()> {
         if self.frame.latch().validate(self.version) { Ok(()) } else { Err(Stop::Retry) }
+    }
+
+    /// The frame of the child whose swip is at byte `at` of this inner node: `at` comes from a
+    /// search of the node under this read. `Retry` if the node changed, `NeedPage` if the child is
+    /// out. What is in the frame is right only if this read validates again after the child's
+    /// own read began.
+    #[inline]
+    pub(crate) fn child(&self, at: usize) -> Outcome<FrameRef> {
+        let word = self.racy().u64(at);
+        self.validate()?;
+        // SAFETY: the read has validated, so search and word are those of one state of an inner
+        // node, where a slot's word is what `Swip::raw` gave; trees keep the pool while they read.
+        unsafe { Swip::from_raw(word) }.frame()
     }
 
     /// Takes the page exclusively as it was read; one attempt, else `Retry`. Never waits, so it

@@ -69,6 +69,11 @@ pub fn bytes_needed(page: &Page, key: &[u8]) -> usize {
     SLOT_BYTES + key.len().saturating_sub(prefix) + swip_bytes(page)
 }
 
+/// Whether `key` could be inserted now.
+pub fn has_room(page: &Page, key: &[u8]) -> bool {
+    bytes_needed(page, key) <= room(page)
+}
+
 fn swip_bytes(page: &Page) -> usize {
     if page[header::AT_KIND] == PageKind::Inner as u8 { SWIP_BYTES } else { 0 }
 }

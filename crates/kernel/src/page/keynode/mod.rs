@@ -39,10 +39,11 @@ mod split;
 mod tests;
 
 pub use change::{
-    NoRoom, append, finish, format_node, insert, remove, replace_contents, room, set_exact,
+    NoRoom, append, finish, format_node, has_room, insert, remove, replace_contents, room,
+    set_exact,
 };
 pub use check::check;
-pub use split::{SplitPoint, choose_split, split};
+pub use split::{SplitPoint, choose_split, shortest_separator, split};
 
 use crate::base::{PAGE_BYTES, RowId};
 use crate::latch::PageBytes;

@@ -43,7 +43,7 @@ pub fn choose_split(
         // Nothing moves; the new key begins the right node.
         let mut last = Vec::new();
         node.key(count - 1, &mut last);
-        shortest_between(&last, incoming, separator);
+        shortest_separator(&last, incoming, separator);
         return Some(SplitPoint(count));
     }
     let at = if ascending && place == behind_latest {
@@ -58,13 +58,13 @@ pub fn choose_split(
     } else {
         let mut last = Vec::new();
         node.key(at - 1, &mut last);
-        shortest_between(&last, &first, separator);
+        shortest_separator(&last, &first, separator);
     }
     Some(SplitPoint(at))
 }
 
-/// The shortest string above `low` and not above `high`, which is above `low`.
-fn shortest_between(low: &[u8], high: &[u8], out: &mut Vec<u8>) {
+/// Appends the shortest string above `low` and not above `high`, which is above `low`.
+pub fn shortest_separator(low: &[u8], high: &[u8], out: &mut Vec<u8>) {
     let len = common_prefix(low, high) + 1;
     out.extend_from_slice(&high[..len.min(high.len())]);
 }

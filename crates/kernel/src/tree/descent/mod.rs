@@ -1,0 +1,267 @@
+//! Descent and structure changes shared by table trees and index trees (rule 5.1).
+//!
+//! A [`Trunk`] is everything of a tree above its leaves: inner nodes ([`crate::page::keynode`])
+//! under a root that keeps its frame and PID. What a leaf looks like is its owner's business: the
+//! trunk finds leaves, latches them, and splits them through [`SplitLeaf`].
+//!
+//! Invariants: the root is an inner node always (an empty tree is a root and one leaf), so leaves
+//! never change places with inner nodes; each page but the root has one parent; a node's fences
+//! are its key in the parent and the next key there, or the parent's own upper fence. Every
+//! function returns with nothing held but what it returns.
+//!
+//! Optimistic descent, and why it arrives at the right leaf: read the parent's version, find the
+//! child's swip, validate the parent (so the swip is one), read the child's version, validate the
+//! parent again. The parent still names the child at a moment when the child had the version that
+//! was read; and since a page changes its fences or place only with its parent held exclusively,
+//! what is read of the child under that version is what the parent says it is. A writer takes the
+//! leaf's latch instead of its version, and validates the parent after that.
+//!
+//! After some failed attempts a reader couples shared latches from the root down.
+
+mod split;
+mod walk;
+
+use std::sync::Arc;
+
+use crate::base::{Error, HomeId, Outcome, Result, Stop, TreeId};
+use crate::buffer::{BufferPool, FrameRef, PageRead, PageShared, PageWrite, Swip};
+use crate::page::keynode::{self, KeyNode, Probe};
+use crate::page::{PageKind, header};
+use crate::sync::{mutant, point};
+
+pub use split::{SplitLeaf, SplitPlan};
+pub use walk::{CheckLeaf, fence_problems};
+
+/// Optimistic attempts before shared latches are taken (rule 4.2).
+const OPTIMISTIC_TRIES: u32 = 12;
+/// Attempts with shared latches before the shell is asked to call again.
+const SHARED_TRIES: u32 = 4;
+
+/// Which leaf of the one or two that touch a place between keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// The leaf that covers the place: lower fence ≤ place < upper fence.
+    At,
+    /// The leaf that ends there or covers it: lower fence < place ≤ upper fence (scans backward).
+    Before,
+}
+
+/// The inner nodes of one tree and the way to its leaves.
+pub struct Trunk {
+    pool: Arc<BufferPool>,
+    home: HomeId,
+    tree: TreeId,
+    leaf_kind: PageKind,
+    root: FrameRef,
+}
+
+/// Where an optimistic descent arrived.
+struct Found {
+    parent: PageRead,
+    node: PageRead,
+}
+
+impl Trunk {
+    /// A tree of a root and one leaf that covers everything. `format` fills the leaf, which is
+    /// formatted with `leaf_kind` and zero otherwise. Error: `OutOfMemory`, the pool is full.
+    pub fn create(
+        pool: Arc<BufferPool>,
+        home: HomeId,
+        tree: TreeId,
+        leaf_kind: PageKind,
+        format: &mut dyn FnMut(&mut PageWrite),
+    ) -> Result<Trunk> {
+        let mut reserved = pool.reserve(home, 2)?;
+        let mut leaf = pool.allocate(&mut reserved, leaf_kind, tree);
+        format(&mut leaf);
+        let mut root = pool.allocate(&mut reserved, PageKind::Inner, tree);
+        keynode::format_node(root.bytes_mut(), 1, &[], None);
+        keynode::insert(root.bytes_mut(), 0, &[], Swip::hot(leaf.frame()).raw())
+            .expect("an empty node has room for a child");
+        leaf.frame().set_parent_hint(root.pid());
+        let root = root.frame();
+        Ok(Trunk::adopt(pool, home, tree, leaf_kind, root))
+    }
+
+    /// The trunk of a tree that was built from below: `root` is an inner node without fences.
+    pub(super) fn adopt(
+        pool: Arc<BufferPool>,
+        home: HomeId,
+        tree: TreeId,
+        leaf_kind: PageKind,
+        root: FrameRef,
+    ) -> Trunk {
+        Trunk { pool, home, tree, leaf_kind, root }
+    }
+
+    /// The pool that the tree's pages are in.
+    pub fn pool(&self) -> &Arc<BufferPool> {
+        &self.pool
+    }
+
+    /// The tree's number.
+    pub fn tree(&self) -> TreeId {
+        self.tree
+    }
+
+    /// The home that gives the tree's pages.
+    pub fn home(&self) -> HomeId {
+        self.home
+    }
+
+    /// The root's frame, the same for ever.
+    pub fn root(&self) -> FrameRef {
+        self.root
+    }
+
+    /// The root's level, read racily. Error: `CatalogChanged` if the tree was freed.
+    #[inline]
+    fn root_level(&self, root: &PageRead) -> Outcome<u16> {
+        let page = root.racy();
+        if header::tree(page) != self.tree || header::kind(page) != Some(PageKind::Inner) {
+            root.validate()?;
+            return Err(Stop::Error(Error::CatalogChanged));
+        }
+        Ok(KeyNode::new(page).level())
+    }
+
+    #[inline]
+    fn child(node: &PageRead, place: Probe<'_>, side: Side) -> Outcome<FrameRef> {
+        let view = KeyNode::new(node.racy());
+        let slot = match side {
+            Side::At => view.child_at(place),
+            Side::Before => view.child_before(place),
+        };
+        node.child(view.swip_position(slot))
+    }
+
+    /// Descends optimistically to the node of `level` at the place, which is below the root's.
+    #[inline]
+    fn descend(&self, place: Probe<'_>, side: Side, level: u16) -> Outcome<Found> {
+        let mut parent = PageRead::begin(self.root)?;
+        let mut above = self.root_level(&parent)?;
+        loop {
+            let child = Trunk::child(&parent, place, side)?;
+            point("descent.child");
+            let node = PageRead::begin(child)?;
+            if !mutant("descent_child_unvalidated") {
+                parent.validate()?;
+            }
+            // The root's level was validated with its first child.
+            above = above.saturating_sub(1);
+            if above <= level {
+                return Ok(Found { parent, node });
+            }
+            parent = node;
+        }
+    }
+
+    /// Runs `read` on the leaf at `place` until what it read validates. `read` may run several
+    /// times, on garbage too (it is to bound its loops); its last result, `Ok` or `Err`, is
+    /// returned if and only if the leaf validated afterwards. After some failures the leaf is held
+    /// shared. Answers `Retry` only if that fails too.
+    #[inline]
+    pub fn read_leaf<R>(
+        &self,
+        place: Probe<'_>,
+        side: Side,
+        mut read: impl FnMut(&PageRead) -> Outcome<R>,
+    ) -> Outcome<R> {
+        match self.try_read_leaf(place, side, &mut read) {
+            Err(Stop::Retry) => self.read_leaf_again(place, side, &mut read),
+            done => done,
+        }
+    }
+
+    #[inline]
+    fn try_read_leaf<R>(
+        &self,
+        place: Probe<'_>,
+        side: Side,
+        read: &mut impl FnMut(&PageRead) -> Outcome<R>,
+    ) -> Outcome<R> {
+        let leaf = self.descend(place, side, 0)?.node;
+        let result = read(&leaf);
+        point("descent.read");
+        if !mutant("descent_leaf_unvalidated") {
+            leaf.validate()?;
+        }
+        result
+    }
+
+    #[cold]
+    fn read_leaf_again<R>(
+        &self,
+        place: Probe<'_>,
+        side: Side,
+        read: &mut impl FnMut(&PageRead) -> Outcome<R>,
+    ) -> Outcome<R> {
+        for _ in 1..OPTIMISTIC_TRIES {
+            match self.try_read_leaf(place, side, read) {
+                Err(Stop::Retry) => {}
+                done => return done,
+            }
+        }
+        for _ in 0..SHARED_TRIES {
+            match self.couple(place, side, 0) {
+                Ok(leaf) => match read(&leaf.read()) {
+                    Err(Stop::Retry) => {}
+                    done => return done,
+                },
+                Err(Stop::Retry) => {}
+                Err(stop) => return Err(stop),
+            }
+        }
+        Err(Stop::Retry)
+    }
+
+    /// Descends with shared latches, parent held until the child is, to the node of `level`.
+    fn couple(&self, place: Probe<'_>, side: Side, level: u16) -> Outcome<PageShared> {
+        let mut held = PageShared::lock(self.root)?;
+        let mut above = self.root_level(&held.read())?;
+        while above > level {
+            let child = Trunk::child(&held.read(), place, side)?;
+            held = PageShared::lock(child)?;
+            above -= 1;
+        }
+        Ok(held)
+    }
+
+    /// The leaf that covers `place`, held exclusively; nothing else is held on return. May be
+    /// called with a leaf further left held.
+    #[inline]
+    pub fn write_leaf(&self, place: Probe<'_>) -> Outcome<PageWrite> {
+        for _ in 0..OPTIMISTIC_TRIES {
+            match self.try_write_leaf(place) {
+                Err(Stop::Retry) => {}
+                done => return done,
+            }
+        }
+        for _ in 0..SHARED_TRIES {
+            match self.couple(place, Side::At, 1) {
+                Ok(parent) => {
+                    let leaf = Trunk::child(&parent.read(), place, Side::At)?;
+                    match PageWrite::lock(leaf) {
+                        Err(Stop::Retry) => {}
+                        done => return done,
+                    }
+                }
+                Err(Stop::Retry) => {}
+                Err(stop) => return Err(stop),
+            }
+        }
+        Err(Stop::Retry)
+    }
+
+    #[inline]
+    fn try_write_leaf(&self, place: Probe<'_>) -> Outcome<PageWrite> {
+        let found = self.descend(place, Side::At, 0)?;
+        let leaf = PageWrite::lock(found.node.frame())?;
+        point("descent.latched");
+        if found.parent.validate().is_err() && !mutant("descent_latch_unvalidated") {
+            leaf.unchanged();
+            return Err(Stop::Retry);
+        }
+        Ok(leaf)
+    }
+}

@@ -1,0 +1,168 @@
+//! What a scan gives: batches of entries, the leaf that they came from, where to go on.
+//!
+//! Invariants: a batch holds entries of one leaf as of one version of it, in the scan's order;
+//! its buffers are reused from call to call.
+
+use crate::base::{Pid, RowId};
+use crate::buffer::FrameRef;
+use crate::latch::Version;
+use crate::page::keynode::ROW_BYTES;
+
+/// Which way a scan goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScanDirection {
+    /// Ascending in key bytes.
+    Forward,
+    /// Descending in key bytes.
+    Backward,
+}
+
+/// Where a scan goes on. Forward: call again with `from = Included(key)`. Backward: with
+/// `to = Excluded(key)`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Continue {
+    /// A fence or an entry's place, not always a whole key.
+    pub key: Vec<u8>,
+}
+
+/// Which leaf, in which state, a batch came from (rule 6.4; section 11, phantomlets).
+#[derive(Clone, Copy, Debug)]
+pub struct LeafStamp<'a> {
+    /// The leaf's PID.
+    pub pid: Pid,
+    /// Its frame.
+    pub frame: FrameRef,
+    /// Its version: the entries are exactly those of this version.
+    pub version: Version,
+    /// Its lower fence, inclusive; empty: none.
+    pub lower: &'a [u8],
+    /// Its upper fence, exclusive; `None`: none.
+    pub upper: Option<&'a [u8]>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Source {
+    pub pid: Pid,
+    pub frame: FrameRef,
+    pub version: Version,
+    pub has_upper: bool,
+}
+
+/// Entries of one leaf, copied out and validated; reusable.
+pub struct IndexBatch {
+    pub(super) entries_max: usize,
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+    rows: Vec<RowId>,
+    pub(super) source: Option<Source>,
+    pub(super) lower: Vec<u8>,
+    pub(super) upper: Vec<u8>,
+    pub(super) is_exact: bool,
+}
+
+impl Default for IndexBatch {
+    fn default() -> IndexBatch {
+        IndexBatch::new()
+    }
+}
+
+impl IndexBatch {
+    /// An empty batch that takes a whole leaf at a time.
+    pub fn new() -> IndexBatch {
+        IndexBatch::with_limit(usize::MAX)
+    }
+
+    /// An empty batch that takes at most `entries_max` at a time (at least one).
+    pub fn with_limit(entries_max: usize) -> IndexBatch {
+        IndexBatch {
+            entries_max: entries_max.max(1),
+            bytes: Vec::new(),
+            ends: Vec::new(),
+            rows: Vec::new(),
+            source: None,
+            lower: Vec::new(),
+            upper: Vec::new(),
+            is_exact: false,
+        }
+    }
+
+    /// Changes how many entries the next call takes at most (at least one).
+    pub fn set_limit(&mut self, entries_max: usize) {
+        self.entries_max = entries_max.max(1);
+    }
+
+    /// Entries in it.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The key bytes of entry `at`, in the order of the scan, without the row id.
+    #[inline]
+    pub fn key(&self, at: usize) -> &[u8] {
+        let from = if at == 0 { 0 } else { self.ends[at - 1] as usize };
+        &self.bytes[from..self.ends[at] as usize]
+    }
+
+    /// The row of entry `at`.
+    #[inline]
+    pub fn row(&self, at: usize) -> RowId {
+        self.rows[at]
+    }
+
+    /// The rows of all entries, in the order of the scan.
+    pub fn rows(&self) -> &[RowId] {
+        &self.rows
+    }
+
+    /// The leaf that they came from; `None` if the range was empty from the start.
+    pub fn stamp(&self) -> Option<LeafStamp<'_>> {
+        self.source.map(|source| LeafStamp {
+            pid: source.pid,
+            frame: source.frame,
+            version: source.version,
+            lower: &self.lower,
+            upper: source.has_upper.then_some(self.upper.as_slice()),
+        })
+    }
+
+    /// Whether the leaf had its *exact* bit under the same version (rule 5.7).
+    pub fn is_exact(&self) -> bool {
+        self.is_exact
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.rows.clear();
+        self.source = None;
+        self.is_exact = false;
+    }
+
+    /// Adds the entry that `copy` appends.
+    #[inline]
+    pub(super) fn push(&mut self, copy: impl FnOnce(&mut Vec<u8>)) {
+        copy(&mut self.bytes);
+        // A racily read entry may be shorter than a row id; it will not be believed.
+        let key_end = self.bytes.len().saturating_sub(ROW_BYTES);
+        let row = self.bytes[key_end..].first_chunk().copied().unwrap_or_default();
+        self.bytes.truncate(key_end);
+        self.ends.push(key_end as u32);
+        self.rows.push(RowId(u64::from_be_bytes(row)));
+    }
+
+    /// The whole entry that was pushed last.
+    pub(super) fn last_entry(&self) -> Vec<u8> {
+        let mut entry = Vec::new();
+        if let Some(row) = self.rows.last() {
+            entry.extend_from_slice(self.key(self.len() - 1));
+            entry.extend_from_slice(&row.0.to_be_bytes());
+        }
+        entry
+    }
+}

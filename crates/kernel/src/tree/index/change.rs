@@ -1,0 +1,324 @@
+//! Adding and removing entries (rules 5.5 to 5.7).
+//!
+//! Invariants: an entry is added or removed under the exclusive latch of the leaf that covers it;
+//! what the closures decide is decided under that latch. A closure's `Stop`, like every other, is
+//! passed on with all latches released and nothing changed.
+//!
+//! Uniqueness: the *first leaf that can hold a key* is the one that covers the key without a row
+//! id. All insertions of one key hold it exclusively while they judge and add, so of two one sees
+//! the other's entry: a split between them needs the same latch, and afterwards there is again
+//! exactly one leaf that covers the key. Entries of the key may go on in leaves to the right;
+//! those are latched one by one, left to right, while the first is held.
+
+use crate::base::{Outcome, RowId, Stop};
+use crate::buffer::PageWrite;
+use crate::page::keynode::{self, KeyNode, Probe, SplitPoint};
+use crate::sync::{mutant, point};
+use crate::tree::descent::{SplitLeaf, SplitPlan};
+
+use super::batch::Continue;
+use super::{Entry, FULL_TRIES, IndexTree};
+
+/// Whether an entry was added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Added {
+    /// It was not there before.
+    Yes,
+    /// It was there already.
+    Already,
+}
+
+/// What a judge says of another row that has an entry with the key (rule 5.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Judgement {
+    /// The row does not have the key any more.
+    Free,
+    /// The row has the key.
+    Taken,
+}
+
+/// What came of a unique insertion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UniqueAnswer {
+    /// No other row has the key; the entry was added.
+    Added,
+    /// No other row has the key; the entry was there already.
+    Already,
+    /// This row has the key; nothing was added.
+    Taken(RowId),
+}
+
+/// What the check under the latch says of an entry that is to go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep {
+    /// A retained version of the row still has the key.
+    Yes,
+    /// No version needs the entry.
+    No,
+}
+
+/// What came of a removal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Removed {
+    /// The entry is gone.
+    Yes,
+    /// The check said to keep it.
+    Kept,
+    /// It was not there.
+    Absent,
+}
+
+/// Whether an entry's row is settled and has the entry's key (rule 5.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exact {
+    /// The row has no undo, is not deleted and has this key.
+    Yes,
+    /// Not so, or not known.
+    No,
+}
+
+/// Splits a leaf that has no room for an entry.
+struct SplitFor<'a> {
+    entry: &'a [u8],
+    at: Option<SplitPoint>,
+}
+
+impl SplitLeaf for SplitFor<'_> {
+    fn plan(&mut self, leaf: &PageWrite, separator: &mut Vec<u8>) -> SplitPlan {
+        self.at = if keynode::has_room(leaf.bytes(), self.entry) {
+            None
+        } else {
+            keynode::choose_split(leaf.bytes(), self.entry, separator)
+        };
+        if self.at.is_some() { SplitPlan::Split } else { SplitPlan::Leave }
+    }
+
+    fn split(&mut self, left: &mut PageWrite, right: &mut PageWrite, separator: &[u8]) {
+        let at = self.at.expect("a leaf is split where it was planned");
+        keynode::split(left.bytes_mut(), right.bytes_mut(), at, separator);
+    }
+}
+
+/// What came of adding to one held leaf.
+enum Put {
+    Added,
+    Already,
+    Full,
+}
+
+/// Adds `entry` to the leaf that covers it, and clears its *exact* bit: also if the entry is there
+/// already, for its row has just changed.
+fn put(leaf: &mut PageWrite, entry: &[u8]) -> Put {
+    match KeyNode::new(leaf.owned()).find(entry) {
+        Ok(_) => {
+            if KeyNode::new(leaf.owned()).is_exact() {
+                keynode::set_exact(leaf.bytes_mut(), false);
+            }
+            Put::Already
+        }
+        Err(at) => match keynode::insert(leaf.bytes_mut(), at, entry, 0) {
+            Ok(()) => {
+                if !mutant("index_insert_keeps_exact") {
+                    keynode::set_exact(leaf.bytes_mut(), false);
+                }
+                Put::Added
+            }
+            Err(keynode::NoRoom) => Put::Full,
+        },
+    }
+}
+
+impl IndexTree {
+    fn make_room(&self, entry: &[u8]) -> Outcome<()> {
+        let how = &mut SplitFor { entry, at: None };
+        self.trunk.split_leaf(self.trunk.home(), Probe::before(entry), how)
+    }
+
+    /// Adds an entry unless it is there (rule 5.5) and clears the leaf's *exact* bit. Errors:
+    /// `TooLarge` (key over 2000 bytes), `OutOfMemory`; nothing was added.
+    pub fn insert(&self, key: &[u8], row: RowId) -> Outcome<Added> {
+        let entry = Entry::new(key, row)?;
+        for _ in 0..FULL_TRIES {
+            let mut leaf = self.trunk.write_leaf(Probe::before(entry.bytes()))?;
+            match put(&mut leaf, entry.bytes()) {
+                Put::Added => return Ok(Added::Yes),
+                Put::Already => return Ok(Added::Already),
+                Put::Full => leaf.unchanged(),
+            }
+            self.make_room(entry.bytes())?;
+        }
+        Err(Stop::Retry)
+    }
+
+    /// Adds an entry to a unique index (rule 5.6). `judge` runs for every entry of *another* row
+    /// with this key while the first leaf that can hold the key is held exclusively; it may read
+    /// table leaves but must not wait, and must not come back to this index. It may run again for
+    /// the same row (after a split). Its `Stop` is passed on with nothing held and nothing added.
+    pub fn insert_unique(
+        &self,
+        key: &[u8],
+        row: RowId,
+        judge: &mut dyn FnMut(RowId) -> Outcome<Judgement>,
+    ) -> Outcome<UniqueAnswer> {
+        let entry = Entry::new(key, row)?;
+        for _ in 0..FULL_TRIES {
+            if let Some(answer) = self.try_unique(key, entry.bytes(), row, judge)? {
+                return Ok(answer);
+            }
+            self.make_room(entry.bytes())?;
+        }
+        Err(Stop::Retry)
+    }
+
+    /// One attempt; `None`: the entry's leaf is full.
+    fn try_unique(
+        &self,
+        key: &[u8],
+        entry: &[u8],
+        row: RowId,
+        judge: &mut dyn FnMut(RowId) -> Outcome<Judgement>,
+    ) -> Outcome<Option<UniqueAnswer>> {
+        let mut first = Held(Some(self.trunk.write_leaf(Probe::before(key))?));
+        // The leaf that covers the entry, if it is not the first.
+        let mut target = Held(None);
+        let mut next = Held(None);
+        loop {
+            let leaf = next.0.as_ref().or(first.0.as_ref()).expect("the first leaf is held");
+            let walked = judge_leaf(leaf, key, row, judge)?;
+            let covers_entry = KeyNode::new(leaf.owned()).covers(Probe::before(entry));
+            let fence = match walked {
+                Walked::Taken(other) => return Ok(Some(UniqueAnswer::Taken(other))),
+                Walked::End => None,
+                Walked::GoesOn(fence) => Some(fence),
+            };
+            if next.0.is_some() && covers_entry {
+                target = Held(next.0.take());
+            }
+            let Some(fence) = fence else { break };
+            next = Held(Some(self.trunk.write_leaf(Probe::before(&fence))?));
+        }
+        if mutant("index_judge_unlatched") {
+            drop(first);
+            point("index.judged");
+            first = Held(Some(self.trunk.write_leaf(Probe::before(entry))?));
+        }
+        let place = if target.0.is_some() { &mut target } else { &mut first };
+        let mut leaf = place.0.take().expect("the entry's leaf is held");
+        match put(&mut leaf, entry) {
+            Put::Added => Ok(Some(UniqueAnswer::Added)),
+            Put::Already => Ok(Some(UniqueAnswer::Already)),
+            Put::Full => {
+                leaf.unchanged();
+                Ok(None)
+            }
+        }
+    }
+
+    /// Removes an entry if `may` says so under the exclusive latch of its leaf (rule 5.5). `may`
+    /// is not called if the entry is absent; it must not wait or come back to this index.
+    pub fn remove(
+        &self,
+        key: &[u8],
+        row: RowId,
+        may: &mut dyn FnMut() -> Outcome<Keep>,
+    ) -> Outcome<Removed> {
+        let entry = Entry::new(key, row)?;
+        let leaf = self.trunk.write_leaf(Probe::before(entry.bytes()))?;
+        let mut leaf = Held(Some(leaf));
+        let held = leaf.0.as_mut().expect("just made");
+        let Ok(at) = KeyNode::new(held.owned()).find(entry.bytes()) else {
+            return Ok(Removed::Absent);
+        };
+        if may()? == Keep::Yes {
+            return Ok(Removed::Kept);
+        }
+        keynode::remove(held.bytes_mut(), at);
+        leaf.0.take();
+        Ok(Removed::Yes)
+    }
+
+    /// Clears the *exact* bit of the leaf that covers the entry (rule 5.7: after the row changed,
+    /// before the transaction commits).
+    pub fn clear_exact(&self, key: &[u8], row: RowId) -> Outcome<()> {
+        let entry = Entry::new(key, row)?;
+        let mut leaf = self.trunk.write_leaf(Probe::before(entry.bytes()))?;
+        if KeyNode::new(leaf.owned()).is_exact() {
+            keynode::set_exact(leaf.bytes_mut(), false);
+        } else {
+            leaf.unchanged();
+        }
+        Ok(())
+    }
+
+    /// Sets the *exact* bit of the leaf that covers `from` if `judge` says yes to each of its
+    /// entries (key, row) under its exclusive latch (rule 5.7); says where the next leaf begins.
+    /// Start with the empty string.
+    pub fn sweep_exact(
+        &self,
+        from: &[u8],
+        judge: &mut dyn FnMut(&[u8], RowId) -> Outcome<Exact>,
+    ) -> Outcome<Option<Continue>> {
+        let mut leaf = Held(Some(self.trunk.write_leaf(Probe::before(from))?));
+        let held = leaf.0.as_mut().expect("just made");
+        let node = KeyNode::new(held.owned());
+        let mut all = true;
+        let mut key = Vec::new();
+        for at in 0..node.count() {
+            key.clear();
+            node.key(at, &mut key);
+            key.truncate(key.len() - keynode::ROW_BYTES);
+            all = all && judge(&key, node.row(at))? == Exact::Yes;
+        }
+        let mut fence = Vec::new();
+        let has_next = node.upper(&mut fence) == keynode::UpperFence::Some;
+        if all && !node.is_exact() {
+            keynode::set_exact(held.bytes_mut(), true);
+            leaf.0.take();
+        }
+        Ok(has_next.then_some(Continue { key: fence }))
+    }
+}
+
+/// A held leaf that is released as unchanged unless it is taken out.
+struct Held(Option<PageWrite>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(leaf) = self.0.take() {
+            leaf.unchanged();
+        }
+    }
+}
+
+enum Walked {
+    Taken(RowId),
+    End,
+    /// Entries with the key may go on in the leaf that begins here.
+    GoesOn(Vec<u8>),
+}
+
+/// Judges the entries of other rows with the key in one held leaf.
+fn judge_leaf(
+    leaf: &PageWrite,
+    key: &[u8],
+    row: RowId,
+    judge: &mut dyn FnMut(RowId) -> Outcome<Judgement>,
+) -> Outcome<Walked> {
+    let node = KeyNode::new(leaf.owned());
+    // In a leaf further right all that is there lies behind the place before the key.
+    let is_first = node.covers(Probe::before(key));
+    let mut at = if is_first { node.place(Probe::before(key)) } else { 0 };
+    while at < node.count() && node.begins_with(at, key) {
+        let other = node.row(at);
+        if other != row && judge(other)? == Judgement::Taken {
+            return Ok(Walked::Taken(other));
+        }
+        at += 1;
+    }
+    if at < node.count() || !node.upper_begins_with(key) {
+        return Ok(Walked::End);
+    }
+    let mut fence = Vec::new();
+    node.upper(&mut fence);
+    Ok(Walked::GoesOn(fence))
+}

@@ -1,0 +1,119 @@
+//! Index trees: entries of key bytes and row id, without versions (rules 5.4 to 5.7).
+//!
+//! An entry is the key's bytes and then the row id, eight bytes, big-endian; entries are the keys
+//! of the tree, so there are no duplicates. What a key means is the callers' business, but keys of
+//! one index are prefix-free (`tree::key` sees to it): no key is the beginning of another.
+//!
+//! Invariants: an entry is present from the return of the operation that added it until the
+//! beginning of the one that removed it, for every reader; of two insertions of one key into a
+//! unique index one sees the other's entry; adding an entry clears its leaf's *exact* bit. This
+//! module knows no rows and no transactions: what must be decided about rows is asked of closures
+//! while the leaf is held.
+
+mod batch;
+mod bulk;
+mod change;
+mod read;
+#[cfg(all(test, not(loom)))]
+mod stress_tests;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::base::{Error, HomeId, Outcome, Result, RowId, Stop, TreeId};
+use crate::buffer::BufferPool;
+use crate::page::PageKind;
+use crate::page::keynode::{self, KEY_BYTES_MAX};
+
+use super::descent::{Trunk, fence_problems};
+
+pub use batch::{Continue, IndexBatch, LeafStamp, ScanDirection};
+pub use bulk::IndexBuilder;
+pub use change::{Added, Exact, Judgement, Keep, Removed, UniqueAnswer};
+
+/// Attempts of an operation that finds its leaf full again after a split.
+const FULL_TRIES: u32 = 32;
+
+/// One index. All operations may run on any thread at once; `Retry` and `NeedPage` are answered
+/// with nothing held.
+pub struct IndexTree {
+    trunk: Trunk,
+}
+
+impl IndexTree {
+    /// An empty index. Error: `OutOfMemory`, the buffer pool is full.
+    pub fn create(pool: Arc<BufferPool>, home: HomeId, tree: TreeId) -> Result<IndexTree> {
+        let trunk = Trunk::create(pool, home, tree, PageKind::IndexLeaf, &mut |leaf| {
+            keynode::format_node(leaf.bytes_mut(), 0, &[], None);
+        })?;
+        Ok(IndexTree { trunk })
+    }
+
+    /// The tree's number.
+    pub fn tree(&self) -> TreeId {
+        self.trunk.tree()
+    }
+
+    /// What is wrong with the tree's structure; empty if nothing. The tree must be at rest.
+    /// Error: what stopped the walk.
+    pub fn check(&self) -> Result<Vec<String>> {
+        let walked = self.trunk.check(&mut |leaf, lower, upper, problems| {
+            let pid = leaf.frame().pid();
+            let found = keynode::check(leaf.bytes());
+            let found = found.into_iter().chain(fence_problems(leaf, lower, upper));
+            problems.extend(found.map(|text| format!("leaf {pid}: {text}")));
+        });
+        walked.map_err(|stop| match stop {
+            Stop::Error(error) => error,
+            stop => Error::Internal { detail: format!("the check was stopped: {stop:?}") },
+        })
+    }
+
+    /// Gives all pages back to the pool. Nobody uses the tree any more; whoever does all the same
+    /// is told `CatalogChanged`.
+    pub fn free(&self) -> Outcome<()> {
+        self.trunk.free(&mut |_| {})
+    }
+}
+
+/// Entries up to this length need no allocation.
+const INLINE_BYTES: usize = 120;
+
+/// The bytes of one entry.
+struct Entry {
+    inline: [u8; INLINE_BYTES],
+    len: usize,
+    long: Vec<u8>,
+}
+
+impl Entry {
+    /// Error: `TooLarge` if the key is.
+    #[inline]
+    fn new(key: &[u8], row: RowId) -> Result<Entry> {
+        if key.len() > KEY_BYTES_MAX {
+            return Err(Error::TooLarge {
+                what: "index key",
+                bytes: key.len(),
+                bytes_max: KEY_BYTES_MAX,
+            });
+        }
+        let row = row.0.to_be_bytes();
+        let len = key.len() + row.len();
+        let mut entry = Entry { inline: [0; INLINE_BYTES], len, long: Vec::new() };
+        if len <= INLINE_BYTES {
+            entry.inline[..key.len()].copy_from_slice(key);
+            entry.inline[key.len()..len].copy_from_slice(&row);
+        } else {
+            entry.long.reserve_exact(len);
+            entry.long.extend_from_slice(key);
+            entry.long.extend_from_slice(&row);
+        }
+        Ok(entry)
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        if self.long.is_empty() { &self.inline[..self.len] } else { &self.long }
+    }
+}
