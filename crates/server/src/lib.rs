@@ -1,1 +1,7 @@
-//! server.
+//! Atoll's server: sessions, the wire, configuration.
+//!
+//! Talks to clients through [`codec`] and to the database through `atoll-sql`; it reads data
+//! nowhere else. Everything of one session happens on one instance.
+
+pub mod codec;
+pub mod fuzz;

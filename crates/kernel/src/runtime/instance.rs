@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::{InstanceId, Result};
-use crate::io::{Completion, Op, Ring, TimeSource, Token};
+use crate::io::{Completion, Ring, TimeSource, Token};
 
 use super::clock::Clock;
 use super::hub::Hub;
+use super::io_wait::IoWait;
 use super::options::Slice;
-use super::park::{Parked, Parker, UnparkClass, Unparker};
+use super::park::{Parked, UnparkClass};
 use super::schedule::{Admission, Ready, TaskKey, Timers};
 use super::sleep::Sleep;
 use super::stack::{StackPool, left_above, thread_stack_limit};
@@ -97,7 +98,7 @@ impl ServiceId {
     /// The state's own tokens.
     pub const STATE: ServiceId = ServiceId(0);
     /// Tokens of [`TaskContext::io`].
-    const TASKS: ServiceId = ServiceId(u16::MAX);
+    pub(super) const TASKS: ServiceId = ServiceId(u16::MAX);
 
     /// A token of this service; `own` has 48 bits.
     pub fn token(self, own: u64) -> Token {
@@ -116,12 +117,6 @@ const TASKS_PER_TURN_MAX: u32 = 64;
 /// While others are ready, one system task runs every so many turns (rule 2.3 e).
 const SYSTEM_EVERY_TURNS: u64 = 8;
 
-enum IoWait {
-    Waiting(Unparker),
-    Done(Completion),
-    Abandoned,
-}
-
 /// One instance. Not `Send`: it is made on, and never leaves, its thread.
 pub struct Instance<S: InstanceState> {
     me: Weak<Instance<S>>,
@@ -135,7 +130,7 @@ pub struct Instance<S: InstanceState> {
     timers: RefCell<Timers>,
     pub(super) stacks: StackPool,
     completions: RefCell<Vec<Completion>>,
-    io_waits: RefCell<Vec<Option<IoWait>>>,
+    pub(super) io_waits: RefCell<Vec<Option<IoWait>>>,
     thread_stack_limit: usize,
     slice_end: Cell<u64>,
     slice_calls: Cell<u32>,
@@ -554,57 +549,5 @@ impl<S: InstanceState> Instance<S> {
         }
         self.services.borrow_mut().clear();
         self.hub.mailbox(self.id).close();
-    }
-
-    pub(super) fn io_wait(&self, op: Op, context: &TaskContext<S>) -> Completion {
-        let index = {
-            let mut waits = self.io_waits.borrow_mut();
-            let free = waits.iter().position(Option::is_none).unwrap_or_else(|| {
-                waits.push(None);
-                waits.len() - 1
-            });
-            waits[free] = Some(IoWait::Waiting(context.unparker()));
-            free
-        };
-        let entry = IoEntry { waits: &self.io_waits, index };
-        self.ring.submit(op, ServiceId::TASKS.token(index as u64));
-        loop {
-            context.park(None);
-            let mut waits = self.io_waits.borrow_mut();
-            if let Some(IoWait::Done(_)) = &waits[index] {
-                let Some(IoWait::Done(completion)) = waits[index].take() else {
-                    unreachable!("just seen")
-                };
-                drop(waits);
-                std::mem::forget(entry);
-                return completion;
-            }
-        }
-    }
-
-    fn io_done(&self, own: u64, completion: Completion) {
-        let mut waits = self.io_waits.borrow_mut();
-        let Some(place) = waits.get_mut(own as usize) else { return };
-        match place.take() {
-            Some(IoWait::Waiting(unparker)) => {
-                *place = Some(IoWait::Done(completion));
-                drop(waits);
-                unparker.unpark(UnparkClass::Io);
-            }
-            Some(IoWait::Abandoned) | None => {}
-            Some(done @ IoWait::Done(_)) => *place = Some(done),
-        }
-    }
-}
-
-/// A task unwound inside its I/O leaves its entry to the completion.
-struct IoEntry<'a> {
-    waits: &'a RefCell<Vec<Option<IoWait>>>,
-    index: usize,
-}
-
-impl Drop for IoEntry<'_> {
-    fn drop(&mut self) {
-        self.waits.borrow_mut()[self.index] = Some(IoWait::Abandoned);
     }
 }

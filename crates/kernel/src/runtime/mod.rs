@@ -11,6 +11,7 @@ mod clock;
 mod hub;
 mod inbox;
 mod instance;
+mod io_wait;
 #[cfg(feature = "interleave")]
 mod interleave;
 mod options;

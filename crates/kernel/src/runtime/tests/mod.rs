@@ -4,6 +4,8 @@
 //! `knock-without-fence`, `wake-up-lost`: the models `loom_sleep_*`;
 //! `unpark-before-park-lost`: `an_unpark_before_the_park_is_kept`.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod stepped;
 mod threads;
 
