@@ -5,6 +5,18 @@
 //! retried as if nothing had happened (rule 7.8). Every form behaves the same; the same tests run
 //! over all of them.
 
+mod blocking;
+mod event;
+mod machine;
+mod memory;
+mod real;
+mod threads;
+mod uring;
+
+pub use machine::{RealEntropy, RealTime, Seeded, SimEntropy, SimTime};
+pub use memory::MemoryDisk;
+pub use real::{LOCK_NAME, RealDisk};
+
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -171,7 +183,8 @@ pub enum Op {
         /// Where in the buffer to begin.
         from: usize,
     },
-    /// Ends the operation with this token early; it completes with ECANCELED or as it would have.
+    /// Ends the socket operation with this token early; it completes with ECANCELED or as it
+    /// would have. The cancel itself has no completion.
     Cancel {
         /// The operation's token.
         token: Token,
@@ -306,3 +319,6 @@ pub enum IoChoice {
     /// A pool of threads with `pread` and `pwrite`, and `epoll` for sockets.
     Threads,
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

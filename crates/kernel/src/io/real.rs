@@ -1,0 +1,323 @@
+//! A directory of the real file system.
+//!
+//! Invariants: paths stay inside the directory; a file opened `Direct::Yes` goes around the page
+//! cache where the file system allows it, and then every transfer is a multiple of 4096 at a
+//! multiple of 4096; one process at a time holds the lock file. Blocking: for start-up,
+//! manifests and recovery; transactions use the ring.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::blocking::error_of;
+use super::threads::Pool;
+use super::uring::UringRing;
+use super::{
+    Direct, DirLock, Disk, File, FileRef, IO_ALIGN, IoBuffer, IoChoice, OpenHow, Ring, threads,
+};
+use crate::base::{Error, Result};
+
+/// The lock file's name.
+pub const LOCK_NAME: &str = "LOCK";
+
+/// One real directory.
+pub struct RealDisk {
+    root: PathBuf,
+    rings: RingMaker,
+}
+
+/// Makes rings of the chosen form; shared by the disks that have real rings.
+pub(super) struct RingMaker {
+    choice: IoChoice,
+    pool: Pool,
+}
+
+impl RingMaker {
+    pub(super) fn new(choice: IoChoice) -> RingMaker {
+        RingMaker { choice, pool: Pool::new() }
+    }
+
+    /// A ring for the calling thread; `Auto` falls back to threads (rule 2.7).
+    pub(super) fn ring(&self) -> Result<Box<dyn Ring>> {
+        match self.choice {
+            IoChoice::Uring => Ok(Box::new(UringRing::new()?)),
+            IoChoice::Threads => Ok(Box::new(threads::ThreadRing::new(&self.pool)?)),
+            IoChoice::Auto => match UringRing::new() {
+                Ok(ring) => Ok(Box::new(ring)),
+                Err(_) => Ok(Box::new(threads::ThreadRing::new(&self.pool)?)),
+            },
+        }
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        match self.choice {
+            IoChoice::Threads => "threads",
+            IoChoice::Uring => "io_uring",
+            IoChoice::Auto if UringRing::new().is_ok() => "io_uring",
+            IoChoice::Auto => "threads",
+        }
+    }
+}
+
+impl RealDisk {
+    /// The directory `root`, made if it is not there (mode 0700).
+    pub fn open(root: &Path, choice: IoChoice) -> Result<RealDisk> {
+        use std::os::unix::fs::DirBuilderExt;
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(root);
+        made.map_err(|e| io_error("make directory", &root.to_string_lossy(), &e))?;
+        Ok(RealDisk { root: root.to_owned(), rings: RingMaker::new(choice) })
+    }
+
+    fn path(&self, name: &str) -> Result<PathBuf> {
+        let inside = !name.starts_with('/') && name.split('/').all(|part| part != "..");
+        if !inside {
+            return Err(Error::Internal { detail: format!("path \"{name}\" leaves the directory") });
+        }
+        Ok(if name.is_empty() { self.root.clone() } else { self.root.join(name) })
+    }
+}
+
+fn io_error(what: &str, path: &str, error: &std::io::Error) -> Error {
+    error_of(what, path, error.raw_os_error().unwrap_or(0))
+}
+
+fn last_errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+impl Disk for RealDisk {
+    fn open(&self, name: &str, how: OpenHow, direct: Direct) -> Result<FileRef> {
+        let path = self.path(name)?;
+        let c_path = std::ffi::CString::new(path.as_os_str().as_bytes())
+            .map_err(|_| error_of("open", name, libc::EINVAL))?;
+        let create = match how {
+            OpenHow::CreateNew => libc::O_CREAT | libc::O_EXCL,
+            OpenHow::CreateOrOpen => libc::O_CREAT,
+            OpenHow::Existing => 0,
+        };
+        let open = |extra: i32| {
+            let flags = libc::O_RDWR | libc::O_CLOEXEC | create | extra;
+            // SAFETY: the path is a valid C string; the result is checked below.
+            let fd = unsafe { libc::open(c_path.as_ptr(), flags, 0o600 as libc::c_uint) };
+            // SAFETY: a descriptor that open(2) returned is ours.
+            if fd < 0 { Err(last_errno()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
+        };
+        let opened = match direct {
+            Direct::No => open(0).map(|fd| (fd, Direct::No)),
+            Direct::Yes => match open(libc::O_DIRECT) {
+                // The file system has no direct I/O (tmpfs): the page cache, then. A failed
+                // O_DIRECT open may have made the file already.
+                Err(libc::EINVAL) => {
+                    let _ = (how == OpenHow::CreateNew).then(|| fs::remove_file(&path));
+                    open(0).map(|fd| (fd, Direct::No))
+                }
+                other => other.map(|fd| (fd, Direct::Yes)),
+            },
+        };
+        let (fd, direct) = opened.map_err(|errno| error_of("open", name, errno))?;
+        Ok(Arc::new(RealFile { fd, direct, name: name.to_owned() }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        fs::rename(self.path(from)?, self.path(to)?).map_err(|e| io_error("rename", from, &e))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        fs::remove_file(self.path(name)?).map_err(|e| io_error("remove", name, &e))
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let entries = match fs::read_dir(self.path(folder)?) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(io_error("list", folder, &e)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|e| io_error("list", folder, &e))?;
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn create_dir(&self, name: &str) -> Result<()> {
+        fs::create_dir_all(self.path(name)?).map_err(|e| io_error("make directory", name, &e))
+    }
+
+    fn sync_dir(&self, name: &str) -> Result<()> {
+        let folder = fs::File::open(self.path(name)?);
+        let synced = folder.and_then(|folder| folder.sync_all());
+        synced.map_err(|e| io_error("sync directory", name, &e))
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        self.path(name)?.try_exists().map_err(|e| io_error("look for", name, &e))
+    }
+
+    fn lock(&self, note: &str) -> Result<DirLock> {
+        let path = self.path(LOCK_NAME)?;
+        let options = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false)
+            .open(&path);
+        let mut file = options.map_err(|e| io_error("open", LOCK_NAME, &e))?;
+        // SAFETY: the descriptor is open for as long as `file` lives.
+        let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+        if locked != 0 {
+            let errno = last_errno();
+            if errno != libc::EWOULDBLOCK {
+                return Err(error_of("lock", LOCK_NAME, errno));
+            }
+            let mut holder = String::new();
+            let _ = file.read_to_string(&mut holder);
+            let holder = holder.trim().replace('\n', "; ");
+            let detail = format!("the directory \"{}\" is in use by {holder}", self.root.display());
+            return Err(Error::Unusable { detail });
+        }
+        let written = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0)))
+            .and_then(|_| write!(file, "process {}\n{note}\n", std::process::id()))
+            .and_then(|()| file.flush());
+        written.map_err(|e| io_error("write", LOCK_NAME, &e))?;
+        // Closing the file lets go of the lock.
+        Ok(DirLock::new(Box::new(file)))
+    }
+
+    fn ring(&self) -> Result<Box<dyn Ring>> {
+        self.rings.ring()
+    }
+
+    fn kind(&self) -> &'static str {
+        self.rings.kind()
+    }
+}
+
+/// One open real file.
+struct RealFile {
+    fd: OwnedFd,
+    /// Whether the descriptor goes around the page cache.
+    direct: Direct,
+    name: String,
+}
+
+impl RealFile {
+    fn error(&self, what: &str) -> Error {
+        error_of(what, &self.name, last_errno())
+    }
+
+    fn pread(&self, mut offset: u64, mut into: &mut [u8]) -> Result<usize> {
+        let mut total = 0;
+        while !into.is_empty() {
+            let at = i64::try_from(offset).map_err(|_| error_of("read", &self.name, libc::EINVAL))?;
+            // SAFETY: `into` is writable for its length.
+            let n = unsafe {
+                libc::pread(self.fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), at)
+            };
+            if n < 0 {
+                if last_errno() == libc::EINTR {
+                    continue;
+                }
+                return Err(self.error("read"));
+            }
+            let n = usize::try_from(n).expect("checked for negative");
+            (total, offset) = (total + n, offset + n as u64);
+            into = &mut into[n..];
+            // The end of the file; a direct read must not go on at an odd place.
+            if n == 0 || (self.direct == Direct::Yes && n % IO_ALIGN != 0) {
+                break;
+            }
+        }
+        Ok(total)
+    }
+
+    fn pwrite(&self, mut offset: u64, mut from: &[u8]) -> Result<()> {
+        while !from.is_empty() {
+            let at = i64::try_from(offset).map_err(|_| error_of("write", &self.name, libc::EINVAL))?;
+            // SAFETY: `from` is readable for its length.
+            let n = unsafe {
+                libc::pwrite(self.fd.as_raw_fd(), from.as_ptr().cast(), from.len(), at)
+            };
+            match n {
+                0 => return Err(error_of("write", &self.name, libc::EIO)),
+                n if n < 0 && last_errno() == libc::EINTR => {}
+                n if n < 0 => return Err(self.error("write")),
+                n => {
+                    let n = usize::try_from(n).expect("checked for negative");
+                    offset += n as u64;
+                    from = &from[n..];
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn needs_bounce(&self, address: *const u8) -> bool {
+        self.direct == Direct::Yes && !(address as usize).is_multiple_of(IO_ALIGN)
+    }
+}
+
+impl File for RealFile {
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
+        if self.needs_bounce(into.as_ptr()) || (self.direct == Direct::Yes && into.len() % IO_ALIGN != 0) {
+            let mut bounce = IoBuffer::zeroed(into.len().next_multiple_of(IO_ALIGN));
+            let n = self.pread(offset, &mut bounce)?.min(into.len());
+            into[..n].copy_from_slice(&bounce[..n]);
+            return Ok(n);
+        }
+        self.pread(offset, into)
+    }
+
+    fn write_at(&self, offset: u64, from: &[u8]) -> Result<()> {
+        if self.needs_bounce(from.as_ptr()) {
+            let mut bounce = IoBuffer::zeroed(from.len());
+            bounce.copy_from_slice(from);
+            return self.pwrite(offset, &bounce);
+        }
+        self.pwrite(offset, from)
+    }
+
+    fn sync(&self) -> Result<()> {
+        // SAFETY: the descriptor is ours.
+        let done = unsafe { libc::fdatasync(self.fd.as_raw_fd()) };
+        if done == 0 { Ok(()) } else { Err(self.error("sync")) }
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<()> {
+        let bytes = i64::try_from(bytes).map_err(|_| error_of("allocate", &self.name, libc::EFBIG))?;
+        // SAFETY: the descriptor is ours.
+        if unsafe { libc::fallocate(self.fd.as_raw_fd(), 0, 0, bytes) } == 0 {
+            return Ok(());
+        }
+        match last_errno() {
+            // No such call on this file system: make it long; writing zeros will find the room.
+            libc::EOPNOTSUPP | libc::ENOSYS => {
+                let longer = self.len()? < bytes.unsigned_abs();
+                // SAFETY: the descriptor is ours.
+                if longer && unsafe { libc::ftruncate(self.fd.as_raw_fd(), bytes) } != 0 {
+                    return Err(self.error("allocate"));
+                }
+                Ok(())
+            }
+            errno => Err(error_of("allocate", &self.name, errno)),
+        }
+    }
+
+    fn len(&self) -> Result<u64> {
+        // SAFETY: stat is plain data; zero is a valid value of it.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: the descriptor is ours and `stat` is writable.
+        if unsafe { libc::fstat(self.fd.as_raw_fd(), &mut stat) } != 0 {
+            return Err(self.error("stat"));
+        }
+        Ok(stat.st_size.unsigned_abs())
+    }
+
+    fn raw_fd(&self) -> Option<RawFd> {
+        Some(self.fd.as_raw_fd())
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}

@@ -1,0 +1,439 @@
+//! The io_uring form of a ring (rule 2.7).
+//!
+//! Invariants: an operation's buffer and file live in `flying` from submission until its
+//! completion has been taken, wherever the ring itself goes: dropping the ring cancels what can
+//! be cancelled and waits for the rest. One `io_uring_enter` a reap at most, none when there is
+//! nothing to hand over and nothing to collect. Short writes go on until the write is whole.
+//! The wake-up is an eventfd, watched by a poll operation that is always posted.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
+
+use super::event::Event;
+use super::blocking::{file_of, run};
+use super::{Completion, Durability, IO_ALIGN, Op, Returned, Ring, Token, Wake};
+use crate::base::{Error, Result};
+
+const SUBMISSIONS: u32 = 256;
+const COMPLETIONS: u32 = 4096;
+/// The user data of the poll on the eventfd, and of cancels, whose completions mean nothing.
+const WAKE: u64 = u64::MAX;
+const CANCEL: u64 = u64::MAX - 1;
+
+/// One thread's io_uring.
+pub struct UringRing {
+    inner: RefCell<Inner>,
+    event: Arc<Event>,
+}
+
+struct Inner {
+    ring: IoUring,
+    /// Entries not yet in the submission queue.
+    queued: VecDeque<squeue::Entry>,
+    /// Operations handed over or queued; the index is their user data.
+    flying: Vec<Option<Flying>>,
+    free: Vec<usize>,
+    /// Operations that ended at once.
+    ready: Vec<Completion>,
+    wake_posted: bool,
+}
+
+struct Flying {
+    op: Op,
+    token: Token,
+    /// Bytes moved so far by a write or read that goes on.
+    moved: usize,
+    step: Step,
+    durable: Durable,
+}
+
+/// How a write becomes durable.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Durable {
+    /// It need not.
+    No,
+    /// By RWF_DSYNC.
+    Flag,
+    /// By a sync after it: the file system does not know the flag.
+    Sync,
+}
+
+/// What the kernel is doing for an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The operation itself.
+    Itself,
+    /// Waiting until a non-blocking socket is ready; then the operation is posted again.
+    Readiness,
+    /// Syncing after a write whose file system knows no durable writes.
+    SyncAfter,
+}
+
+impl UringRing {
+    /// A ring for this thread; `Unusable` where the operating system forbids or lacks it.
+    pub fn new() -> Result<UringRing> {
+        let ring = build().map_err(|e| unusable(&e))?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe).map_err(|e| unusable(&e))?;
+        let needed = [
+            opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE, opcode::Accept::CODE,
+            opcode::Recv::CODE, opcode::Send::CODE, opcode::AsyncCancel::CODE, opcode::PollAdd::CODE,
+        ];
+        let whole = needed.iter().all(|&code| probe.is_supported(code))
+            && ring.params().is_feature_ext_arg()
+            && ring.params().is_feature_nodrop();
+        if !whole {
+            return Err(Error::Unusable { detail: "io_uring lacks an operation".to_owned() });
+        }
+        let event = Arc::new(Event::new()?);
+        let inner = Inner {
+            ring,
+            queued: VecDeque::new(),
+            flying: Vec::new(),
+            free: Vec::new(),
+            ready: Vec::new(),
+            wake_posted: false,
+        };
+        Ok(UringRing { inner: RefCell::new(inner), event })
+    }
+}
+
+fn unusable(error: &std::io::Error) -> Error {
+    Error::Unusable { detail: format!("io_uring cannot be used: {error}") }
+}
+
+/// The fastest set-up that this kernel takes.
+fn build() -> std::io::Result<IoUring> {
+    let fastest = IoUring::builder()
+        .setup_cqsize(COMPLETIONS)
+        .setup_clamp()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_taskrun_flag()
+        .setup_submit_all()
+        .build(SUBMISSIONS);
+    fastest.or_else(|_| {
+        IoUring::builder().setup_cqsize(COMPLETIONS).setup_clamp().build(SUBMISSIONS)
+    })
+}
+
+impl Ring for UringRing {
+    fn submit(&self, op: Op, token: Token) {
+        let mut inner = self.inner.borrow_mut();
+        if let Op::Cancel { token } = op {
+            return inner.cancel(token);
+        }
+        if file_of(&op).is_some_and(|file| file.raw_fd().is_none()) {
+            let done = run(op, token);
+            return inner.ready.push(done);
+        }
+        let durable = match &op {
+            Op::Write { durability: Durability::Durable, .. } => Durable::Flag,
+            _ => Durable::No,
+        };
+        let flying = Flying { op, token, moved: 0, step: Step::Itself, durable };
+        let index = inner.free.pop().unwrap_or_else(|| {
+            inner.flying.push(None);
+            inner.flying.len() - 1
+        });
+        inner.flying[index] = Some(flying);
+        inner.post(index);
+    }
+
+    fn reap(&self, out: &mut Vec<Completion>) {
+        let mut inner = self.inner.borrow_mut();
+        inner.post_wake(self.event.raw_fd());
+        inner.enter(None);
+        inner.collect(&self.event);
+        out.append(&mut inner.ready);
+    }
+
+    fn wait(&self, timeout: Option<Duration>) {
+        let mut inner = self.inner.borrow_mut();
+        inner.post_wake(self.event.raw_fd());
+        let zero = !inner.ready.is_empty() || !inner.ring.completion().is_empty();
+        let timeout = if zero { Duration::ZERO } else { timeout.unwrap_or(Duration::MAX) };
+        inner.enter(Some(timeout));
+        inner.collect(&self.event);
+    }
+
+    fn waker(&self) -> Arc<dyn Wake> {
+        self.event.clone()
+    }
+}
+
+impl Inner {
+    fn cancel(&mut self, token: Token) {
+        let found = self.flying.iter().enumerate()
+            .filter(|(_, flying)| flying.as_ref().is_some_and(|f| f.token == token));
+        for (index, _) in found {
+            let entry = opcode::AsyncCancel::new(index as u64).build().user_data(CANCEL);
+            self.queued.push_back(entry);
+        }
+    }
+
+    /// Queues what operation `index` needs next.
+    fn post(&mut self, index: usize) {
+        let flying = self.flying[index].as_mut().expect("the caller posts what flies");
+        let entry = flying.entry().user_data(index as u64);
+        self.queued.push_back(entry);
+    }
+
+    fn post_wake(&mut self, fd: RawFd) {
+        if !self.wake_posted {
+            let poll = opcode::PollAdd::new(types::Fd(fd), libc::POLLIN as u32);
+            self.queued.push_front(poll.build().user_data(WAKE));
+            self.wake_posted = true;
+        }
+    }
+
+    /// Hands over what is queued; with a timeout, waits for one completion.
+    fn enter(&mut self, wait: Option<Duration>) {
+        loop {
+            self.fill();
+            if self.queued.is_empty() {
+                break;
+            }
+            // More is queued than the submission queue holds.
+            match self.ring.submit() {
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+        if wait.is_none() {
+            let submission = self.ring.submission();
+            if submission.is_empty() && !submission.taskrun() && !submission.cq_overflow() {
+                return;
+            }
+        }
+        loop {
+            let done = match wait {
+                None => self.ring.submit(),
+                Some(Duration::MAX) => self.ring.submit_and_wait(1),
+                Some(timeout) => {
+                    let time = types::Timespec::from(timeout);
+                    let args = types::SubmitArgs::new().timespec(&time);
+                    self.ring.submitter().submit_with_args(1, &args)
+                }
+            };
+            match done.map_err(|e| e.raw_os_error()) {
+                Err(Some(libc::EINTR)) => {}
+                // A timeout or a full completion queue: what is left goes with the next.
+                Ok(_) | Err(Some(libc::ETIME | libc::EBUSY | libc::EAGAIN)) => return,
+                Err(errno) => panic!("io_uring_enter failed: {errno:?}"),
+            }
+        }
+    }
+
+    fn fill(&mut self) {
+        let mut submission = self.ring.submission();
+        while let Some(entry) = self.queued.front() {
+            // SAFETY: the buffers, files and addresses that the entry names are owned by
+            // `flying[user data]` (or the ring's event) until the completion is taken.
+            if unsafe { submission.push(entry) }.is_err() {
+                break;
+            }
+            self.queued.pop_front();
+        }
+    }
+
+    /// Takes all completions from the completion queue into `ready`.
+    fn collect(&mut self, event: &Event) {
+        loop {
+            let Some(entry) = self.ring.completion().next() else { break };
+            match entry.user_data() {
+                CANCEL => {}
+                WAKE => {
+                    event.drain();
+                    self.wake_posted = false;
+                }
+                index => self.finish(index as usize, &entry),
+            }
+        }
+    }
+
+    fn finish(&mut self, index: usize, entry: &cqueue::Entry) {
+        let flying = self.flying[index].as_mut().expect("a completion names what flies");
+        match flying.advance(entry.result()) {
+            Advance::Again => self.post(index),
+            Advance::Done(result) => {
+                let Flying { op, token, .. } =
+                    self.flying[index].take().expect("looked at it just now");
+                self.free.push(index);
+                self.ready.push(Completion { token, result, buffer: returned(op) });
+            }
+        }
+    }
+}
+
+/// What follows a completion of the kernel's.
+enum Advance {
+    /// Post the operation's next step.
+    Again,
+    /// It has ended.
+    Done(std::result::Result<u32, i32>),
+}
+
+impl Flying {
+    fn entry(&mut self) -> squeue::Entry {
+        let moved = self.moved;
+        match (&mut self.op, self.step) {
+            (Op::Write { file, .. }, Step::SyncAfter) => {
+                opcode::Fsync::new(fd(file.raw_fd())).flags(types::FsyncFlags::DATASYNC).build()
+            }
+            (Op::Write { file, offset, buffer, .. }, _) => {
+                let flags = if self.durable == Durable::Flag { libc::RWF_DSYNC } else { 0 };
+                let rest = &buffer[moved..];
+                opcode::Write::new(fd(file.raw_fd()), rest.as_ptr(), length(rest.len()))
+                    .offset(*offset + moved as u64)
+                    .rw_flags(flags)
+                    .build()
+            }
+            (Op::Read { file, offset, buffer }, _) => {
+                let rest = &mut buffer[moved..];
+                opcode::Read::new(fd(file.raw_fd()), rest.as_mut_ptr(), length(rest.len()))
+                    .offset(*offset + moved as u64)
+                    .build()
+            }
+            (Op::Sync { file }, _) => {
+                opcode::Fsync::new(fd(file.raw_fd())).flags(types::FsyncFlags::DATASYNC).build()
+            }
+            (Op::Accept { listener: socket } | Op::Recv { socket, .. }, Step::Readiness) => {
+                opcode::PollAdd::new(types::Fd(*socket), libc::POLLIN as u32).build()
+            }
+            (Op::Send { socket, .. }, Step::Readiness) => {
+                opcode::PollAdd::new(types::Fd(*socket), libc::POLLOUT as u32).build()
+            }
+            (Op::Accept { listener }, _) => {
+                let null = std::ptr::null_mut();
+                opcode::Accept::new(types::Fd(*listener), null, null.cast())
+                    .flags(libc::SOCK_CLOEXEC)
+                    .build()
+            }
+            (Op::Recv { socket, buffer }, _) => {
+                opcode::Recv::new(types::Fd(*socket), buffer.as_mut_ptr(), length(buffer.len()))
+                    .build()
+            }
+            (Op::Send { socket, buffer, from }, _) => {
+                let rest = &buffer[*from..];
+                opcode::Send::new(types::Fd(*socket), rest.as_ptr(), length(rest.len()))
+                    .flags(libc::MSG_NOSIGNAL)
+                    .build()
+            }
+            (Op::Cancel { .. }, _) => panic!("cancels do not fly"),
+        }
+    }
+
+    fn advance(&mut self, result: i32) -> Advance {
+        let moved = match u32::try_from(result) {
+            Err(_) => return self.failed(-result),
+            Ok(moved) => moved,
+        };
+        match self.step {
+            Step::Readiness => {
+                self.step = Step::Itself;
+                return Advance::Again;
+            }
+            Step::SyncAfter => return Advance::Done(Ok(length(self.moved))),
+            Step::Itself => {}
+        }
+        match &self.op {
+            Op::Write { buffer, .. } => {
+                self.moved += moved as usize;
+                if self.moved == buffer.len() {
+                    return self.written();
+                }
+                if moved == 0 { Advance::Done(Err(libc::EIO)) } else { Advance::Again }
+            }
+            Op::Read { buffer, .. } => {
+                self.moved += moved as usize;
+                let at_end = moved == 0 || !(moved as usize).is_multiple_of(IO_ALIGN);
+                let whole = at_end || self.moved == buffer.len();
+                if whole { Advance::Done(Ok(length(self.moved))) } else { Advance::Again }
+            }
+            _ => Advance::Done(Ok(moved)),
+        }
+    }
+
+    fn failed(&mut self, errno: i32) -> Advance {
+        match errno {
+            libc::EINTR => Advance::Again,
+            libc::EAGAIN => {
+                // The socket is non-blocking, or the operating system short of something.
+                if file_of(&self.op).is_none() {
+                    self.step = Step::Readiness;
+                }
+                Advance::Again
+            }
+            libc::EOPNOTSUPP if self.durable == Durable::Flag => {
+                self.durable = Durable::Sync;
+                Advance::Again
+            }
+            errno => Advance::Done(Err(errno)),
+        }
+    }
+
+    /// The write is whole: what makes it durable, if it must be.
+    fn written(&mut self) -> Advance {
+        if self.durable != Durable::Sync {
+            return Advance::Done(Ok(length(self.moved)));
+        }
+        self.step = Step::SyncAfter;
+        Advance::Again
+    }
+}
+
+impl Drop for UringRing {
+    /// Cancels what can be cancelled and waits for the rest: the operating system may write into
+    /// the buffers until then.
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut();
+        for index in 0..inner.flying.len() {
+            if inner.flying[index].is_some() {
+                let entry = opcode::AsyncCancel::new(index as u64).build().user_data(CANCEL);
+                inner.queued.push_back(entry);
+            }
+        }
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while inner.flying.iter().any(Option::is_some) && Instant::now() < deadline {
+            inner.enter(Some(Duration::from_millis(100)));
+            inner.collect(&self.event);
+            for done in inner.ready.drain(..) {
+                close_accepted(&done);
+            }
+        }
+        // What a stuck device still holds is given up to it, never freed.
+        std::mem::forget(std::mem::take(&mut inner.flying));
+    }
+}
+
+/// A connection that was accepted for nobody.
+fn close_accepted(done: &Completion) {
+    if let (Returned::Nothing, Ok(fd)) = (&done.buffer, done.result)
+        && fd > 2
+    {
+        // SAFETY: only accepts return a positive number without a buffer; nobody else has it.
+        unsafe { libc::close(i32::try_from(fd).unwrap_or(-1)) };
+    }
+}
+
+fn fd(raw: Option<RawFd>) -> types::Fd {
+    types::Fd(raw.expect("files without a descriptor are run at once"))
+}
+
+fn length(bytes: usize) -> u32 {
+    u32::try_from(bytes).expect("an operation moves less than 4 GiB")
+}
+
+fn returned(op: Op) -> Returned {
+    match op {
+        Op::Write { buffer, .. } | Op::Read { buffer, .. } => Returned::Io(buffer),
+        Op::Recv { buffer, .. } | Op::Send { buffer, .. } => Returned::Bytes(buffer),
+        Op::Sync { .. } | Op::Accept { .. } | Op::Cancel { .. } => Returned::Nothing,
+    }
+}
