@@ -10,6 +10,8 @@ mod frame;
 mod guard;
 mod pool;
 mod swip;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub use frame::{FrameRef, SideSlot};
 pub use guard::{PageRead, PageShared, PageWrite};
