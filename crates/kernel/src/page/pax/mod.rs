@@ -35,6 +35,7 @@ use super::header::HEADER_BYTES;
 use super::layout::Layout;
 use crate::base::{Error, PAGE_BYTES, Result, RowId};
 use crate::latch::PageBytes;
+use crate::sync::mutant;
 
 /// Bytes of the largest row: its part of every minipage and its heap bytes.
 pub const ROW_BYTES_MAX: usize = 8000;
@@ -346,7 +347,8 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
     /// Bytes that values may grow by: neither used, nor live, nor reserved.
     #[inline]
     pub fn free_bytes(&self) -> usize {
-        let used = minipage_bytes(self.layout, self.count) + self.heap_live() + self.reserved();
+        let reserved = if mutant("pax_grows_into_reserved") { 0 } else { self.reserved() };
+        let used = minipage_bytes(self.layout, self.count) + self.heap_live() + reserved;
         USABLE_BYTES.saturating_sub(used)
     }
 

@@ -125,8 +125,7 @@ impl TableTree {
         row: RowId,
     ) -> Outcome<Option<LeafWrite<'_>>> {
         let page = PageWrite::lock(frame)?;
-        let still = page.pid() == pid || mutant("table_append_pid_unchecked");
-        if still && header::kind(page.owned()) == Some(PageKind::TableLeaf) {
+        if page.pid() == pid && header::kind(page.owned()) == Some(PageKind::TableLeaf) {
             debug_assert_eq!(header::tree(page.owned()), self.id(), "a PID belongs to one tree");
             let leaf = self.leaf_write(page)?;
             if leaf.view().covers(row) || mutant("table_append_fence_unchecked") {
