@@ -171,7 +171,7 @@ fn random_changes_agree_with_a_model() {
         let rows: Vec<(RowId, Row)> = model.into_iter().collect();
         assert_eq!(scan(&tree), rows);
         let about = tree.approximate_rows();
-        assert!((rows.len() as u64).abs_diff(about) * 3 < rows.len() as u64, "{about} rows");
+        assert!((rows.len() as u64).abs_diff(about) * 2 < rows.len() as u64, "{about} rows");
         assert!(tree.leaves() > 2);
         tree.free_pages().unwrap();
         assert_eq!(pool.stats().used, 0);
@@ -329,11 +329,12 @@ fn splits_move_twins_and_reservations() {
         leaf.reserve(freed);
         twins.0.lock().unwrap().entry(leaf.frame()).or_default().insert(*id, freed as usize);
     }
+    let leaves = tree.leaves();
     for turn in 0..200 {
-        shell(|| tree.make_room(ids[turn * 2], 3000)).unwrap();
+        shell(|| tree.make_room(ids[turn * 2], 5000)).unwrap();
     }
     sound(&tree);
-    assert!(tree.leaves() > 60);
+    assert!(tree.leaves() > leaves + 10, "{leaves} leaves became {}", tree.leaves());
     // Every row can go back to what it was, in any order, without a split.
     let leaves = tree.leaves();
     for id in ids.iter().rev() {
@@ -360,8 +361,7 @@ fn an_append_notices_that_its_leaf_was_split() {
         append(&tree, &mut cursor, &row).unwrap();
     }
     assert_eq!(tree.leaves(), 1);
-    shell(|| tree.make_room(RowId(10), 7000)).unwrap();
-    shell(|| tree.make_room(RowId(40), 7900)).unwrap();
+    shell(|| tree.make_room(RowId(50), 12_000)).unwrap();
     assert!(tree.leaves() > 1);
     for _ in 0..60 {
         append(&tree, &mut cursor, &row).unwrap();
