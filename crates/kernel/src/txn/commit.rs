@@ -50,7 +50,7 @@ impl<E: Environment> TxnLocal<E> {
                     self.decide(txn)?;
                 }
                 Phase::Committed(cts) => {
-                    if self.shared.clock.snapshot() <= cts && !mutant("txn_no_clock_wait") {
+                    if self.shared.clock.snapshot() <= cts && !mutant("txn-no-clock-wait") {
                         self.count(|counters| counters.clock_waits += 1);
                         return Err(Stop::WaitFor(WaitFor::Clock(cts)));
                     }
@@ -80,7 +80,7 @@ impl<E: Environment> TxnLocal<E> {
         let critical = Critical::enter("commit");
         let slot = &self.entry(txn.xid).slot;
         let cts = slot.prepare(|| {
-            let after = if mutant("txn_observed_cts_ignored") { Cts::ZERO } else { observed };
+            let after = if mutant("txn-observed-cts-ignored") { Cts::ZERO } else { observed };
             let clock = self.shared.clock.commit_reading();
             clock.max(self.last_cts.get().next()).max(after.next())
         });
@@ -101,7 +101,7 @@ impl<E: Environment> TxnLocal<E> {
     /// What the commit record depends on (rule 7.4): what was observed of other logs and is not
     /// known to be stable.
     fn dependencies(&self, txn: &TxnHandle<E>) -> Vec<Observed> {
-        if mutant("txn_drop_a_dependency") {
+        if mutant("txn-drop-a-dependency") {
             return Vec::new();
         }
         let home = self.environment.home();
@@ -113,7 +113,7 @@ impl<E: Environment> TxnLocal<E> {
         let _critical = Critical::enter("stamping a commit");
         let portion = self.shared.options.stamp_portion;
         if txn.changes_mut().stamp(cts, portion) == Stamping::More
-            && !mutant("txn_slot_reused_before_stamped")
+            && !mutant("txn-slot-reused-before-stamped")
         {
             point("txn-stamping");
             return Err(Stop::WaitFor(WaitFor::Yield));
@@ -128,7 +128,7 @@ impl<E: Environment> TxnLocal<E> {
         let own = Observed { home: self.environment.home(), cts };
         // The own commit is stable only when all that it observed is.
         session.carried.clear();
-        if !mutant("txn_acknowledge_before_stable") {
+        if !mutant("txn-acknowledge-before-stable") {
             session.carried.observe(own);
         }
         self.end_slot(txn, Some(own));

@@ -344,7 +344,7 @@ impl<E: Environment> TxnLocal<E> {
     /// Waits until everything that `session` depends on, its own commits included, is stable
     /// (rule 7.6). Before anything leaves the database. A relaxed session does not wait.
     pub fn settle(&self, session: &mut Session, parker: &dyn Parker) {
-        if session.synchronous == Synchronous::Off || mutant("txn_settle_skipped") {
+        if session.synchronous == Synchronous::Off || mutant("txn-settle-skipped") {
             return;
         }
         while let Some(seen) = self.first_unstable(&session.carried) {
@@ -355,7 +355,7 @@ impl<E: Environment> TxnLocal<E> {
 
     /// As [`TxnLocal::settle`], for an answer in the middle of a transaction.
     pub fn settle_transaction(&self, txn: &TxnHandle<E>, session: &Session, parker: &dyn Parker) {
-        if session.synchronous == Synchronous::Off || mutant("txn_settle_skipped") {
+        if session.synchronous == Synchronous::Off || mutant("txn-settle-skipped") {
             return;
         }
         while let Some(seen) = self.first_unstable(&txn.observed) {
