@@ -424,16 +424,18 @@ impl Environment for TestEnvironment {
         self.world.collected_below.set(self.world.collected_below.get().max(below));
         let mut collected = Collected { transactions: 0, ..Collected::default() };
         for row in self.world.rows.borrow_mut().iter_mut() {
-            // What comes after the first version below the horizon is seen by nobody; the base
-            // stays for `recover`.
-            let first = row.versions.iter().position(|version| {
-                version.writer.is_ok_and(|cts| cts < below)
+            // What comes after the first version below the horizon is seen by nobody. It goes once
+            // its own writer has stamped it; the base stays for `recover`.
+            let below = |version: &Version| version.writer.is_ok_and(|cts| cts < below);
+            let Some(first) = row.versions.iter().position(below) else { continue };
+            let (last, before) = (row.versions.len() - 1, row.versions.len());
+            let mut index = 0;
+            row.versions.retain(|version| {
+                let keep = index <= first || index == last || version.writer.is_err();
+                index += 1;
+                keep
             });
-            let last = row.versions.len() - 1;
-            if let Some(first) = first
-                && first + 1 < last
-            {
-                row.versions.drain(first + 1..last);
+            if row.versions.len() < before {
                 row.changes += 1;
                 collected.transactions += 1;
             }
