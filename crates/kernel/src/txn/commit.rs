@@ -90,6 +90,9 @@ impl<E: Environment> TxnLocal<E> {
         point("txn-redo-copied");
         slot.committed();
         txn.phase = Phase::Committed(cts);
+        if let Some(then) = txn.at_committed.take() {
+            then(cts);
+        }
         self.count(|counters| {
             counters.committed += 1;
             counters.dependencies += dependencies.len() as u64;

@@ -62,9 +62,20 @@ pub struct TxnHandle<E: Environment> {
     pub(super) locks: Vec<HeldLock>,
     pub(super) pending: Option<(TreeId, Arc<Request<Unparker>>)>,
     pub(super) phase: Phase,
+    // Runs at *committed*, before any lock is given back.
+    pub(super) at_committed: Option<AtCommitted>,
 }
 
+/// What is to happen at *committed*; told the cts. Must neither fail nor wait.
+pub type AtCommitted = Box<dyn FnOnce(Cts)>;
+
 impl<E: Environment> TxnHandle<E> {
+    /// Sees to it that `then` runs at *committed*, before any lock is given back (rule 6.10: a new
+    /// catalog is published there). Never runs if the transaction rolls back.
+    pub fn at_committed(&mut self, then: AtCommitted) {
+        self.at_committed = Some(then);
+    }
+
     /// Its xid.
     pub fn xid(&self) -> Xid {
         self.xid

@@ -154,6 +154,7 @@ impl<E: Environment> TxnLocal<E> {
             locks: Vec::new(),
             pending: None,
             phase: Phase::Running,
+            at_committed: None,
         })
     }
 
