@@ -211,7 +211,7 @@ mod tests {
         }
 
         fn begin(&self, instance: usize, clock: u64) -> Xid {
-            self.free[instance].begin(&self.slots, Cts(clock)).unwrap()
+            self.free[instance].begin(&self.slots, Cts(clock)).expect("slots are free")
         }
 
         fn wait(&self, who: Xid, edge: Edge) -> Count {

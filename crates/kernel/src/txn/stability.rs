@@ -76,6 +76,7 @@ impl<W: Wake> StableWaiters<W> {
     }
 
     /// How many wait for `home`.
+    #[cfg(all(test, not(loom)))]
     pub fn waiting(&self, home: HomeId) -> usize {
         self.homes[home.0 as usize].waiting.load(Ordering::Relaxed) as usize
     }

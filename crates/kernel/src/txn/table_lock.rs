@@ -61,6 +61,7 @@ const WITHDRAWN: u32 = 2;
 
 impl<W> Request<W> {
     /// The mode asked for.
+    #[cfg(all(test, not(loom)))]
     pub fn mode(&self) -> LockMode {
         self.mode
     }
@@ -290,6 +291,7 @@ impl<W: Wake> TableLock<W> {
     }
 
     /// Whether nobody holds or waits for anything.
+    #[cfg(test)]
     pub fn is_idle(&self) -> bool {
         let weak =
             |stripe: &Stripe| stripe.counts.iter().any(|count| count.load(Ordering::Acquire) != 0);

@@ -182,6 +182,32 @@ fn a_waiter_is_woken_when_the_holder_ends_and_observes_its_commit() {
 }
 
 #[test]
+fn waiters_get_the_row_in_order_of_arrival() {
+    let mut harness = Harness::new(13, 1, 2, 10);
+    harness.step_ns = 0;
+    let (turn, order) = (Rc::new(Cell::new(0)), Rc::new(RefCell::new(Vec::new())));
+    for who in 0..5 {
+        let (turn, order) = (Rc::clone(&turn), Rc::clone(&order));
+        client(&harness, 0, move |context, session, waiter| {
+            use crate::runtime::Parker;
+            while turn.get() != who {
+                context.yield_now();
+            }
+            let mut txn = begin(context, session, Isolation::ReadCommitted);
+            turn.set(who + 1);
+            add(context, waiter, &mut txn, 0, 1).unwrap();
+            order.borrow_mut().push(who);
+            while turn.get() < 5 {
+                context.yield_now();
+            }
+            commit(context, session, waiter, txn);
+        });
+    }
+    harness.run(20_000);
+    assert_eq!(*order.borrow(), [0, 1, 2, 3, 4]);
+}
+
+#[test]
 fn a_deadlock_ends_its_youngest_member_with_all_named() {
     let mut harness = Harness::new(5, 2, 3, 10);
     let outcomes: Rc<RefCell<Vec<(usize, Result<(), Error>)>>> = Rc::default();
