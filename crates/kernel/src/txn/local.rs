@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::Isolation;
 use super::environment::{Changes, Environment};
-use super::handle::{Parts, Phase, TxnHandle};
+use super::handle::{Phase, TxnHandle};
 use super::horizon::{Floor, Snapshots};
 use super::observe::{Observations, Session};
 use super::shared::{IoWaker, StableWaker, TxnShared};
@@ -65,8 +65,8 @@ pub struct TxnLocal<E: Environment> {
     pub(super) instance: InstanceId,
     pub(super) environment: E,
     pub(super) free: FreeSlots,
-    // What slots keep between their transactions, by slot.
-    resting: RefCell<Vec<Option<Parts<E>>>>,
+    // The changes of slots that no transaction uses, by slot.
+    resting: RefCell<Vec<Option<Box<E::Changes>>>>,
     pub(super) snapshots: Snapshots,
     pub(super) lock_cache: LockCache<Unparker>,
     // The last cts of this instance (rule 3.3).
@@ -74,7 +74,7 @@ pub struct TxnLocal<E: Environment> {
     room_waiters: RefCell<VecDeque<IoWaker>>,
     seen_stable: Cell<Cts>,
     seen_durable: Cell<LogPosition>,
-    counters: RefCell<TxnCounters>,
+    pub(super) counters: Cell<TxnCounters>,
 }
 
 impl<E: Environment> TxnLocal<E> {
@@ -92,7 +92,7 @@ impl<E: Environment> TxnLocal<E> {
             room_waiters: RefCell::new(VecDeque::new()),
             seen_stable: Cell::new(environment.stable(environment.home())),
             seen_durable: Cell::new(environment.durable()),
-            counters: RefCell::new(TxnCounters::default()),
+            counters: Cell::new(TxnCounters::default()),
             environment,
         }
     }
@@ -114,11 +114,13 @@ impl<E: Environment> TxnLocal<E> {
 
     /// The counters now.
     pub fn counters(&self) -> TxnCounters {
-        *self.counters.borrow()
+        self.counters.get()
     }
 
     pub(super) fn count(&self, add: impl FnOnce(&mut TxnCounters)) {
-        add(&mut self.counters.borrow_mut());
+        let mut counters = self.counters.get();
+        add(&mut counters);
+        self.counters.set(counters);
     }
 
     pub(super) fn entry(&self, xid: Xid) -> &SlotEntry<Unparker> {
@@ -134,9 +136,8 @@ impl<E: Environment> TxnLocal<E> {
     pub fn begin(&self, session: &Session, isolation: Isolation) -> Result<TxnHandle<E>> {
         let now = self.shared.clock.snapshot();
         let xid = self.free.begin(&self.shared.slots, now)?;
-        let mut parts = self.take_parts(xid.slot());
-        parts.changes.begin(xid);
-        parts.observed.merge(&session.carried);
+        let mut changes = self.take_changes(xid.slot());
+        changes.begin(xid);
         self.count(|counters| {
             counters.begun += 1;
             counters.slots_reused += (xid.sequence() > 1) as u64;
@@ -147,14 +148,16 @@ impl<E: Environment> TxnLocal<E> {
             command: CommandId(0),
             timestamp: Cts::ZERO,
             ticket: None,
-            parts: Some(parts),
+            observed: session.carried.clone(),
+            changes: Some(changes),
+            chunks: Vec::new(),
+            locks: Vec::new(),
             pending: None,
             phase: Phase::Running,
-            at_committed: None,
         })
     }
 
-    fn take_parts(&self, slot: SlotId) -> Parts<E> {
+    fn take_changes(&self, slot: SlotId) -> Box<E::Changes> {
         let resting = {
             let mut resting = self.resting.borrow_mut();
             if resting.len() <= slot.0 as usize {
@@ -162,13 +165,11 @@ impl<E: Environment> TxnLocal<E> {
             }
             resting[slot.0 as usize].take()
         };
-        resting.unwrap_or_else(|| Parts::new(self.environment.new_changes(slot)))
+        resting.unwrap_or_else(|| Box::new(self.environment.new_changes(slot)))
     }
 
-    /// The slot's next transaction may use these again.
-    pub(super) fn rest_parts(&self, slot: SlotId, mut parts: Parts<E>) {
-        parts.clear();
-        self.resting.borrow_mut()[slot.0 as usize] = Some(parts);
+    pub(super) fn rest_changes(&self, slot: SlotId, changes: Box<E::Changes>) {
+        self.resting.borrow_mut()[slot.0 as usize] = Some(changes);
     }
 
     /// Begins the transaction's next command, with the snapshot that its isolation asks for:

@@ -43,6 +43,3 @@ pub enum Isolation {
     /// One snapshot; the first updater wins.
     RepeatableRead,
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests;

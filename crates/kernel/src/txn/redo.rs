@@ -26,35 +26,63 @@ const SAME_TREE: u8 = 4;
 #[derive(Default, Debug)]
 pub struct RedoBuffer {
     bytes: Vec<u8>,
+    /// Bytes before these, in chunks that the log has already.
+    spilled: u64,
     tree: Option<TreeId>,
 }
 
 /// A position in a [`RedoBuffer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RedoMark {
-    len: usize,
+    len: u64,
     tree: Option<TreeId>,
 }
 
 impl RedoBuffer {
-    /// What was collected.
+    /// What was collected and not spilled.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Bytes that come before [`RedoBuffer::bytes`], in spilled chunks.
+    pub fn spilled_bytes(&self) -> u64 {
+        self.spilled
+    }
+
+    /// The first `bytes` are in a chunk now: drops them here.
+    pub fn spill(&mut self, bytes: usize) {
+        self.bytes.drain(..bytes);
+        self.spilled += bytes as u64;
+        if self.bytes.is_empty() {
+            // What follows can be read without what was spilled.
+            self.tree = None;
+        }
     }
 
     /// Forgets everything, keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
+        self.spilled = 0;
         self.tree = None;
     }
 
     pub(crate) fn mark(&self) -> RedoMark {
-        RedoMark { len: self.bytes.len(), tree: self.tree }
+        RedoMark { len: self.spilled + self.bytes.len() as u64, tree: self.tree }
     }
 
+    /// Discards what came after `to`, of spilled chunks too.
     pub(crate) fn truncate(&mut self, to: RedoMark) {
-        self.bytes.truncate(to.len);
-        self.tree = to.tree;
+        match to.len.checked_sub(self.spilled) {
+            Some(len) if len > 0 => {
+                self.bytes.truncate(len as usize);
+                self.tree = to.tree;
+            }
+            _ => {
+                self.bytes.clear();
+                self.spilled = to.len;
+                self.tree = None;
+            }
+        }
     }
 
     fn head(&mut self, kind: u8, tree: TreeId, row: RowId) {
@@ -346,6 +374,27 @@ mod tests {
         );
         // Kind, tree, row, count, 3 + 1 + 1; then kind, row (2), count, 1 + 2, 2 + 1.
         assert_eq!(mark.len, 4 + 5 + 4 + 3 + 3);
+    }
+
+    #[test]
+    fn spilled_redo_is_cut_by_a_rollback_into_it() {
+        let mut redo = RedoBuffer::default();
+        redo.delete(TreeId(7), RowId(1));
+        let first = redo.mark();
+        redo.delete(TreeId(7), RowId(2));
+        let chunk = redo.bytes().to_vec();
+        redo.spill(chunk.len());
+        assert_eq!((redo.bytes(), redo.spilled_bytes()), (&[][..], chunk.len() as u64));
+        let second = redo.mark();
+        redo.delete(TreeId(7), RowId(3));
+        redo.truncate(second);
+        redo.delete(TreeId(7), RowId(4));
+        assert_eq!(texts(redo.bytes()), ["delete 7/4"]);
+        redo.truncate(first);
+        assert_eq!(redo.spilled_bytes(), first.len);
+        redo.delete(TreeId(7), RowId(5));
+        let whole = [&chunk[..redo.spilled_bytes() as usize], redo.bytes()].concat();
+        assert_eq!(texts(&whole), ["delete 7/1", "delete 7/5"]);
     }
 
     #[test]

@@ -222,6 +222,7 @@ impl Arena {
     }
 
     /// An own record's header.
+    #[cfg(test)]
     pub(crate) fn header(&self, position: u64) -> Header {
         self.with(position, |words| header(words).expect("an own record is whole"))
     }
@@ -233,6 +234,13 @@ impl Arena {
             words[WRITER].store(Stamp::Committed(cts).raw(), Ordering::Release);
             words[5].load(Ordering::Relaxed)
         })
+    }
+
+    /// Gives a chunk back that was reserved and not used, if nothing older is alive.
+    pub(crate) fn release_unused(&self) {
+        if self.shared.reclaimed() == self.head.get() {
+            self.reclaim(self.head.get());
+        }
     }
 
     /// Reclaims everything below `position`: to every reader, chains end there from now on.

@@ -116,12 +116,23 @@ impl SlotChanges {
     /// must write a commit record (its payload may be empty): the record carries what it observed,
     /// and collection relies on "stable up to its cts" meaning that all below it is stable.
     pub fn is_empty(&self) -> bool {
-        self.last == 0 && self.redo.bytes().is_empty()
+        self.last == 0 && self.redo.bytes().is_empty() && self.redo.spilled_bytes() == 0
     }
 
-    /// The redo payload so far (see `txn::redo`).
+    /// The redo so far that was not spilled (see `txn::redo`).
     pub fn redo(&self) -> &[u8] {
         self.redo.bytes()
+    }
+
+    /// How many bytes of redo come before [`SlotChanges::redo`], in chunks: what was spilled, less
+    /// what a rollback to a savepoint has discarded since.
+    pub fn redo_spilled_bytes(&self) -> u64 {
+        self.redo.spilled_bytes()
+    }
+
+    /// The first `bytes` of the redo have been copied into a chunk (rule 7.3): drops them here.
+    pub fn spilled(&mut self, bytes: usize) {
+        self.redo.spill(bytes);
     }
 
     /// Adds a note to the redo (a catalog event; opaque here), in order with the row changes.
@@ -186,6 +197,8 @@ impl SlotChanges {
             self.arena.claim();
             let arena = Rc::clone(&self.arena);
             self.versions.queue(Finished { arena, next: last, end, cts, visits });
+        } else {
+            self.arena.release_unused();
         }
     }
 

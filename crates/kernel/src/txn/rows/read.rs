@@ -92,7 +92,8 @@ impl RowReader<'_> {
     }
 
     /// Reads a row that an entry of `index` led to: absent also if the visible version does not
-    /// have the key that begins with `key` (whole, or its first columns).
+    /// have the entry's whole key. (Comparing the first columns only would give a row twice that
+    /// has entries of two versions.)
     #[inline]
     pub fn read_by_key(
         &mut self,
@@ -118,7 +119,7 @@ impl RowReader<'_> {
         }
         let KeyCheck { row: found, key: bytes } = check;
         index.encode(bytes, |column| found.column(column));
-        Ok(if bytes.starts_with(key) { Presence::Present } else { Presence::Absent })
+        Ok(if bytes == key { Presence::Present } else { Presence::Absent })
     }
 
     /// Reads the visible rows of the leaf that covers `from`, from `from` on, into `out` (cleared

@@ -1,1 +1,0 @@
-//! The kernel through its own front door.
