@@ -8,7 +8,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::real::RingMaker;
-use super::{Direct, DirLock, Disk, File, FileRef, IoChoice, OpenHow, Ring};
+use super::{DirLock, Direct, Disk, File, FileRef, IoChoice, OpenHow, Ring};
 use crate::base::{Error, Result};
 
 /// One directory in memory.
@@ -150,7 +150,8 @@ impl File for MemoryFile {
     }
 
     fn write_at(&self, offset: u64, from: &[u8]) -> Result<()> {
-        let start = usize::try_from(offset).map_err(|_| Error::OutOfMemory { what: "memory disk" })?;
+        let start =
+            usize::try_from(offset).map_err(|_| Error::OutOfMemory { what: "memory disk" })?;
         let mut bytes = self.bytes.write().unwrap_or_else(PoisonError::into_inner);
         let end = start + from.len();
         if bytes.len() < end {
@@ -165,7 +166,8 @@ impl File for MemoryFile {
     }
 
     fn allocate(&self, bytes: u64) -> Result<()> {
-        let wanted = usize::try_from(bytes).map_err(|_| Error::OutOfMemory { what: "memory disk" })?;
+        let wanted =
+            usize::try_from(bytes).map_err(|_| Error::OutOfMemory { what: "memory disk" })?;
         let mut bytes = self.bytes.write().unwrap_or_else(PoisonError::into_inner);
         if bytes.len() < wanted {
             bytes.resize(wanted, 0);

@@ -16,7 +16,7 @@ use super::blocking::error_of;
 use super::threads::Pool;
 use super::uring::UringRing;
 use super::{
-    Direct, DirLock, Disk, File, FileRef, IO_ALIGN, IoBuffer, IoChoice, OpenHow, Ring, threads,
+    DirLock, Direct, Disk, File, FileRef, IO_ALIGN, IoBuffer, IoChoice, OpenHow, Ring, threads,
 };
 use crate::base::{Error, Result};
 
@@ -74,7 +74,9 @@ impl RealDisk {
     fn path(&self, name: &str) -> Result<PathBuf> {
         let inside = !name.starts_with('/') && name.split('/').all(|part| part != "..");
         if !inside {
-            return Err(Error::Internal { detail: format!("path \"{name}\" leaves the directory") });
+            return Err(Error::Internal {
+                detail: format!("path \"{name}\" leaves the directory"),
+            });
         }
         Ok(if name.is_empty() { self.root.clone() } else { self.root.join(name) })
     }
@@ -160,8 +162,8 @@ impl Disk for RealDisk {
 
     fn lock(&self, note: &str) -> Result<DirLock> {
         let path = self.path(LOCK_NAME)?;
-        let options = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false)
-            .open(&path);
+        let options =
+            fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = options.map_err(|e| io_error("open", LOCK_NAME, &e))?;
         // SAFETY: the descriptor is open for as long as `file` lives.
         let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
@@ -176,7 +178,9 @@ impl Disk for RealDisk {
             let detail = format!("the directory \"{}\" is in use by {holder}", self.root.display());
             return Err(Error::Unusable { detail });
         }
-        let written = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0)))
+        let written = file
+            .set_len(0)
+            .and_then(|()| file.seek(SeekFrom::Start(0)))
             .and_then(|_| write!(file, "process {}\n{note}\n", std::process::id()))
             .and_then(|()| file.flush());
         written.map_err(|e| io_error("write", LOCK_NAME, &e))?;
@@ -209,7 +213,8 @@ impl RealFile {
     fn pread(&self, mut offset: u64, mut into: &mut [u8]) -> Result<usize> {
         let mut total = 0;
         while !into.is_empty() {
-            let at = i64::try_from(offset).map_err(|_| error_of("read", &self.name, libc::EINVAL))?;
+            let at =
+                i64::try_from(offset).map_err(|_| error_of("read", &self.name, libc::EINVAL))?;
             // SAFETY: `into` is writable for its length.
             let n = unsafe {
                 libc::pread(self.fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), at)
@@ -233,11 +238,11 @@ impl RealFile {
 
     fn pwrite(&self, mut offset: u64, mut from: &[u8]) -> Result<()> {
         while !from.is_empty() {
-            let at = i64::try_from(offset).map_err(|_| error_of("write", &self.name, libc::EINVAL))?;
+            let at =
+                i64::try_from(offset).map_err(|_| error_of("write", &self.name, libc::EINVAL))?;
             // SAFETY: `from` is readable for its length.
-            let n = unsafe {
-                libc::pwrite(self.fd.as_raw_fd(), from.as_ptr().cast(), from.len(), at)
-            };
+            let n =
+                unsafe { libc::pwrite(self.fd.as_raw_fd(), from.as_ptr().cast(), from.len(), at) };
             match n {
                 0 => return Err(error_of("write", &self.name, libc::EIO)),
                 n if n < 0 && last_errno() == libc::EINTR => {}
@@ -259,7 +264,9 @@ impl RealFile {
 
 impl File for RealFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
-        if self.needs_bounce(into.as_ptr()) || (self.direct == Direct::Yes && into.len() % IO_ALIGN != 0) {
+        if self.needs_bounce(into.as_ptr())
+            || (self.direct == Direct::Yes && into.len() % IO_ALIGN != 0)
+        {
             let mut bounce = IoBuffer::zeroed(into.len().next_multiple_of(IO_ALIGN));
             let n = self.pread(offset, &mut bounce)?.min(into.len());
             into[..n].copy_from_slice(&bounce[..n]);
@@ -284,7 +291,8 @@ impl File for RealFile {
     }
 
     fn allocate(&self, bytes: u64) -> Result<()> {
-        let bytes = i64::try_from(bytes).map_err(|_| error_of("allocate", &self.name, libc::EFBIG))?;
+        let bytes =
+            i64::try_from(bytes).map_err(|_| error_of("allocate", &self.name, libc::EFBIG))?;
         // SAFETY: the descriptor is ours.
         if unsafe { libc::fallocate(self.fd.as_raw_fd(), 0, 0, bytes) } == 0 {
             return Ok(());

@@ -345,9 +345,7 @@ fn attempt(op: &mut Op) -> Option<std::result::Result<u32, i32>> {
             Op::Accept { listener } => {
                 let null = std::ptr::null_mut();
                 // SAFETY: null addresses are allowed: the peer's address is not wanted.
-                let fd = unsafe {
-                    libc::accept4(*listener, null, null.cast(), libc::SOCK_CLOEXEC)
-                };
+                let fd = unsafe { libc::accept4(*listener, null, null.cast(), libc::SOCK_CLOEXEC) };
                 fd as isize
             }
             Op::Recv { socket, buffer } => {

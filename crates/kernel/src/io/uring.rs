@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 
-use super::event::Event;
 use super::blocking::{file_of, run};
+use super::event::Event;
 use super::{Completion, Durability, IO_ALIGN, Op, Returned, Ring, Token, Wake};
 use crate::base::{Error, Result};
 
@@ -81,8 +81,14 @@ impl UringRing {
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe).map_err(|e| unusable(&e))?;
         let needed = [
-            opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE, opcode::Accept::CODE,
-            opcode::Recv::CODE, opcode::Send::CODE, opcode::AsyncCancel::CODE, opcode::PollAdd::CODE,
+            opcode::Read::CODE,
+            opcode::Write::CODE,
+            opcode::Fsync::CODE,
+            opcode::Accept::CODE,
+            opcode::Recv::CODE,
+            opcode::Send::CODE,
+            opcode::AsyncCancel::CODE,
+            opcode::PollAdd::CODE,
         ];
         let whole = needed.iter().all(|&code| probe.is_supported(code))
             && ring.params().is_feature_ext_arg()
@@ -117,9 +123,8 @@ fn build() -> std::io::Result<IoUring> {
         .setup_taskrun_flag()
         .setup_submit_all()
         .build(SUBMISSIONS);
-    fastest.or_else(|_| {
-        IoUring::builder().setup_cqsize(COMPLETIONS).setup_clamp().build(SUBMISSIONS)
-    })
+    fastest
+        .or_else(|_| IoUring::builder().setup_cqsize(COMPLETIONS).setup_clamp().build(SUBMISSIONS))
 }
 
 impl Ring for UringRing {
@@ -169,7 +174,10 @@ impl Ring for UringRing {
 
 impl Inner {
     fn cancel(&mut self, token: Token) {
-        let found = self.flying.iter().enumerate()
+        let found = self
+            .flying
+            .iter()
+            .enumerate()
             .filter(|(_, flying)| flying.as_ref().is_some_and(|f| f.token == token));
         for (index, _) in found {
             let entry = opcode::AsyncCancel::new(index as u64).build().user_data(CANCEL);

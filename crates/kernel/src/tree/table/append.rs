@@ -65,11 +65,13 @@ impl TableTree {
             && let Place::Leaf(frame, pid) = cursor.place
         {
             let row = RowId(cursor.next);
-            if let Some(leaf) = self.cached_leaf(frame, pid, row)?
-                && self.takes_append(&leaf, heap)
-            {
-                cursor.next += 1;
-                return Ok((row, leaf));
+            if let Some(leaf) = self.cached_leaf(frame, pid)? {
+                let covers = leaf.view().covers(row) || mutant("table_append_fence_unchecked");
+                if covers && self.takes_append(&leaf, heap) {
+                    cursor.next += 1;
+                    return Ok((row, leaf));
+                }
+                leaf.unchanged();
             }
         }
         self.append_slowly(cursor, heap)
@@ -116,23 +118,15 @@ impl TableTree {
         }
     }
 
-    /// The leaf of a cached position, held exclusively, if it still covers `row`.
+    /// The leaf of a cached position, held exclusively, if it still is a leaf. The caller checks
+    /// that it covers its row.
     #[inline]
-    pub(super) fn cached_leaf(
-        &self,
-        frame: FrameRef,
-        pid: Pid,
-        row: RowId,
-    ) -> Outcome<Option<LeafWrite<'_>>> {
+    pub(super) fn cached_leaf(&self, frame: FrameRef, pid: Pid) -> Outcome<Option<LeafWrite<'_>>> {
         let page = PageWrite::lock(frame)?;
         if page.pid() == pid && header::kind(page.owned()) == Some(PageKind::TableLeaf) {
             debug_assert_eq!(header::tree(page.owned()), self.id(), "a PID belongs to one tree");
             let leaf = self.leaf_write(page)?;
-            if leaf.view().covers(row) || mutant("table_append_fence_unchecked") {
-                return Ok(Some(leaf));
-            }
-            leaf.unchanged();
-            return Ok(None);
+            return Ok(Some(leaf));
         }
         page.unchanged();
         Ok(None)

@@ -117,9 +117,12 @@ impl TableTree {
 
     fn restore_leaf(&self, cursor: &mut RestoreCursor, row: RowId) -> Outcome<LeafWrite<'_>> {
         if let Some((frame, pid)) = cursor.leaf
-            && let Some(leaf) = self.cached_leaf(frame, pid, row)?
+            && let Some(leaf) = self.cached_leaf(frame, pid)?
         {
-            return Ok(leaf);
+            if leaf.view().covers(row) {
+                return Ok(leaf);
+            }
+            leaf.unchanged();
         }
         let leaf = self.write(row)?;
         cursor.leaf = Some((leaf.frame(), leaf.pid()));
