@@ -1,1 +1,89 @@
-//! api (being built).
+//! What programs may use of the kernel: databases, sessions, transactions, statements, cursors.
+//!
+//! ```
+//! use atoll_kernel::api::{
+//!     Access, ColumnDef, ColumnType, Database, Isolation, NewTable, Options, RowBuffer, Session,
+//!     TableLockMode, Target, PUBLIC_NAMESPACE,
+//! };
+//!
+//! # fn main() -> atoll_kernel::api::Result<()> {
+//! let database = Database::open_in_memory(Options::default())?;
+//! let balance = database.run(Target::Any, |context| {
+//!     let mut session = Session::new(context.instance());
+//!     let mut transaction =
+//!         session.begin(context, Isolation::ReadCommitted, Access::ReadWrite)?;
+//!     let mut statement = transaction.statement(&mut session, context)?;
+//!     let column = |name: &str| ColumnDef::plain(name, ColumnType::Int8);
+//!     let accounts = statement.create_table(NewTable {
+//!         namespace: PUBLIC_NAMESPACE,
+//!         name: "accounts".to_owned(),
+//!         columns: vec![column("id"), column("balance")],
+//!         options: Vec::new(),
+//!     })?;
+//!     let accounts = statement.table(accounts)?;
+//!     let row = statement.insert(
+//!         &accounts,
+//!         &[Some(&1_i64.to_le_bytes()), Some(&100_i64.to_le_bytes())],
+//!     )?;
+//!     drop(statement);
+//!     transaction.commit(&mut session, context)?;
+//!     session.settle(context)?; // from here on it survives a power cut
+//!
+//!     let mut transaction =
+//!         session.begin(context, Isolation::RepeatableRead, Access::ReadOnly)?;
+//!     let mut statement = transaction.statement(&mut session, context)?;
+//!     statement.lock_table(accounts.def.oid, TableLockMode::AccessShare)?;
+//!     let mut found = RowBuffer::new();
+//!     statement.get(&accounts, row, &[1], &mut found)?;
+//!     let bytes = found.column(0).expect("the balance is not null");
+//!     Ok::<i64, atoll_kernel::api::Error>(i64::from_le_bytes(bytes.try_into().expect("8 bytes")))
+//! })??;
+//! assert_eq!(balance, 100);
+//! database.close()
+//! # }
+//! ```
+//!
+//! Invariants: a transaction runs on one instance from begin to end; whatever is told to anybody
+//! outside waits for [`Session::settle`] first (rule 7.6); a failed operation leaves its
+//! transaction as it was before the operation. Nothing below this module may use it.
+
+mod catalog_changes;
+mod check;
+mod core;
+mod cursor;
+mod database;
+mod definitions;
+mod environment;
+mod metrics;
+mod open;
+mod options;
+mod registry;
+mod session;
+mod statement;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use self::core::{Context, Core, Instance};
+pub use crate::base::{Cts, Error, InstanceId, Result, RowId, Xid};
+pub use crate::catalog::{
+    Catalog, CatalogRef, ColumnDef, ColumnId, IndexColumn, IndexDef, IndexEntry, IndexKind,
+    NamespaceDef, Oid, PUBLIC_NAMESPACE, Relation, TableDef, TableEntry,
+};
+pub use crate::page::ColumnType;
+pub use crate::runtime::{Class, ClockChoice, Parker, Pin, Poll, Service, ServiceId, Target};
+pub use crate::tree::index::ScanDirection;
+pub use crate::tree::key::{Direction, Nulls};
+pub use crate::txn::rows::WriteOutcome;
+pub use crate::txn::{Committed, Interrupt, Isolation, LockMode as TableLockMode, Reason};
+pub use crate::version::{Presence, RowBuffer};
+pub use check::Findings;
+pub use cursor::{IndexCursor, KeyBytes, KeyRange, TableCursor};
+pub use database::Database;
+pub use definitions::{NewIndex, NewTable};
+pub use metrics::Metrics;
+pub use open::RecoveryReport;
+#[cfg(feature = "interleave")]
+pub use open::open_interleaved;
+pub use options::{Instances, Options};
+pub use session::{Access, Durability, Session, Transaction};
+pub use statement::Statement;

@@ -29,13 +29,21 @@ impl std::fmt::Display for Oid {
 }
 
 /// A column's position in its table, from 0; dropped columns keep theirs.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, bytemuck::TransparentWrapper,
+)]
+#[repr(transparent)]
 pub struct ColumnId(pub u16);
 
 impl ColumnId {
     /// The position as an index into a table's columns.
     pub const fn index(self) -> usize {
         self.0 as usize
+    }
+
+    /// The same positions as the modules below know them, in place.
+    pub fn numbers(columns: &[ColumnId]) -> &[u16] {
+        <ColumnId as bytemuck::TransparentWrapper<u16>>::peel_slice(columns)
     }
 }
 
@@ -63,6 +71,20 @@ pub struct ColumnDef {
     pub not_null: bool,
     /// The default as SQL text, evaluated by SQL.
     pub default: Option<String>,
+}
+
+impl ColumnDef {
+    /// A nullable column without a default and without an SQL type, for programs without SQL.
+    pub fn plain(name: &str, physical: ColumnType) -> ColumnDef {
+        ColumnDef {
+            name: name.to_owned(),
+            physical,
+            type_oid: 0,
+            type_modifier: -1,
+            not_null: false,
+            default: None,
+        }
+    }
 }
 
 /// One table.

@@ -9,7 +9,8 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::{IndexDef, NamespaceDef, Oid, TableDef};
-use crate::base::{Error, Observed, Result};
+use crate::base::{Cts, Error, Observed, Result, RowId, TreeId};
+use crate::sync::{AtomicU64, Ordering};
 use crate::tree::index::IndexTree;
 use crate::tree::key::KeyPart;
 use crate::tree::table::TableTree;
@@ -66,6 +67,27 @@ pub struct IndexEntry {
     pub key: Vec<KeyPart>,
     /// Where its entries are.
     pub tree: Arc<IndexTree>,
+    // The cts of the commit that made it, `Cts::MAX` before; written once, by that commit.
+    made: AtomicU64,
+}
+
+impl IndexEntry {
+    /// An index made by the commit at `made`; `Cts::MAX` while that has not happened.
+    pub fn new(def: IndexDef, key: Vec<KeyPart>, tree: Arc<IndexTree>, made: Cts) -> IndexEntry {
+        IndexEntry { def, key, tree, made: AtomicU64::new(made.0) }
+    }
+
+    /// When it was made: a snapshot taken earlier must not read it (rule 6.10).
+    pub fn made(&self) -> Cts {
+        // Acquire: pairs with the release in `set_made`.
+        Cts(self.made.load(Ordering::Acquire))
+    }
+
+    /// Its commit has this timestamp.
+    pub fn set_made(&self, cts: Cts) {
+        // Release: pairs with the acquire in `made`.
+        self.made.store(cts.0, Ordering::Release);
+    }
 }
 
 /// What a name in a namespace stands for.
@@ -85,6 +107,10 @@ pub struct Catalog {
     namespaces: Arc<Vec<Arc<NamespaceDef>>>,
     relations: Sharded<Oid, Relation>,
     names: Sharded<(Oid, String), Oid>,
+    // Which row of the catalog tree holds each object.
+    rows: Sharded<Oid, RowId>,
+    // The catalog tree itself; none in a catalog that no database has.
+    own: Option<Arc<TableAccess>>,
 }
 
 impl Catalog {
@@ -96,7 +122,38 @@ impl Catalog {
             namespaces: Arc::new(Vec::new()),
             relations: Sharded::new(),
             names: Sharded::new(),
+            rows: Sharded::new(),
+            own: None,
         }
+    }
+
+    /// The catalog tree's own access paths.
+    pub fn own_access(&self) -> Option<&Arc<TableAccess>> {
+        self.own.as_ref()
+    }
+
+    /// Says where the catalog's own rows are.
+    pub fn set_own_access(&mut self, access: Arc<TableAccess>) {
+        self.own = Some(access);
+    }
+
+    /// The row of the catalog tree that holds the object.
+    pub fn row_of(&self, oid: Oid) -> Option<RowId> {
+        self.rows.get(&oid).copied()
+    }
+
+    /// Notes which row of the catalog tree holds the object.
+    pub fn set_row(&mut self, oid: Oid, row: RowId) {
+        self.rows.insert(oid, row);
+    }
+
+    /// The largest tree number in use.
+    pub fn tree_max(&self) -> TreeId {
+        let trees = self.relations.values().map(|relation| match relation {
+            Relation::Table(table) => table.def.tree,
+            Relation::Index(index) => index.def.tree,
+        });
+        trees.max().unwrap_or_default().max(super::CATALOG_TREE)
     }
 
     /// Grows with every change; equal versions of one database are the same catalog.
@@ -221,6 +278,7 @@ impl Catalog {
         }
         self.names.remove(&(table.def.namespace, table.def.name.clone()));
         self.relations.remove(&oid);
+        self.rows.remove(&oid);
         Ok(())
     }
 

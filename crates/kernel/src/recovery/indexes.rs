@@ -9,12 +9,12 @@ use std::sync::Mutex;
 
 use super::definitions::Definitions;
 use super::replay::in_parallel;
-use crate::base::{Error, Result};
+use crate::base::{Cts, Error, Result};
 use crate::catalog::{
-    Catalog, IndexDef, IndexEntry, IndexPlan, Object, TableDef, TableEntry, build_index,
+    CATALOG_TREE, Catalog, IndexDef, IndexEntry, IndexPlan, Object, TableDef, TableEntry, build_index,
 };
 use crate::tree::index::IndexTree;
-use crate::version::{Unique, VersionSpace};
+use crate::version::{TableAccess, Unique, VersionSpace};
 
 /// Builds all indexes with `workers` threads and puts the catalog together.
 pub fn build_catalog(
@@ -41,8 +41,13 @@ pub fn build_catalog(
     for (index, tree) in indexes.into_iter().zip(trees) {
         let table = catalog.table_by_oid(index.table).ok_or_else(|| no_table(index))?;
         let key = index.key_parts(&table.def);
-        catalog.add_index(IndexEntry { def: index.clone(), key, tree })?;
+        catalog.add_index(IndexEntry::new(index.clone(), key, tree, Cts::ZERO))?;
     }
+    for (row, object) in definitions.objects() {
+        catalog.set_row(object.oid(), row);
+    }
+    let own = definitions.tree(CATALOG_TREE).expect("the catalog tree always exists").clone();
+    catalog.set_own_access(Arc::new(TableAccess::new(own, Vec::new(), versions.clone())));
     Ok(catalog)
 }
 

@@ -6,6 +6,7 @@
 //! while a task, a service, the state or a letter runs; what they submit reaches the kernel at the
 //! next turn's reap, or at the wait.
 
+use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -87,6 +88,10 @@ pub trait Service<S: InstanceState> {
     /// After `stop`: whether the instance may end now.
     fn may_end(&self, _instance: &Instance<S>) -> bool {
         true
+    }
+    /// Itself, for [`Instance::service`]; `None` if nobody looks it up.
+    fn as_any(self: Rc<Self>) -> Option<Rc<dyn Any>> {
+        None
     }
 }
 
@@ -221,6 +226,13 @@ impl<S: InstanceState> Instance<S> {
         let number = u16::try_from(services.len()).expect("fewer services than 2^16");
         assert!(number < ServiceId::TASKS.0, "one number is taken");
         ServiceId(number)
+    }
+
+    /// The service with this number, if it is a `T`: how letters find it.
+    pub fn service<T: 'static>(&self, id: ServiceId) -> Option<Rc<T>> {
+        let index = usize::from(id.0).checked_sub(1)?;
+        let service = self.services.borrow().get(index)?.clone();
+        service.as_any()?.downcast().ok()
     }
 
     /// Starts a task; it runs in its class's turn, never before this returns.

@@ -7,6 +7,7 @@
 //! hand, under the simulator. Every module below may use this one. It knows no page, no
 //! transaction and no session: those hang from the state `S` that [`crate::api`] composes.
 
+mod accepted;
 mod clock;
 mod hub;
 mod inbox;
@@ -26,6 +27,7 @@ mod thread;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use accepted::accepted;
 pub use clock::{Clock, ClockChoice, ClockForm};
 pub use hub::{Hub, Message, Target};
 pub use instance::{Instance, InstanceState, Poll, Service, ServiceId, Turn};

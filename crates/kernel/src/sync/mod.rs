@@ -13,7 +13,7 @@ pub use loom::sync::Mutex;
 pub use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
-#[cfg(not(loom))]
+#[cfg(all(not(loom), not(feature = "interleave")))]
 pub use std::sync::Mutex;
 #[cfg(not(loom))]
 pub use std::sync::atomic::{
@@ -21,6 +21,10 @@ pub use std::sync::atomic::{
 };
 
 mod mutant;
+#[cfg(all(not(loom), feature = "interleave"))]
+mod mutex;
+#[cfg(all(not(loom), feature = "interleave"))]
+pub use mutex::Mutex;
 mod point;
 #[cfg(feature = "mutants")]
 pub use mutant::activate_mutant;

@@ -12,7 +12,7 @@
 //! *finished*, and *finished* is published only after the last record is stamped.
 
 use super::environment::{Changes, Environment};
-use super::handle::{Phase, Spilled, TxnHandle};
+use super::handle::{Parts, Phase, Spilled, TxnHandle};
 use super::local::TxnLocal;
 use super::observe::Session;
 use super::rows::Stamping;
@@ -39,9 +39,9 @@ impl<E: Environment> TxnLocal<E> {
     pub fn commit_step(&self, txn: &mut TxnHandle<E>, session: &mut Session) -> Outcome<Committed> {
         loop {
             match txn.phase {
-                Phase::Running if txn.changes().is_empty() => {
+                Phase::Running if txn.changes().is_empty() && txn.parts().chunks.is_empty() => {
                     self.count(|counters| counters.read_only += 1);
-                    session.carried.merge(&txn.observed);
+                    session.carried.merge(txn.observed());
                     self.end_slot(txn, None);
                     return Ok(Committed::Nothing);
                 }
@@ -50,7 +50,7 @@ impl<E: Environment> TxnLocal<E> {
                     self.decide(txn)?;
                 }
                 Phase::Committed(cts) => {
-                    if self.shared.clock.snapshot() <= cts && !mutant("txn_no_clock_wait") {
+                    if self.shared.clock.snapshot() <= cts && !mutant("txn-no-clock-wait") {
                         self.count(|counters| counters.clock_waits += 1);
                         return Err(Stop::WaitFor(WaitFor::Clock(cts)));
                     }
@@ -67,29 +67,33 @@ impl<E: Environment> TxnLocal<E> {
 
     /// Reserves, then takes the steps from *preparing* to *committed* at one go.
     fn decide(&self, txn: &mut TxnHandle<E>) -> Outcome<()> {
-        let observed = txn.observed.newest();
+        let observed = txn.observed().newest();
         if observed.0 > self.shared.clock.snapshot().0 + SKEW_MAX {
             let detail =
                 format!("transaction {} observed the impossible commit {observed}", txn.xid);
             return Err(Error::Internal { detail }.into());
         }
-        let room = self.environment.reserve(txn.changes().redo().len(), txn.chunks.len())?;
+        let parts = txn.parts();
+        let room = self.environment.reserve(parts.changes.redo().len(), parts.chunks.len())?;
         let dependencies = self.dependencies(txn);
-        let chunks: Vec<E::Chunk> = txn.chunks.iter().map(|spilled| spilled.chunk).collect();
+        let chunks: Vec<E::Chunk> = parts.chunks.iter().map(|spilled| spilled.chunk).collect();
         // Nothing below may fail or wait.
         let critical = Critical::enter("commit");
         let slot = &self.entry(txn.xid).slot;
         let cts = slot.prepare(|| {
-            let after = if mutant("txn_observed_cts_ignored") { Cts::ZERO } else { observed };
+            let after = if mutant("txn-observed-cts-ignored") { Cts::ZERO } else { observed };
             let clock = self.shared.clock.commit_reading();
             clock.max(self.last_cts.get().next()).max(after.next())
         });
         self.last_cts.set(cts);
-        let redo = txn.changes.as_ref().expect("it is running").redo();
+        let redo = txn.changes().redo();
         self.environment.commit(room, cts, &dependencies, &chunks, redo);
         point("txn-redo-copied");
         slot.committed();
         txn.phase = Phase::Committed(cts);
+        if let Some(then) = txn.at_committed.take() {
+            then(cts);
+        }
         self.count(|counters| {
             counters.committed += 1;
             counters.dependencies += dependencies.len() as u64;
@@ -101,19 +105,19 @@ impl<E: Environment> TxnLocal<E> {
     /// What the commit record depends on (rule 7.4): what was observed of other logs and is not
     /// known to be stable.
     fn dependencies(&self, txn: &TxnHandle<E>) -> Vec<Observed> {
-        if mutant("txn_drop_a_dependency") {
+        if mutant("txn-drop-a-dependency") {
             return Vec::new();
         }
         let home = self.environment.home();
         let matters = |seen: &&Observed| seen.home != home && !self.is_stable(**seen);
-        txn.observed.entries().iter().filter(matters).copied().collect()
+        txn.observed().entries().iter().filter(matters).copied().collect()
     }
 
     fn stamp(&self, txn: &mut TxnHandle<E>, cts: Cts) -> Outcome<()> {
         let _critical = Critical::enter("stamping a commit");
         let portion = self.shared.options.stamp_portion;
         if txn.changes_mut().stamp(cts, portion) == Stamping::More
-            && !mutant("txn_slot_reused_before_stamped")
+            && !mutant("txn-slot-reused-before-stamped")
         {
             point("txn-stamping");
             return Err(Stop::WaitFor(WaitFor::Yield));
@@ -128,7 +132,7 @@ impl<E: Environment> TxnLocal<E> {
         let own = Observed { home: self.environment.home(), cts };
         // The own commit is stable only when all that it observed is.
         session.carried.clear();
-        if !mutant("txn_acknowledge_before_stable") {
+        if !mutant("txn-acknowledge-before-stable") {
             session.carried.observe(own);
         }
         self.end_slot(txn, Some(own));
@@ -145,7 +149,7 @@ impl<E: Environment> TxnLocal<E> {
         assert_eq!(txn.phase, Phase::Running, "only a running transaction is rolled back");
         let _critical = Critical::enter("rolling back");
         txn.changes_mut().abort(tables);
-        session.carried.merge(&txn.observed);
+        session.carried.merge(txn.observed());
         self.count(|counters| counters.aborted += 1);
         self.end_slot(txn, None);
     }
@@ -155,26 +159,30 @@ impl<E: Environment> TxnLocal<E> {
         self.release_snapshot(txn);
         self.release_locks(txn, seen);
         txn.phase = Phase::Ended;
-        txn.chunks.clear();
-        let changes = txn.changes.take().expect("a transaction ends once");
-        self.rest_changes(txn.xid.slot(), changes);
+        let parts = txn.parts.take().expect("a transaction ends once");
+        let exhausted = parts.changes.is_exhausted();
+        self.rest_parts(txn.xid.slot(), parts);
         self.entry(txn.xid).slot.end();
-        self.free.give_back(txn.xid.slot());
+        if !exhausted {
+            self.free.give_back(txn.xid.slot());
+        }
     }
 
     fn release_locks(&self, txn: &mut TxnHandle<E>, seen: Option<Observed>) {
         if let Some((tree, request)) = txn.pending.take() {
             self.lock_cache.with(&self.shared.locks, tree, |lock| lock.withdraw(&request));
         }
-        if txn.locks.is_empty() {
+        let xid = txn.xid;
+        let locks = &mut txn.all_parts_mut().locks;
+        if locks.is_empty() {
             return;
         }
-        for held in txn.locks.drain(..) {
+        for held in locks.drain(..) {
             self.lock_cache.with(&self.shared.locks, held.tree, |lock| {
-                held.modes.iter().for_each(|mode| lock.release(txn.xid, mode, seen));
+                held.modes.iter().for_each(|mode| lock.release(xid, mode, seen));
             });
         }
-        self.entry(txn.xid).held.clear();
+        self.entry(xid).held.clear();
     }
 
     /// Spills redo beyond the limit as chunks (rule 7.3), so that the commit record will fit.
@@ -182,13 +190,14 @@ impl<E: Environment> TxnLocal<E> {
     /// `Io`: nothing is lost, call again or abort.
     pub fn spill_if_large(&self, txn: &mut TxnHandle<E>) -> Outcome<()> {
         let limit = self.environment.spill_bytes();
-        let changes = txn.changes.as_mut().expect("it is running");
+        let xid = txn.xid;
+        let Parts { changes, chunks, .. } = txn.all_parts_mut();
         while changes.redo().len() > limit {
             let room = self.environment.reserve(limit, 0)?;
             let start = changes.redo_spilled_bytes();
-            let chunk = self.environment.chunk(room, txn.xid, &changes.redo()[..limit]);
+            let chunk = self.environment.chunk(room, xid, &changes.redo()[..limit]);
             changes.spilled(limit);
-            txn.chunks.push(Spilled { start, bytes: limit as u32, chunk });
+            chunks.push(Spilled { start, bytes: limit as u32, chunk });
             self.count(|counters| counters.chunks += 1);
         }
         Ok(())
@@ -198,8 +207,9 @@ impl<E: Environment> TxnLocal<E> {
     /// named by the commit record (rule 7.3).
     pub fn discard_chunks(&self, txn: &mut TxnHandle<E>) {
         let kept = txn.changes().redo_spilled_bytes();
-        txn.chunks.retain(|spilled| spilled.start < kept);
-        if let Some(last) = txn.chunks.last_mut()
+        let chunks = &mut txn.all_parts_mut().chunks;
+        chunks.retain(|spilled| spilled.start < kept);
+        if let Some(last) = chunks.last_mut()
             && last.start + last.bytes as u64 > kept
         {
             last.bytes = (kept - last.start) as u32;

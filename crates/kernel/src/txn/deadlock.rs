@@ -19,7 +19,7 @@ use super::slots::SlotTable;
 use super::table_lock::Asker;
 use super::table_locks::TableLocks;
 use crate::base::{Cts, Xid};
-use crate::sync::mutant;
+use crate::sync::{mutant, point};
 
 /// One member of a cycle, as it was first read.
 #[derive(Clone, Debug)]
@@ -46,14 +46,29 @@ pub(super) enum Detected {
 }
 
 /// Looks for a cycle through the waiting transaction `asker`, and ends its youngest member.
-pub(super) fn detect<W: Wake>(slots: &SlotTable<W>, locks: &TableLocks<W>, asker: Xid) -> Detected {
+pub(super) fn detect<W: Wake>(
+    slots: &SlotTable<W>,
+    locks: &TableLocks<W>,
+    asker: Xid,
+) -> Detected {
+    detect_with(slots, locks, asker, || point("txn-cycle-found"))
+}
+
+/// As [`detect`]; `between` runs between the two readings.
+fn detect_with<W: Wake>(
+    slots: &SlotTable<W>,
+    locks: &TableLocks<W>,
+    asker: Xid,
+    between: impl FnOnce(),
+) -> Detected {
     let graph = Graph { slots, locks };
     let Some(cycle) = graph.find_cycle(asker) else { return Detected::Nothing };
-    if !mutant("txn_cycle_read_once") && !graph.still_holds(&cycle) {
+    between();
+    if !mutant("txn-cycle-read-once") && !graph.still_holds(&cycle) {
         return Detected::Nothing;
     }
     let order = |member: &&Member| (member.began, member.xid);
-    let victim = if mutant("txn_oldest_is_victim") {
+    let victim = if mutant("txn-oldest-is-victim") {
         cycle.iter().min_by_key(order)
     } else {
         cycle.iter().max_by_key(order)
@@ -196,7 +211,7 @@ mod tests {
         }
 
         fn begin(&self, instance: usize, clock: u64) -> Xid {
-            self.free[instance].begin(&self.slots, Cts(clock)).unwrap()
+            self.free[instance].begin(&self.slots, Cts(clock)).expect("slots are free")
         }
 
         fn wait(&self, who: Xid, edge: Edge) -> Count {
@@ -273,6 +288,21 @@ mod tests {
         assert_eq!(world.detect(a), Detected::Other(b));
         let Detected::Asker { waited_for, .. } = world.detect(b) else { panic!("b is youngest") };
         assert_eq!(waited_for, a);
+    }
+
+    /// A member's wait ends between the two readings: then there never was a deadlock.
+    #[test]
+    fn a_cycle_that_does_not_hold_on_a_second_reading_ends_nobody() {
+        let world = World::new();
+        let (a, b) = (world.begin(0, 1), world.begin(1, 2));
+        world.wait(a, Edge::End(b));
+        world.wait(b, Edge::End(a));
+        let found = detect_with(&world.slots, &world.locks, b, || {
+            world.slots.get(b).wait.end();
+            world.wait(b, Edge::End(a));
+        });
+        assert_eq!(found, Detected::Nothing, "the wait is another one, though it looks the same");
+        assert_eq!(world.detect(a), Detected::Other(b), "now it is real");
     }
 
     #[test]

@@ -26,6 +26,11 @@ pub trait Changes {
     fn redo_spilled_bytes(&self) -> u64;
     /// The first `bytes` of the redo have been copied into a chunk (rule 7.3): drops them here.
     fn spilled(&mut self, bytes: usize);
+    /// Whether the slot can take no further transaction (its undo positions are used up): it is
+    /// retired.
+    fn is_exhausted(&self) -> bool {
+        false
+    }
     /// Undoes everything while the slot says *active* (rule 3.6). Cannot fail.
     fn abort(&mut self, tables: &Self::Tables);
     /// Writes `cts` into up to `records_max` undo records (rule 3.4).

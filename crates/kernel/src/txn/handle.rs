@@ -48,6 +48,33 @@ pub(super) struct Spilled<C> {
     pub chunk: C,
 }
 
+/// What a slot keeps from one transaction to the next, so that a small one allocates nothing.
+pub(super) struct Parts<E: Environment> {
+    pub changes: Box<E::Changes>,
+    pub observed: Observations,
+    pub chunks: Vec<Spilled<E::Chunk>>,
+    pub locks: Vec<HeldLock>,
+}
+
+impl<E: Environment> Parts<E> {
+    /// For a slot that was never used.
+    pub fn new(changes: E::Changes) -> Parts<E> {
+        Parts {
+            changes: Box::new(changes),
+            observed: Observations::new(),
+            chunks: Vec::new(),
+            locks: Vec::new(),
+        }
+    }
+
+    /// The transaction has ended: keeps the memory only.
+    pub fn clear(&mut self) {
+        self.observed.clear();
+        self.chunks.clear();
+        self.locks.clear();
+    }
+}
+
 /// A running transaction. Not `Send`: it belongs to its instance.
 pub struct TxnHandle<E: Environment> {
     pub(super) xid: Xid,
@@ -55,16 +82,24 @@ pub struct TxnHandle<E: Environment> {
     pub(super) command: CommandId,
     pub(super) timestamp: Cts,
     pub(super) ticket: Option<SnapshotTicket>,
-    pub(super) observed: Observations,
     // None once it has ended.
-    pub(super) changes: Option<Box<E::Changes>>,
-    pub(super) chunks: Vec<Spilled<E::Chunk>>,
-    pub(super) locks: Vec<HeldLock>,
+    pub(super) parts: Option<Parts<E>>,
     pub(super) pending: Option<(TreeId, Arc<Request<Unparker>>)>,
     pub(super) phase: Phase,
+    // Runs at *committed*, before any lock is given back.
+    pub(super) at_committed: Option<AtCommitted>,
 }
 
+/// What is to happen at *committed*; told the cts. Must neither fail nor wait.
+pub type AtCommitted = Box<dyn FnOnce(Cts)>;
+
 impl<E: Environment> TxnHandle<E> {
+    /// Sees to it that `then` runs at *committed*, before any lock is given back (rule 6.10: a new
+    /// catalog is published there). Never runs if the transaction rolls back.
+    pub fn at_committed(&mut self, then: AtCommitted) {
+        self.at_committed = Some(then);
+    }
+
     /// Its xid.
     pub fn xid(&self) -> Xid {
         self.xid
@@ -85,35 +120,44 @@ impl<E: Environment> TxnHandle<E> {
         SnapshotView { timestamp: self.timestamp, own: Some(self.xid), command: self.command }
     }
 
+    pub(super) fn parts(&self) -> &Parts<E> {
+        self.parts.as_ref().expect("the transaction has not ended")
+    }
+
+    pub(super) fn all_parts_mut(&mut self) -> &mut Parts<E> {
+        self.parts.as_mut().expect("the transaction has not ended")
+    }
+
     /// Its changes.
     pub fn changes(&self) -> &E::Changes {
-        self.changes.as_ref().expect("the transaction has not ended")
+        &self.parts().changes
     }
 
     /// Its changes, to add to.
     pub fn changes_mut(&mut self) -> &mut E::Changes {
-        self.changes.as_mut().expect("the transaction has not ended")
+        &mut self.all_parts_mut().changes
     }
 
     /// What a row operation needs at once: the changes and where observations go.
     pub fn parts_mut(&mut self) -> (&mut E::Changes, &mut Observations) {
-        let changes = self.changes.as_mut().expect("the transaction has not ended");
-        (changes, &mut self.observed)
+        let parts = self.all_parts_mut();
+        (&mut parts.changes, &mut parts.observed)
     }
 
     /// What it has observed so far, the session's earlier transactions included.
     pub fn observed(&self) -> &Observations {
-        &self.observed
+        &self.parts().observed
     }
 
     /// Notes an observation that no row read made (a catalog version, a sequence).
     pub fn observe(&mut self, seen: Observed) {
-        self.observed.observe(seen);
+        self.all_parts_mut().observed.observe(seen);
     }
 
     /// The modes it holds on `tree`.
     pub fn held_modes(&self, tree: TreeId) -> ModeSet {
-        self.locks.iter().find(|held| held.tree == tree).map_or(ModeSet::NONE, |held| held.modes)
+        let held = self.parts().locks.iter().find(|held| held.tree == tree);
+        held.map_or(ModeSet::NONE, |held| held.modes)
     }
 
     /// Whether what it holds on `tree` already keeps out all that `mode` would.

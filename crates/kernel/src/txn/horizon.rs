@@ -43,7 +43,7 @@ impl Floor {
     /// The owner wakes: publishes a bound of the snapshots that it will take, and fences. Only
     /// after this may it take a snapshot.
     pub fn wake(&self, floor: Cts) {
-        if !mutant("txn_floor_not_published_on_wake") {
+        if !mutant("txn-floor-not-published-on-wake") {
             self.value.store(floor.0, Ordering::Release);
         }
         point("txn-floor-on-wake");
@@ -99,7 +99,7 @@ impl Floors {
     /// The horizon: no snapshot, present or future, is below it. `read_clock` is called first.
     pub fn horizon(&self, read_clock: impl FnOnce() -> Cts) -> Cts {
         let mut horizon =
-            if mutant("txn_collector_reads_clock_last") { Cts::MAX } else { read_clock() };
+            if mutant("txn-collector-reads-clock-last") { Cts::MAX } else { read_clock() };
         point("txn-collector-clock-read");
         // Partner: the fence in `Floor::wake`.
         fence(Ordering::SeqCst);

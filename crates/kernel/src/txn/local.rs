@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::Isolation;
 use super::environment::{Changes, Environment};
-use super::handle::{Phase, TxnHandle};
+use super::handle::{Parts, Phase, TxnHandle};
 use super::horizon::{Floor, Snapshots};
 use super::observe::{Observations, Session};
 use super::shared::{IoWaker, StableWaker, TxnShared};
@@ -65,8 +65,8 @@ pub struct TxnLocal<E: Environment> {
     pub(super) instance: InstanceId,
     pub(super) environment: E,
     pub(super) free: FreeSlots,
-    // The changes of slots that no transaction uses, by slot.
-    resting: RefCell<Vec<Option<Box<E::Changes>>>>,
+    // What slots keep between their transactions, by slot.
+    resting: RefCell<Vec<Option<Parts<E>>>>,
     pub(super) snapshots: Snapshots,
     pub(super) lock_cache: LockCache<Unparker>,
     // The last cts of this instance (rule 3.3).
@@ -74,7 +74,7 @@ pub struct TxnLocal<E: Environment> {
     room_waiters: RefCell<VecDeque<IoWaker>>,
     seen_stable: Cell<Cts>,
     seen_durable: Cell<LogPosition>,
-    pub(super) counters: Cell<TxnCounters>,
+    counters: RefCell<TxnCounters>,
 }
 
 impl<E: Environment> TxnLocal<E> {
@@ -92,7 +92,7 @@ impl<E: Environment> TxnLocal<E> {
             room_waiters: RefCell::new(VecDeque::new()),
             seen_stable: Cell::new(environment.stable(environment.home())),
             seen_durable: Cell::new(environment.durable()),
-            counters: Cell::new(TxnCounters::default()),
+            counters: RefCell::new(TxnCounters::default()),
             environment,
         }
     }
@@ -114,13 +114,11 @@ impl<E: Environment> TxnLocal<E> {
 
     /// The counters now.
     pub fn counters(&self) -> TxnCounters {
-        self.counters.get()
+        *self.counters.borrow()
     }
 
     pub(super) fn count(&self, add: impl FnOnce(&mut TxnCounters)) {
-        let mut counters = self.counters.get();
-        add(&mut counters);
-        self.counters.set(counters);
+        add(&mut self.counters.borrow_mut());
     }
 
     pub(super) fn entry(&self, xid: Xid) -> &SlotEntry<Unparker> {
@@ -136,8 +134,9 @@ impl<E: Environment> TxnLocal<E> {
     pub fn begin(&self, session: &Session, isolation: Isolation) -> Result<TxnHandle<E>> {
         let now = self.shared.clock.snapshot();
         let xid = self.free.begin(&self.shared.slots, now)?;
-        let mut changes = self.take_changes(xid.slot());
-        changes.begin(xid);
+        let mut parts = self.take_parts(xid.slot());
+        parts.changes.begin(xid);
+        parts.observed.merge(&session.carried);
         self.count(|counters| {
             counters.begun += 1;
             counters.slots_reused += (xid.sequence() > 1) as u64;
@@ -148,16 +147,14 @@ impl<E: Environment> TxnLocal<E> {
             command: CommandId(0),
             timestamp: Cts::ZERO,
             ticket: None,
-            observed: session.carried.clone(),
-            changes: Some(changes),
-            chunks: Vec::new(),
-            locks: Vec::new(),
+            parts: Some(parts),
             pending: None,
             phase: Phase::Running,
+            at_committed: None,
         })
     }
 
-    fn take_changes(&self, slot: SlotId) -> Box<E::Changes> {
+    fn take_parts(&self, slot: SlotId) -> Parts<E> {
         let resting = {
             let mut resting = self.resting.borrow_mut();
             if resting.len() <= slot.0 as usize {
@@ -165,11 +162,13 @@ impl<E: Environment> TxnLocal<E> {
             }
             resting[slot.0 as usize].take()
         };
-        resting.unwrap_or_else(|| Box::new(self.environment.new_changes(slot)))
+        resting.unwrap_or_else(|| Parts::new(self.environment.new_changes(slot)))
     }
 
-    pub(super) fn rest_changes(&self, slot: SlotId, changes: Box<E::Changes>) {
-        self.resting.borrow_mut()[slot.0 as usize] = Some(changes);
+    /// The slot's next transaction may use these again.
+    pub(super) fn rest_parts(&self, slot: SlotId, mut parts: Parts<E>) {
+        parts.clear();
+        self.resting.borrow_mut()[slot.0 as usize] = Some(parts);
     }
 
     /// Begins the transaction's next command, with the snapshot that its isolation asks for:

@@ -43,3 +43,6 @@ pub enum Isolation {
     /// One snapshot; the first updater wins.
     RepeatableRead,
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

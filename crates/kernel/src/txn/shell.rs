@@ -170,7 +170,7 @@ impl<E: Environment> TxnLocal<E> {
         if let Some(ending) = slot.ending(sequence)
             && let Some(seen) = ending.observed(HomeId(xid.instance().0))
         {
-            txn.observed.observe(seen);
+            txn.observe(seen);
             self.assert_no_warp(seen.cts);
         }
         waited
@@ -292,22 +292,24 @@ impl<E: Environment> TxnLocal<E> {
                 (request.observed(), Waited::Yes)
             }
         };
-        observed.into_iter().for_each(|seen| txn.observed.observe(seen));
+        observed.into_iter().for_each(|seen| txn.observe(seen));
         self.note_held(txn, tree, mode);
         Ok(waited)
     }
 
     fn note_held(&self, txn: &mut TxnHandle<E>, tree: TreeId, mode: LockMode) {
-        let index = match txn.locks.iter().position(|held| held.tree == tree) {
+        let xid = txn.xid;
+        let locks = &mut txn.all_parts_mut().locks;
+        let index = match locks.iter().position(|held| held.tree == tree) {
             Some(index) => index,
             None => {
-                txn.locks.push(HeldLock { tree, modes: super::ModeSet::NONE });
-                txn.locks.len() - 1
+                locks.push(HeldLock { tree, modes: super::ModeSet::NONE });
+                locks.len() - 1
             }
         };
-        let held = &mut txn.locks[index];
+        let held = &mut locks[index];
         held.modes = held.modes.with(mode);
-        self.entry(txn.xid).held.set(index, tree, held.modes);
+        self.entry(xid).held.set(index, tree, held.modes);
     }
 
     /// Commits: returns when the transaction is *finished*: visible, its locks free, not yet
@@ -344,7 +346,7 @@ impl<E: Environment> TxnLocal<E> {
     /// Waits until everything that `session` depends on, its own commits included, is stable
     /// (rule 7.6). Before anything leaves the database. A relaxed session does not wait.
     pub fn settle(&self, session: &mut Session, parker: &dyn Parker) {
-        if session.synchronous == Synchronous::Off || mutant("txn_settle_skipped") {
+        if session.synchronous == Synchronous::Off || mutant("txn-settle-skipped") {
             return;
         }
         while let Some(seen) = self.first_unstable(&session.carried) {
@@ -355,10 +357,10 @@ impl<E: Environment> TxnLocal<E> {
 
     /// As [`TxnLocal::settle`], for an answer in the middle of a transaction.
     pub fn settle_transaction(&self, txn: &TxnHandle<E>, session: &Session, parker: &dyn Parker) {
-        if session.synchronous == Synchronous::Off || mutant("txn_settle_skipped") {
+        if session.synchronous == Synchronous::Off || mutant("txn-settle-skipped") {
             return;
         }
-        while let Some(seen) = self.first_unstable(&txn.observed) {
+        while let Some(seen) = self.first_unstable(txn.observed()) {
             self.wait_stable(seen, parker);
         }
     }

@@ -50,7 +50,7 @@ impl<W: Wake> StableWaiters<W> {
         point("txn-stable-enlisted");
         // Partner: the fence in `advanced`.
         fence(Ordering::SeqCst);
-        mutant("txn_stable_without_second_look") || mark() < seen.cts
+        mutant("txn-stable-without-second-look") || mark() < seen.cts
     }
 
     /// The mark of `home` has risen to `mark`: wakes all that waited for no more. Called by the
@@ -59,19 +59,24 @@ impl<W: Wake> StableWaiters<W> {
         let home = &self.homes[home.0 as usize];
         // Partner: the fence in `enlist`.
         fence(Ordering::SeqCst);
-        if home.waiting.load(Ordering::Relaxed) == 0 || mutant("txn_stable_wakes_nobody") {
+        if home.waiting.load(Ordering::Relaxed) == 0 || mutant("txn-stable-wakes-nobody") {
             return 0;
         }
-        let mut list = home.list.lock().expect("no panic while it is held");
-        let due = list.iter().take_while(|(cts, _)| *cts <= mark).count();
-        for (_, waker) in list.drain(..due) {
+        let due: Vec<(Cts, W)> = {
+            let mut list = home.list.lock().expect("no panic while it is held");
+            let due = list.iter().take_while(|(cts, _)| *cts <= mark).count();
+            let due = list.drain(..due).collect();
+            home.waiting.store(list.len() as u64, Ordering::Relaxed);
+            due
+        };
+        for (_, waker) in &due {
             waker.wake();
         }
-        home.waiting.store(list.len() as u64, Ordering::Relaxed);
-        due
+        due.len()
     }
 
     /// How many wait for `home`.
+    #[cfg(all(test, not(loom)))]
     pub fn waiting(&self, home: HomeId) -> usize {
         self.homes[home.0 as usize].waiting.load(Ordering::Relaxed) as usize
     }

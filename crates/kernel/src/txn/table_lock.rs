@@ -61,6 +61,7 @@ const WITHDRAWN: u32 = 2;
 
 impl<W> Request<W> {
     /// The mode asked for.
+    #[cfg(all(test, not(loom)))]
     pub fn mode(&self) -> LockMode {
         self.mode
     }
@@ -73,6 +74,23 @@ impl<W> Request<W> {
     /// The commits that a granted request may have waited for (rule 7.4).
     pub fn observed(&self) -> Vec<Observed> {
         self.observed.lock().expect("no panic while it is held").clone()
+    }
+}
+
+/// Granted requests, woken in order when this is dropped: after the queue is unlocked.
+struct Woken<W: Wake>(Vec<Arc<Request<W>>>);
+
+impl<W: Wake> Default for Woken<W> {
+    fn default() -> Self {
+        Woken(Vec::new())
+    }
+}
+
+impl<W: Wake> Drop for Woken<W> {
+    fn drop(&mut self) {
+        for request in &self.0 {
+            request.waker.wake();
+        }
     }
 }
 
@@ -142,11 +160,11 @@ impl<W: Wake> TableLock<W> {
         count.fetch_add(1, Ordering::Relaxed);
         point("txn-weak-lock-enlisted");
         // Partner: the fence in `request` of a strong mode.
-        if !mutant("txn_weak_lock_without_fence") {
+        if !mutant("txn-weak-lock-without-fence") {
             fence(Ordering::SeqCst);
         }
         // Acquire: pairs with the Release of a strong holder's release.
-        if self.strong.load(Ordering::Acquire) == 0 || mutant("txn_stripe_without_second_look") {
+        if self.strong.load(Ordering::Acquire) == 0 || mutant("txn-stripe-without-second-look") {
             return true;
         }
         count.fetch_sub(1, Ordering::Release);
@@ -156,15 +174,15 @@ impl<W: Wake> TableLock<W> {
 
     /// Asks for a lock through the queue: grants it at once or queues it.
     pub fn request(&self, asker: Asker, mode: LockMode, waker: W) -> Asked<W> {
+        let mut woken = Woken::default();
         let mut queue = self.queue.lock().expect("no panic while it is held");
         if mode.is_weak() {
             // Strong waiters may have counted the attempt that was taken out again.
-            if !mutant("txn_weak_lock_wakes_nobody") {
-                self.grant(&mut queue);
+            if !mutant("txn-weak-lock-wakes-nobody") {
+                woken = self.grant(&mut queue);
             }
         } else {
             self.strong.fetch_add(1, Ordering::Relaxed);
-            point("txn-strong-lock-flagged");
             // Partner: the fences in `try_weak` and `release`.
             fence(Ordering::SeqCst);
         }
@@ -180,6 +198,8 @@ impl<W: Wake> TableLock<W> {
             waker,
         });
         queue.waiting.push_back(Arc::clone(&request));
+        drop(queue);
+        drop(woken);
         Asked::Queued(request)
     }
 
@@ -195,6 +215,7 @@ impl<W: Wake> TableLock<W> {
                 return;
             }
         }
+        let mut woken = Woken::default();
         let mut queue = self.queue.lock().expect("no panic while it is held");
         if !mode.is_weak() {
             let held = |held: &Granted| held.owner == owner && held.mode == mode;
@@ -208,10 +229,12 @@ impl<W: Wake> TableLock<W> {
                 None => queue.released.push(seen),
             }
         }
-        if !mutant("txn_release_wakes_nobody") {
-            self.grant(&mut queue);
+        if !mutant("txn-release-wakes-nobody") {
+            woken = self.grant(&mut queue);
         }
         self.forget_releases(&mut queue);
+        drop(queue);
+        drop(woken);
     }
 
     /// Ends a request that is not wanted any more. If it was granted meanwhile, gives it back.
@@ -224,8 +247,10 @@ impl<W: Wake> TableLock<W> {
                 if !request.mode.is_weak() {
                     self.strong.fetch_sub(1, Ordering::Release);
                 }
-                self.grant(&mut queue);
+                let woken = self.grant(&mut queue);
                 self.forget_releases(&mut queue);
+                drop(queue);
+                drop(woken);
                 return;
             }
         }
@@ -266,6 +291,7 @@ impl<W: Wake> TableLock<W> {
     }
 
     /// Whether nobody holds or waits for anything.
+    #[cfg(test)]
     pub fn is_idle(&self) -> bool {
         let weak =
             |stripe: &Stripe| stripe.counts.iter().any(|count| count.load(Ordering::Acquire) != 0);
@@ -297,8 +323,10 @@ impl<W: Wake> TableLock<W> {
         }
     }
 
-    /// Grants whatever can be granted, in order of arrival, and wakes it.
-    fn grant(&self, queue: &mut Queue<W>) {
+    /// Grants whatever can be granted, in order of arrival. The caller unlocks the queue, then
+    /// drops what this answers, which wakes them.
+    fn grant(&self, queue: &mut Queue<W>) -> Woken<W> {
+        let mut woken = Woken::default();
         let mut index = 0;
         while index < queue.waiting.len() {
             let request = Arc::clone(&queue.waiting[index]);
@@ -312,8 +340,9 @@ impl<W: Wake> TableLock<W> {
             observed.clone_from(&queue.released);
             drop(observed);
             request.state.store(GRANTED, Ordering::Release);
-            request.waker.wake();
+            woken.0.push(request);
         }
+        woken
     }
 
     // Whoever comes after the flag went down waited for nobody.

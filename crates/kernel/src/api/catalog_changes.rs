@@ -1,0 +1,205 @@
+//! A transaction's own definitions: a private catalog, and what to do when it ends.
+//!
+//! Invariants: one transaction at a time changes definitions (it holds the catalog lock), so its
+//! private catalog differs from the newest committed one by its own changes only. At *committed*,
+//! before any lock is released, the private catalog becomes the newest one and dropped trees leave
+//! the registry (rule 6.10). Pages of dropped trees are freed when every instance has passed the
+//! end of a turn since, so that nobody is inside them.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::core::{CoreInner, Shared};
+use super::environment::KernelEnvironment;
+use crate::base::{Cts, HomeId, InstanceId, Observed, Outcome, Result, Stop, TreeId};
+use crate::catalog::{Catalog, CatalogRef, IndexEntry};
+use crate::sync::spin;
+use crate::tree::index::IndexTree;
+use crate::tree::table::TableTree;
+use crate::txn::TxnHandle;
+use crate::version::TableAccess;
+
+/// Which of a change's two states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// What was there before.
+    Old,
+    /// What the transaction made.
+    New,
+}
+
+/// A tree that only one of the two states has.
+#[derive(Clone)]
+pub(super) enum AnyTree {
+    Table(Arc<TableTree>),
+    Index(Arc<IndexTree>),
+}
+
+/// The definitions that a transaction has changed.
+#[derive(Default)]
+pub(super) struct CatalogChanges {
+    private: Option<CatalogRef>,
+    // What the registry held before each change, in order.
+    before: Vec<(TreeId, Option<Arc<TableAccess>>)>,
+    made: Vec<AnyTree>,
+    dropped: Vec<AnyTree>,
+    new_indexes: Vec<Arc<IndexEntry>>,
+}
+
+/// What is left to do when the transaction has ended, one way or the other.
+#[derive(Default)]
+pub(super) struct Abandoned {
+    before: Vec<(TreeId, Option<Arc<TableAccess>>)>,
+    made: Vec<AnyTree>,
+    dropped: Vec<AnyTree>,
+}
+
+impl CatalogChanges {
+    /// The private catalog, if there are changes.
+    pub fn own(&self) -> Option<CatalogRef> {
+        self.private.clone()
+    }
+
+    /// Changes the private catalog, which begins as `base`.
+    pub fn change<R>(
+        &mut self,
+        shared: &Shared,
+        base: &CatalogRef,
+        change: impl FnOnce(&mut Catalog) -> Result<R>,
+    ) -> Result<R> {
+        let mut catalog = Catalog::clone(self.private.as_ref().unwrap_or(base));
+        let result = change(&mut catalog)?;
+        let committed = catalog.committed();
+        catalog.commit_as(committed, shared.new_private_version());
+        self.private = Some(Rc::new(Arc::new(catalog)));
+        Ok(result)
+    }
+
+    /// The registry shows `access` from now on.
+    pub fn set_access(&mut self, shared: &Shared, access: Arc<TableAccess>) {
+        let id = access.id();
+        self.before.push((id, shared.registry.set(access)));
+    }
+
+    /// The transaction made a tree.
+    pub fn made(&mut self, tree: AnyTree) {
+        self.made.push(tree);
+    }
+
+    /// The transaction made an index.
+    pub fn made_index(&mut self, index: Arc<IndexEntry>) {
+        self.new_indexes.push(index);
+    }
+
+    /// The transaction dropped a tree.
+    pub fn dropped(&mut self, tree: AnyTree) {
+        self.dropped.push(tree);
+    }
+
+    /// Whether this transaction made the table tree `id`.
+    pub fn made_table(&self, id: TreeId) -> bool {
+        self.made.iter().any(|tree| matches!(tree, AnyTree::Table(table) if table.id() == id))
+    }
+
+    /// Sees to it that the private catalog is published at *committed*.
+    pub fn prepare_commit(
+        &mut self,
+        shared: &Arc<Shared>,
+        handle: &mut TxnHandle<KernelEnvironment>,
+    ) -> Abandoned {
+        let Some(private) = self.private.take() else { return Abandoned::default() };
+        let home = HomeId(handle.xid().instance().0);
+        let (shared, indexes) = (shared.clone(), std::mem::take(&mut self.new_indexes));
+        let dropped: Vec<AnyTree> = self.dropped.clone();
+        handle.at_committed(Box::new(move |cts: Cts| {
+            let mut catalog = Catalog::clone(&private);
+            let version = shared.published.newest().version() + 1;
+            catalog.commit_as(Some(Observed { home, cts }), version);
+            indexes.iter().for_each(|index| index.set_made(cts));
+            for tree in &dropped {
+                if let AnyTree::Table(table) = tree {
+                    shared.registry.remove(table.id());
+                }
+            }
+            shared.published.publish(Arc::new(catalog));
+        }));
+        self.abandon()
+    }
+
+    /// Gives up the private catalog; what is left to do is in the answer.
+    pub fn abandon(&mut self) -> Abandoned {
+        self.private = None;
+        self.new_indexes.clear();
+        Abandoned {
+            before: std::mem::take(&mut self.before),
+            made: std::mem::take(&mut self.made),
+            dropped: std::mem::take(&mut self.dropped),
+        }
+    }
+}
+
+impl Abandoned {
+    /// After a rollback: the registry shows again what it did before.
+    pub fn restore(&self, shared: &Shared) {
+        for (id, access) in self.before.iter().rev() {
+            match access {
+                Some(access) => drop(shared.registry.set(access.clone())),
+                None => drop(shared.registry.remove(*id)),
+            }
+        }
+    }
+
+    /// Frees the trees that nobody can reach any more: after a commit the dropped ones, after a
+    /// rollback the made ones.
+    pub fn drop_trees(self, core: &CoreInner, side: Side) {
+        let trees = match side {
+            Side::Old => self.dropped,
+            Side::New => self.made,
+        };
+        if trees.is_empty() {
+            return;
+        }
+        let grave = Arc::new(Grave { trees });
+        for instance in 0..core.hub.instances() {
+            let grave = grave.clone();
+            let bury = move |instance: &super::core::Instance| {
+                let core = &instance.state().inner;
+                crate::version::Tables::table(&*core.tables, TreeId(0));
+                for tree in &grave.trees {
+                    if let AnyTree::Table(table) = tree {
+                        core.txn.environment().versions.forget_tree(table.id());
+                    }
+                }
+                // The last one to let go frees the pages.
+                drop(grave);
+            };
+            core.hub.send(InstanceId(instance as u16), Box::new(bury));
+        }
+    }
+}
+
+/// Trees to be freed when the last instance lets go of them.
+struct Grave {
+    trees: Vec<AnyTree>,
+}
+
+impl Drop for Grave {
+    fn drop(&mut self) {
+        for tree in &self.trees {
+            match tree {
+                AnyTree::Table(table) => free(|| table.free_pages()),
+                AnyTree::Index(index) => free(|| index.free()),
+            }
+        }
+    }
+}
+
+fn free(mut operation: impl FnMut() -> Outcome<()>) {
+    loop {
+        match operation() {
+            Err(Stop::Retry) => spin(),
+            // Pages that cannot be freed are lost until the next start, no more.
+            Ok(()) | Err(_) => return,
+        }
+    }
+}

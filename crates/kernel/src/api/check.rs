@@ -1,0 +1,148 @@
+//! Verifying a database: structure of every tree, indexes against tables.
+//!
+//! Invariants: reads only; the caller keeps everybody else away, so every row in place is the
+//! newest version. Each finding names the table, and the page or row where there is one.
+
+use std::collections::HashMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::database::Database;
+use crate::base::{Error, Outcome, Result, RowId, Stop};
+use crate::catalog::{IndexEntry, TableEntry};
+use crate::page::pax::{RowState, SlotIndex};
+use crate::tree::index::{IndexBatch, ScanDirection};
+use crate::tree::key::encode_key;
+use crate::tree::table::LeafView;
+
+/// What a check found.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// Tables looked at.
+    pub tables: u64,
+    /// Rows looked at.
+    pub rows: u64,
+    /// Index entries looked at.
+    pub entries: u64,
+    /// What is wrong, one line each.
+    pub problems: Vec<String>,
+}
+
+impl Database {
+    /// Checks every table and index. Nobody may change anything meanwhile.
+    pub fn check(&self) -> Result<Findings> {
+        let mut findings = Findings::default();
+        let catalog = self.shared().published.newest();
+        for table in catalog.tables() {
+            check_table(table, &mut findings)?;
+        }
+        Ok(findings)
+    }
+}
+
+fn check_table(table: &Arc<TableEntry>, findings: &mut Findings) -> Result<()> {
+    let name = &table.def.name;
+    findings.tables += 1;
+    let found = until_done(|| table.access.tree.check())?;
+    findings.problems.extend(found.into_iter().map(|text| format!("table \"{name}\": {text}")));
+    for index in &table.indexes {
+        let found = index.tree.check()?;
+        let index = &index.def.name;
+        let lines = found.into_iter().map(|text| format!("index \"{index}\" of \"{name}\": {text}"));
+        findings.problems.extend(lines);
+    }
+    let mut rows = 0;
+    for index in &table.indexes {
+        rows = check_index(table, index, findings)?;
+    }
+    if table.indexes.is_empty() {
+        rows = keys_of(table, None)?.len() as u64;
+    }
+    findings.rows += rows;
+    Ok(())
+}
+
+/// Every live row has its entry; every entry leads to a row with its key, or to none that lives
+/// (what collection has not taken yet). Answers the number of live rows.
+fn check_index(
+    table: &Arc<TableEntry>,
+    index: &Arc<IndexEntry>,
+    findings: &mut Findings,
+) -> Result<u64> {
+    let mut keys = keys_of(table, Some(index))?;
+    let rows = keys.len() as u64;
+    let label = format!("index \"{}\" of \"{}\"", index.def.name, table.def.name);
+    let mut batch = IndexBatch::new();
+    let mut from: Option<Vec<u8>> = Some(Vec::new());
+    while let Some(start) = from {
+        let lower = Bound::Included(start.as_slice());
+        let goes_on = until_done(|| {
+            index.tree.scan(lower, Bound::Unbounded, ScanDirection::Forward, &mut batch)
+        })?;
+        for at in 0..batch.len() {
+            findings.entries += 1;
+            let row = batch.row(at);
+            if keys.get(&row).is_some_and(|key| key == batch.key(at)) {
+                keys.remove(&row);
+            }
+        }
+        from = goes_on.map(|place| place.key);
+    }
+    for row in keys.keys() {
+        findings.problems.push(format!("{label}: row {row} has no entry"));
+    }
+    Ok(rows)
+}
+
+/// The keys of all live rows (empty keys without an index).
+fn keys_of(
+    table: &Arc<TableEntry>,
+    index: Option<&Arc<IndexEntry>>,
+) -> Result<HashMap<RowId, Vec<u8>>> {
+    let mut keys = HashMap::new();
+    let mut from = Some(RowId(0));
+    while let Some(start) = from {
+        let (found, next): (Vec<(RowId, Vec<u8>)>, _) = until_done(|| {
+            table.access.tree.scan_leaf(start, &mut |leaf: &LeafView<'_>| {
+                let slots = leaf.lower_bound(start).index()..leaf.count();
+                let live = slots
+                    .map(|slot| SlotIndex(slot as u16))
+                    .filter(|slot| leaf.state(*slot) == RowState::Live);
+                Ok(live.map(|slot| (leaf.row_id(slot), key_of(leaf, slot, index))).collect())
+            })
+        })?;
+        keys.extend(found);
+        from = next;
+    }
+    Ok(keys)
+}
+
+fn key_of(leaf: &LeafView<'_>, slot: SlotIndex, index: Option<&Arc<IndexEntry>>) -> Vec<u8> {
+    let Some(index) = index else { return Vec::new() };
+    let values: Vec<Option<Vec<u8>>> = index
+        .def
+        .columns
+        .iter()
+        .map(|column| {
+            let mut bytes = Vec::new();
+            leaf.append_column(slot, column.column.index(), &mut bytes).map(|_| bytes)
+        })
+        .collect();
+    let values: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
+    let mut key = Vec::new();
+    encode_key(&index.key, &values, &mut key);
+    key
+}
+
+fn until_done<T>(mut operation: impl FnMut() -> Outcome<T>) -> Result<T> {
+    loop {
+        match operation() {
+            Ok(value) => return Ok(value),
+            Err(Stop::Retry) => crate::sync::spin(),
+            Err(Stop::Error(error)) => return Err(error),
+            Err(stop) => {
+                return Err(Error::Internal { detail: format!("the check stopped: {stop:?}") });
+            }
+        }
+    }
+}

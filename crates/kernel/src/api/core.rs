@@ -1,0 +1,252 @@
+//! What hangs from a database ([`Shared`]) and from each of its instances ([`Core`]).
+//!
+//! Invariants: [`Shared`] is reached by reference from every instance; nothing in it is written per
+//! transaction but by the protocols of `txn`, `log` and `version`. [`Core`] is one instance's and is
+//! touched by its thread alone; its poll drives log, floor and collection (rules 2.6, 6.8).
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::environment::KernelEnvironment;
+use super::options::Options;
+use super::registry::{LocalTables, Registry};
+use crate::base::{Cts, HomeId, Observed, TreeId};
+use crate::buffer::BufferPool;
+use crate::catalog::{CatalogCache, Oid, Published};
+use crate::io::{Completion, DirLock, Disk, TimeSource};
+use crate::log::{LogHealth, StableMarks, Unflushed};
+use crate::runtime::{Class, Hub, InstanceState, Parker, Poll, TaskContext};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, mutant};
+use crate::txn::{TxnLocal, TxnShared};
+use crate::version::VersionSpace;
+
+/// What every task of a database is given.
+pub type Context = TaskContext<Core>;
+/// One instance of a database.
+pub type Instance = crate::runtime::Instance<Core>;
+
+/// Collection starts when so many ended transactions have undo, or after [`COLLECT_EVERY_NS`].
+const COLLECT_AT: usize = 64;
+const COLLECT_EVERY_NS: u64 = 2_000_000;
+
+/// What all instances of a database share.
+pub struct Shared {
+    pub(super) options: Options,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) time: Arc<dyn TimeSource>,
+    pub(super) pool: Arc<BufferPool>,
+    pub(super) versions: Arc<VersionSpace>,
+    pub(super) txn: Arc<TxnShared>,
+    pub(super) marks: Arc<StableMarks>,
+    pub(super) published: Published,
+    pub(super) registry: Arc<Registry>,
+    // The next numbers; written by definitions only.
+    next_oid: AtomicU32,
+    next_tree: AtomicU32,
+    // Versions of catalogs that are not committed yet; above every committed one.
+    next_private: AtomicU64,
+    pub(super) _lock: Option<DirLock>,
+}
+
+/// What a database is opened with.
+pub(super) struct Parts {
+    pub options: Options,
+    pub disk: Arc<dyn Disk>,
+    pub time: Arc<dyn TimeSource>,
+    pub pool: Arc<BufferPool>,
+    pub versions: Arc<VersionSpace>,
+    pub txn: Arc<TxnShared>,
+    pub marks: Arc<StableMarks>,
+    pub published: Published,
+    pub lock: Option<DirLock>,
+}
+
+/// Private catalogs have versions from here on.
+const PRIVATE: u64 = 1 << 63;
+
+impl Shared {
+    pub(super) fn new(parts: Parts) -> Arc<Shared> {
+        let catalog = parts.published.newest();
+        let tables = catalog.tables().map(|table| table.access.clone());
+        let registry = Arc::new(Registry::new(tables.chain(catalog.own_access().cloned())));
+        Arc::new(Shared {
+            registry,
+            next_oid: AtomicU32::new(catalog.oid_max().0.max(Oid::FIRST_USER.0 - 1) + 1),
+            next_tree: AtomicU32::new(catalog.tree_max().0 + 1),
+            next_private: AtomicU64::new(PRIVATE),
+            options: parts.options,
+            disk: parts.disk,
+            time: parts.time,
+            pool: parts.pool,
+            versions: parts.versions,
+            txn: parts.txn,
+            marks: parts.marks,
+            published: parts.published,
+            _lock: parts.lock,
+        })
+    }
+
+    pub(super) fn new_oid(&self) -> Oid {
+        Oid(self.next_oid.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(super) fn new_tree(&self) -> TreeId {
+        TreeId(self.next_tree.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(super) fn new_private_version(&self) -> u64 {
+        self.next_private.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// One instance's share of a database.
+pub struct Core {
+    pub(super) inner: Rc<CoreInner>,
+}
+
+/// What transactions of this instance keep hold of.
+pub(super) struct CoreInner {
+    pub shared: Arc<Shared>,
+    pub txn: TxnLocal<KernelEnvironment>,
+    pub tables: Rc<LocalTables>,
+    pub catalog: CatalogCache,
+    pub hub: Arc<Hub<Core>>,
+    // Transactions dropped without an end, rolled back in the next turn.
+    pub orphans: RefCell<Vec<super::session::Orphan>>,
+    collecting: Cell<bool>,
+    collect_after_ns: Cell<u64>,
+    // The dependency whose stability this instance has asked to be told of.
+    asked: Cell<Option<Observed>>,
+}
+
+impl Core {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        hub: Arc<Hub<Core>>,
+        tables: Rc<LocalTables>,
+        txn: TxnLocal<KernelEnvironment>,
+    ) -> Core {
+        let catalog = CatalogCache::new(&shared.published);
+        let inner = CoreInner {
+            shared,
+            txn,
+            tables,
+            catalog,
+            hub,
+            orphans: RefCell::default(),
+            collecting: Cell::new(false),
+            collect_after_ns: Cell::new(0),
+            asked: Cell::new(None),
+        };
+        Core { inner: Rc::new(inner) }
+    }
+}
+
+impl CoreInner {
+    fn poll_log(&self, instance: &Instance) -> Poll {
+        let log = &self.txn.environment().log;
+        let now = instance.time().now_ns();
+        let polled = log.poll(instance.ring(), now);
+        self.stop_if_poisoned();
+        let Some(seen) = polled.waits_for else {
+            self.asked.set(None);
+            return Poll::Idle;
+        };
+        if self.asked.get() == Some(seen) {
+            return Poll::Idle;
+        }
+        let (hub, id) = (self.hub.clone(), instance.id());
+        // The message's arrival is all: the next turn polls the log.
+        let wake = Arc::new(move || hub.send(id, Box::new(|_| ())));
+        if self.txn.wake_when_stable(seen, wake) {
+            self.asked.set(Some(seen));
+            return Poll::Idle;
+        }
+        Poll::Busy
+    }
+
+    /// Rule 7.8: a failed write or sync is never retried; the process ends and recovers.
+    fn stop_if_poisoned(&self) {
+        if let LogHealth::Poisoned { what, errno } = self.txn.environment().log.health()
+            && !mutant("api_ignores_poisoned_log")
+        {
+            self.shared.fail(&format!("the log failed: {what} (error {errno})"));
+        }
+    }
+
+    fn collect_if_due(&self, instance: &Instance) -> Poll {
+        let waiting = self.txn.environment().versions.finished();
+        if self.collecting.get() || waiting == 0 {
+            return Poll::Idle;
+        }
+        let now = instance.time().now_ns();
+        if waiting < COLLECT_AT && now < self.collect_after_ns.get() {
+            return Poll::Until(self.collect_after_ns.get());
+        }
+        self.collecting.set(true);
+        instance.spawn(Class::System, |context| {
+            let core = &context.instance().state().inner;
+            // Errors are told by whoever needs the room that was not reclaimed.
+            while core.txn.collect().is_ok_and(|collected| collected.more) {
+                context.yield_now();
+            }
+            core.collecting.set(false);
+            core.collect_after_ns.set(context.now_ns() + COLLECT_EVERY_NS);
+        });
+        Poll::Busy
+    }
+
+    fn end_orphans(&self) {
+        for orphan in self.orphans.take() {
+            orphan.roll_back(self);
+        }
+    }
+}
+
+impl InstanceState for Core {
+    fn poll(&self, instance: &Instance) -> Poll {
+        self.inner.end_orphans();
+        let log = self.inner.poll_log(instance);
+        let woke = if self.inner.txn.poll() { Poll::Busy } else { Poll::Idle };
+        log.and(woke).and(self.inner.collect_if_due(instance))
+    }
+
+    fn completed(&self, _instance: &Instance, completion: Completion) {
+        // An error poisons the log; the poll of this turn sees it.
+        if self.inner.txn.environment().log.completed(completion).is_err() {
+            self.inner.stop_if_poisoned();
+        }
+    }
+
+    fn sleeps(&self, _instance: &Instance) {
+        self.inner.txn.sleeps();
+    }
+
+    fn woke(&self, _instance: &Instance) {
+        self.inner.txn.woke();
+    }
+
+    fn may_end(&self, instance: &Instance) -> bool {
+        let log = &self.inner.txn.environment().log;
+        matches!(log.poll(instance.ring(), instance.time().now_ns()).unflushed, Unflushed::Nothing)
+    }
+}
+
+impl Shared {
+    /// What nothing in this process can mend: say so and end it (rules 2.8, 7.8).
+    pub(super) fn fail(&self, why: &str) -> ! {
+        eprintln!("atoll: {why}; ending the process, the next start recovers");
+        std::process::abort()
+    }
+
+    /// The home whose pages a tree gets: trees are spread over all homes.
+    pub(super) fn home_of(&self, tree: TreeId) -> HomeId {
+        HomeId((tree.0 as usize % self.pool.homes()) as u16)
+    }
+
+    /// Whether the commit is stable: nothing that depends on it needs to wait.
+    pub(super) fn is_stable(&self, seen: Observed) -> bool {
+        self.marks.get(seen.home) >= seen.cts || seen.cts == Cts::ZERO
+    }
+}

@@ -1,0 +1,199 @@
+//! Cursors: rows of a table, or of a range of an index, a leaf at a time.
+//!
+//! Invariants: a cursor keeps a private copy of one leaf's rows (or entries) and no latch between
+//! calls; it belongs to the command that made it (its snapshot decides what is seen). Changes that
+//! the same command makes are not seen.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::statement::Statement;
+use crate::base::{Result, RowId};
+use crate::catalog::{ColumnId, IndexEntry, TableEntry};
+use crate::tree::index::{IndexBatch, IndexTree, ScanDirection};
+use crate::tree::key::{KeyPart, encode_key};
+use crate::txn::rows::{KeyCheck, RowBatch};
+use crate::version::{Presence, RowBuffer, TableAccess};
+
+/// Entries that an index cursor copies at first; each further batch may be twice as large, so that
+/// a LIMIT 1 costs little and a long scan few descents.
+const ENTRIES_FIRST: usize = 8;
+const ENTRIES_MAX: usize = 1024;
+
+/// All rows of a table.
+pub struct TableCursor {
+    access: Arc<TableAccess>,
+    columns: Vec<u16>,
+    batch: RowBatch,
+    at: usize,
+    // Where to go on; none at the end.
+    next: Option<RowId>,
+}
+
+impl TableCursor {
+    pub(super) fn new(table: &TableEntry, columns: &[ColumnId]) -> TableCursor {
+        TableCursor {
+            access: table.access.clone(),
+            columns: ColumnId::numbers(columns).to_vec(),
+            batch: RowBatch::new(),
+            at: 0,
+            next: Some(RowId(0)),
+        }
+    }
+
+    /// The next row, read into `out`; none at the end.
+    pub fn next(
+        &mut self,
+        statement: &mut Statement<'_>,
+        out: &mut RowBuffer,
+    ) -> Result<Option<RowId>> {
+        while self.at >= self.batch.len() {
+            let Some(from) = self.next else { return Ok(None) };
+            self.at = 0;
+            let TableCursor { access, columns, batch, .. } = self;
+            self.next = statement.read(|reader| reader.scan(access, from, columns, batch))?;
+        }
+        self.batch.copy_to(self.at, out);
+        self.at += 1;
+        Ok(Some(self.batch.row(self.at - 1)))
+    }
+}
+
+/// An encoded key, or its first columns.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct KeyBytes(Vec<u8>);
+
+impl KeyBytes {
+    /// The key of `values`, the first columns of the index's key in their physical form.
+    pub fn encode(index: &IndexEntry, values: &[Option<&[u8]>]) -> KeyBytes {
+        let mut key = KeyBytes::default();
+        key.set(index, values);
+        key
+    }
+
+    /// Becomes the key of `values`; keeps its memory.
+    pub fn set(&mut self, index: &IndexEntry, values: &[Option<&[u8]>]) {
+        let parts: &[KeyPart] = &index.key[..values.len()];
+        self.0.clear();
+        encode_key(parts, values, &mut self.0);
+    }
+
+    /// The bytes, which compare as the keys do.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A range of keys. Bounds are keys or their first columns: `Included` takes in all keys that begin
+/// so, `Excluded` leaves them all out.
+#[derive(Clone, Debug)]
+pub struct KeyRange {
+    /// Where it begins.
+    pub from: Bound<KeyBytes>,
+    /// Where it ends.
+    pub to: Bound<KeyBytes>,
+}
+
+impl KeyRange {
+    /// Every key.
+    pub fn all() -> KeyRange {
+        KeyRange { from: Bound::Unbounded, to: Bound::Unbounded }
+    }
+
+    /// All keys that begin with `key`.
+    pub fn prefix(key: KeyBytes) -> KeyRange {
+        KeyRange { from: Bound::Included(key.clone()), to: Bound::Included(key) }
+    }
+}
+
+/// The rows of a range of an index.
+pub struct IndexCursor {
+    access: Arc<TableAccess>,
+    tree: Arc<IndexTree>,
+    // The index's place in `access`.
+    path: usize,
+    range: KeyRange,
+    direction: ScanDirection,
+    columns: Vec<u16>,
+    batch: IndexBatch,
+    entries_max: usize,
+    at: usize,
+    finished: bool,
+    check: KeyCheck,
+}
+
+impl IndexCursor {
+    pub(super) fn new(
+        table: &TableEntry,
+        index: &IndexEntry,
+        range: KeyRange,
+        direction: ScanDirection,
+        columns: &[ColumnId],
+    ) -> IndexCursor {
+        let path = table.indexes.iter().position(|it| it.def.oid == index.def.oid);
+        IndexCursor {
+            access: table.access.clone(),
+            tree: index.tree.clone(),
+            path: path.expect("the index is one of the table's"),
+            range,
+            direction,
+            columns: ColumnId::numbers(columns).to_vec(),
+            batch: IndexBatch::with_limit(ENTRIES_FIRST),
+            entries_max: ENTRIES_FIRST,
+            at: 0,
+            finished: false,
+            check: KeyCheck::new(),
+        }
+    }
+
+    /// The next row that is visible and has its entry's key, read into `out`; none at the end.
+    pub fn next(
+        &mut self,
+        statement: &mut Statement<'_>,
+        out: &mut RowBuffer,
+    ) -> Result<Option<RowId>> {
+        loop {
+            while self.at >= self.batch.len() {
+                if self.finished {
+                    return Ok(None);
+                }
+                self.fill(statement)?;
+            }
+            let (at, path) = (self.at, &self.access.indexes[self.path]);
+            self.at += 1;
+            let (row, key) = (self.batch.row(at), self.batch.key(at));
+            let present = statement.read(|reader| {
+                let buffers = (&mut *out, &mut self.check);
+                reader.read_by_key(&self.access, (path, key), row, &self.columns, buffers)
+            })?;
+            if present == Presence::Present {
+                return Ok(Some(row));
+            }
+        }
+    }
+
+    fn fill(&mut self, statement: &mut Statement<'_>) -> Result<()> {
+        self.at = 0;
+        self.batch.set_limit(self.entries_max);
+        self.entries_max = (self.entries_max * 2).min(ENTRIES_MAX);
+        let (from, to) = (bytes(&self.range.from), bytes(&self.range.to));
+        let (tree, direction, batch) = (&self.tree, self.direction, &mut self.batch);
+        let goes_on = statement.read(|_| tree.scan(from, to, direction, batch))?;
+        match goes_on {
+            None => self.finished = true,
+            Some(place) => match direction {
+                ScanDirection::Forward => self.range.from = Bound::Included(KeyBytes(place.key)),
+                ScanDirection::Backward => self.range.to = Bound::Excluded(KeyBytes(place.key)),
+            },
+        }
+        Ok(())
+    }
+}
+
+fn bytes(bound: &Bound<KeyBytes>) -> Bound<&[u8]> {
+    match bound {
+        Bound::Included(key) => Bound::Included(key.bytes()),
+        Bound::Excluded(key) => Bound::Excluded(key.bytes()),
+        Bound::Unbounded => Bound::Unbounded,
+    }
+}

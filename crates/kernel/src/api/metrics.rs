@@ -1,0 +1,27 @@
+//! Numbers about a running database, summed over its instances.
+
+use crate::buffer::PoolStats;
+use crate::log::LogCounters;
+use crate::txn::TxnCounters;
+
+/// Counters since the start.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// Of each instance's transactions.
+    pub transactions: Vec<TxnCounters>,
+    /// Of each instance's log.
+    pub logs: Vec<LogCounters>,
+    /// Bytes of undo that each instance holds.
+    pub undo_bytes: Vec<u64>,
+    /// Frames of the buffer pool.
+    pub pool: PoolStats,
+}
+
+impl Metrics {
+    /// Commits per flush, over all instances; 0 before the first flush.
+    pub fn commits_per_flush(&self) -> f64 {
+        let flushes: u64 = self.logs.iter().map(|log| log.flushes).sum();
+        let commits: u64 = self.logs.iter().map(|log| log.commits).sum();
+        if flushes == 0 { 0.0 } else { commits as f64 / flushes as f64 }
+    }
+}

@@ -1,0 +1,213 @@
+//! From a directory to a running database: lock, manifest, scan, cut, replay, instances.
+//!
+//! Invariants: nothing is written before everything was read and found good (rules 9.1 to 9.3); the
+//! new incarnation's manifest is durable before the first log record (rule 9.4); the clock starts
+//! above every cts on disk (rule 3.1); the first answer comes after all that.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::core::{Core, Instance, Parts, Shared};
+use super::environment::KernelEnvironment;
+use super::options::Options;
+use super::registry::LocalTables;
+use crate::base::{HomeId, PAGE_BYTES, Result};
+use crate::buffer::BufferPool;
+use crate::catalog::Published;
+use crate::io::{Disk, Entropy, TimeSource};
+use crate::log::manifest::Manifest;
+use crate::log::{self, LogOptions, LogWriter, Retention, StableMarks};
+use crate::recovery::{Definitions, Replayed, build_catalog, replay};
+use crate::runtime::{Clock, Hub, RuntimeOptions};
+use crate::txn::{TxnLocal, TxnOptions, TxnShared};
+use crate::version::{InstanceVersions, VersionSpace};
+
+/// What opening found and did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RecoveryReport {
+    /// Commits replayed.
+    pub commits: u64,
+    /// Row changes replayed.
+    pub changes: u64,
+    /// Bytes of redo replayed.
+    pub bytes: u64,
+    /// Durable commits that no client was told of and that depended on lost ones (rule 9.3).
+    pub commits_cut: u64,
+    /// Scanning and cutting the logs.
+    pub scan: Duration,
+    /// Replaying them.
+    pub replay: Duration,
+    /// Building indexes.
+    pub indexes: Duration,
+}
+
+/// The machine, or a simulated one.
+pub(super) struct Machine {
+    pub disk: Arc<dyn Disk>,
+    pub time: Arc<dyn TimeSource>,
+    pub entropy: Arc<dyn Entropy>,
+    pub retention: Retention,
+}
+
+/// A recovered database whose instances do not run yet.
+pub(super) struct Recovered {
+    pub shared: Arc<Shared>,
+    pub hub: Arc<Hub<Core>>,
+    pub manifest: Arc<Manifest>,
+    pub report: RecoveryReport,
+    log: LogOptions,
+}
+
+/// Opens what `machine.disk` holds, or makes it. `progress` gets lines for people.
+pub(super) fn recover(
+    machine: Machine,
+    options: Options,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Recovered> {
+    let lock = machine.disk.lock(&options.lock_note)?;
+    let instances = options.instances.count();
+    let clock = Clock::choose(options.clock)?;
+    let found = Manifest::read(&*machine.disk)?;
+    let homes = found.as_ref().map_or(instances, |manifest| manifest.homes.max(instances));
+    let pool = BufferPool::new(usize::from(homes), options.buffer_pool_bytes as usize)?;
+    let versions = VersionSpace::new(usize::from(instances));
+    let mut definitions = Definitions::new(pool.clone(), versions.clone(), homes)?;
+    let mut report = RecoveryReport::default();
+    let (manifest, marks) = match found {
+        None => log::create(
+            &machine.disk,
+            homes,
+            PAGE_BYTES as u32,
+            clock.offset(),
+            &*machine.entropy,
+        )?,
+        Some(manifest) => {
+            let mut restart =
+                Restart { machine: &machine, definitions: &mut definitions, report: &mut report };
+            restart.run(manifest, homes, &clock, progress)?
+        }
+    };
+    let began = Instant::now();
+    let catalog = build_catalog(&definitions, &versions, workers())?;
+    report.indexes = began.elapsed();
+    let txn = TxnOptions {
+        instances: usize::from(instances),
+        homes: usize::from(homes),
+        deadlock_timeout_ms: options.deadlock_timeout_ms,
+        ..TxnOptions::default()
+    };
+    let runtime = RuntimeOptions { instances, pin: options.pin, ..options.runtime.clone() };
+    let log = LogOptions {
+        segment_bytes: options.log_segment_bytes,
+        buffer_bytes: options.log_buffer_bytes,
+        retention: machine.retention,
+        ..LogOptions::default()
+    };
+    let hub = Hub::new(runtime, machine.time.clone(), clock.clone());
+    let shared = Shared::new(Parts {
+        options,
+        disk: machine.disk,
+        time: machine.time,
+        pool,
+        versions,
+        txn: TxnShared::new(txn, clock),
+        marks,
+        published: Published::new(catalog),
+        lock: Some(lock),
+    });
+    Ok(Recovered { shared, hub, manifest: Arc::new(manifest), report, log })
+}
+
+/// The part of opening that only an existing database needs.
+struct Restart<'a> {
+    machine: &'a Machine,
+    definitions: &'a mut Definitions,
+    report: &'a mut RecoveryReport,
+}
+
+impl Restart<'_> {
+    fn run(
+        &mut self,
+        manifest: Manifest,
+        homes: u16,
+        clock: &Clock,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(Manifest, Arc<StableMarks>)> {
+        let disk = &self.machine.disk;
+        let began = Instant::now();
+        let logs = manifest.homes;
+        let examined = log::examine(disk, manifest)?;
+        self.report.scan = began.elapsed();
+        self.report.commits_cut = examined.commits_cut;
+        clock.start_above(examined.cts_max);
+        let readers = (0..logs).map(|home| examined.reader(disk, HomeId(home)));
+        let readers = readers.collect::<Result<Vec<_>>>()?;
+        let mut said = Instant::now();
+        let mut tell = |done: &Replayed| {
+            if said.elapsed() >= Duration::from_secs(2) {
+                said = Instant::now();
+                let rate = done.changes as f64 / done.elapsed.as_secs_f64().max(1e-9);
+                progress(&format!("replayed {} row changes, {rate:.0} a second", done.changes));
+            }
+        };
+        let replayed = replay(readers, self.definitions, workers(), &mut tell)?;
+        self.report.commits = replayed.commits;
+        self.report.changes = replayed.changes;
+        self.report.bytes = replayed.bytes;
+        self.report.replay = replayed.elapsed;
+        examined.begin(disk, homes, clock.offset())
+    }
+}
+
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+impl Recovered {
+    /// Makes the state of one instance; called on its thread.
+    pub fn open_state(&self) -> impl Fn(&Instance) -> Result<Core> + Send + Sync + 'static {
+        let (shared, hub) = (self.shared.clone(), self.hub.clone());
+        let (manifest, log) = (self.manifest.clone(), self.log);
+        move |instance| {
+            let (id, home) = (instance.id(), HomeId(instance.id().0));
+            let (disk, marks) = (shared.disk.clone(), shared.marks.clone());
+            let undo_bytes = shared.options.undo_bytes / hub.instances() as u64;
+            let tables = Rc::new(LocalTables::new(shared.registry.clone()));
+            let environment = KernelEnvironment {
+                home,
+                log: LogWriter::open(disk, &manifest, home, log, marks.clone())?,
+                marks,
+                versions: InstanceVersions::new(shared.versions.clone(), id, undo_bytes),
+                tables: tables.clone(),
+            };
+            let txn = TxnLocal::new(shared.txn.clone(), id, environment);
+            Ok(Core::new(shared.clone(), hub.clone(), tables, txn))
+        }
+    }
+}
+
+/// Opens a database on `disk` for the simulator: the caller runs the instances, one step at a
+/// time.
+#[cfg(feature = "interleave")]
+pub fn open_interleaved(
+    disk: Arc<dyn Disk>,
+    time: Arc<dyn TimeSource>,
+    entropy: Arc<dyn Entropy>,
+    options: Options,
+    decide: &Rc<dyn Fn(&'static str) -> bool>,
+) -> Result<(super::Database, Vec<crate::runtime::Interleaved<Core>>)> {
+    use crate::runtime::Interleaved;
+    let machine = Machine { disk, time, entropy, retention: Retention::Keep };
+    let recovered = recover(machine, options, &mut |_| ())?;
+    let open = recovered.open_state();
+    let mut instances = Vec::new();
+    for number in 0..recovered.hub.instances() {
+        let id = crate::base::InstanceId(number as u16);
+        let ring = recovered.shared.disk.ring()?;
+        let instance = crate::runtime::Instance::open(recovered.hub.clone(), id, ring, &open)?;
+        instances.push(Interleaved::new(instance, decide.clone()));
+    }
+    Ok((super::Database::without_threads(recovered), instances))
+}
+

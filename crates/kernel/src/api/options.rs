@@ -1,0 +1,70 @@
+//! Settings of a database. Defaults suit a server on the machine at hand.
+
+use crate::io::IoChoice;
+use crate::runtime::{ClockChoice, Pin, RuntimeOptions};
+
+/// How many instances run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Instances {
+    /// One per core that this process may use.
+    #[default]
+    Auto,
+    /// So many.
+    Count(u16),
+}
+
+impl Instances {
+    /// The number that this means here.
+    pub fn count(self) -> u16 {
+        match self {
+            Instances::Count(count) => count.max(1),
+            Instances::Auto => std::thread::available_parallelism()
+                .map_or(1, |cores| cores.get().min(crate::base::INSTANCES_MAX) as u16),
+        }
+    }
+}
+
+/// Settings of a database.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many instances run.
+    pub instances: Instances,
+    /// Memory for pages; a hard limit (rule 4.6).
+    pub buffer_pool_bytes: u64,
+    /// Memory for undo, all instances together (rule 6.9).
+    pub undo_bytes: u64,
+    /// Bytes of one log segment file.
+    pub log_segment_bytes: u64,
+    /// Bytes of one log buffer; a record has half of it at most.
+    pub log_buffer_bytes: usize,
+    /// The clock that orders commits.
+    pub clock: ClockChoice,
+    /// How files and sockets are reached.
+    pub rings: IoChoice,
+    /// Whether instances are bound to processors.
+    pub pin: Pin,
+    /// How long a waiter waits before it looks for a deadlock, in milliseconds.
+    pub deadlock_timeout_ms: u64,
+    /// Instances' executors.
+    pub runtime: RuntimeOptions,
+    /// What the lock file says about how to reach the holder.
+    pub lock_note: String,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            instances: Instances::Auto,
+            buffer_pool_bytes: 1 << 30,
+            undo_bytes: 1 << 30,
+            log_segment_bytes: 32 << 20,
+            log_buffer_bytes: 1 << 20,
+            clock: ClockChoice::Auto,
+            rings: IoChoice::Auto,
+            pin: Pin::Auto,
+            deadlock_timeout_ms: 1000,
+            runtime: RuntimeOptions::default(),
+            lock_note: String::from("an embedding program"),
+        }
+    }
+}

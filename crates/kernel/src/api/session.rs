@@ -1,0 +1,250 @@
+//! Sessions and transactions.
+//!
+//! Invariants: a session carries what its client may know (rule 7.4); a transaction has a slot
+//! from begin to end and no stack between statements; one that is dropped without an end is rolled
+//! back in the instance's next turn. Both stay on their instance.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::catalog_changes::CatalogChanges;
+use super::core::{Context, CoreInner, Instance};
+use super::environment::KernelEnvironment;
+use super::statement::Statement;
+use crate::base::{Cts, Error, Result, Xid};
+use crate::catalog::CatalogRef;
+use crate::txn::{Committed, Interrupt, Isolation, Synchronous, TxnHandle, Waiter};
+
+/// When a commit's answer may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// When it is stable: no crash can undo it.
+    #[default]
+    Commit,
+    /// At once; a crash may take the session's last commits, whole.
+    Relaxed,
+}
+
+/// What a transaction may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Access {
+    /// Read and write.
+    #[default]
+    ReadWrite,
+    /// Read only; whoever runs statements refuses changes (25006).
+    ReadOnly,
+}
+
+/// One client of the database.
+pub struct Session {
+    core: Rc<CoreInner>,
+    pub(super) inner: crate::txn::Session,
+    interrupt: Arc<Interrupt>,
+    /// When the present statement's time is up, on the database's clock.
+    pub deadline_ns: Option<u64>,
+}
+
+impl Session {
+    /// A client that knows nothing yet, on `instance`.
+    pub fn new(instance: &Instance) -> Session {
+        Session {
+            core: instance.state().inner.clone(),
+            inner: crate::txn::Session::new(Synchronous::On),
+            interrupt: Arc::new(Interrupt::new()),
+            deadline_ns: None,
+        }
+    }
+
+    /// Sets when answers may leave.
+    pub fn set_durability(&mut self, durability: Durability) {
+        self.inner.synchronous = match durability {
+            Durability::Commit => Synchronous::On,
+            Durability::Relaxed => Synchronous::Off,
+        };
+    }
+
+    /// What ends this session's waits from outside (cancel requests, closing); any thread may use
+    /// it.
+    pub fn interrupt(&self) -> &Arc<Interrupt> {
+        &self.interrupt
+    }
+
+    /// An error if the present statement is to end; executors ask it where they yield.
+    pub fn check(&self, context: &Context) -> Result<()> {
+        self.waiter(context).check()
+    }
+
+    pub(super) fn waiter<'a>(&'a self, context: &'a Context) -> Waiter<'a> {
+        Waiter { parker: context, interrupt: &self.interrupt, deadline_ns: self.deadline_ns }
+    }
+
+    /// The newest committed catalog. Using it is an observation, which the session carries.
+    pub fn catalog(&mut self) -> CatalogRef {
+        let catalog = self.core.catalog.get(&self.core.shared.published);
+        if let Some(seen) = catalog.committed().filter(|seen| !self.core.shared.is_stable(*seen)) {
+            self.inner.observe(seen);
+        }
+        catalog
+    }
+
+    /// Begins a transaction. `Limit` if the instance has no slot left.
+    pub fn begin(
+        &mut self,
+        context: &Context,
+        isolation: Isolation,
+        access: Access,
+    ) -> Result<Transaction> {
+        let core = context.instance().state().inner.clone();
+        debug_assert!(Rc::ptr_eq(&core, &self.core), "a session stays on its instance");
+        let handle = core.txn.begin(&self.inner, isolation)?;
+        Ok(Transaction { core, handle: Some(handle), catalog: CatalogChanges::default(), access })
+    }
+
+    /// Waits until everything this session has been told, and has committed, is stable. Call it
+    /// before anything leaves the process (rule 7.6).
+    pub fn settle(&mut self, context: &Context) -> Result<()> {
+        self.core.txn.settle(&mut self.inner, context);
+        Ok(())
+    }
+
+    /// Whether [`Session::settle`] would return at once.
+    pub fn is_settled(&self) -> bool {
+        self.core.txn.is_settled(&self.inner)
+    }
+}
+
+/// A running transaction.
+pub struct Transaction {
+    core: Rc<CoreInner>,
+    // None once it has ended.
+    handle: Option<TxnHandle<KernelEnvironment>>,
+    catalog: CatalogChanges,
+    access: Access,
+}
+
+impl Transaction {
+    /// Begins the next command: it sees what earlier ones did, and in READ COMMITTED everything
+    /// committed by now.
+    pub fn statement<'t>(
+        &'t mut self,
+        session: &'t mut Session,
+        context: &'t Context,
+    ) -> Result<Statement<'t>> {
+        let handle = self.handle.as_mut().ok_or_else(ended)?;
+        self.core.txn.begin_command(handle);
+        Ok(Statement::new(&self.core, handle, &mut self.catalog, session, context))
+    }
+
+    /// Goes on with the present command (a portal between two fetches).
+    pub fn resume<'t>(
+        &'t mut self,
+        session: &'t mut Session,
+        context: &'t Context,
+    ) -> Result<Statement<'t>> {
+        let handle = self.handle.as_mut().ok_or_else(ended)?;
+        Ok(Statement::new(&self.core, handle, &mut self.catalog, session, context))
+    }
+
+    /// Makes everything visible to all later snapshots and lets go of all locks; returns then.
+    /// It survives a crash once [`Session::settle`] has returned. On an error nothing was
+    /// committed and everything is rolled back.
+    pub fn commit(mut self, session: &mut Session, context: &Context) -> Result<Committed> {
+        let mut handle = self.handle.take().ok_or_else(ended)?;
+        let abandoned = self.catalog.prepare_commit(&self.core.shared, &mut handle);
+        let waiter = Waiter {
+            parker: context,
+            interrupt: &session.interrupt,
+            deadline_ns: session.deadline_ns,
+        };
+        let tables: &dyn crate::version::Tables = &*self.core.tables;
+        let result = self.core.txn.commit(handle, &mut session.inner, &waiter, tables);
+        match &result {
+            Ok(_) => abandoned.drop_trees(&self.core, super::catalog_changes::Side::Old),
+            Err(_) => {
+                abandoned.restore(&self.core.shared);
+                abandoned.drop_trees(&self.core, super::catalog_changes::Side::New);
+            }
+        }
+        result
+    }
+
+    /// Undoes everything. Cannot fail.
+    pub fn rollback(mut self, session: &mut Session) {
+        if let Some(handle) = self.handle.take() {
+            let orphan = Orphan { handle, catalog: std::mem::take(&mut self.catalog) };
+            orphan.roll_back_for(&self.core, &mut session.inner);
+        }
+    }
+
+    /// Its identity.
+    pub fn xid(&self) -> Option<Xid> {
+        self.handle.as_ref().map(TxnHandle::xid)
+    }
+
+    /// How much it sees of others.
+    pub fn isolation(&self) -> Isolation {
+        self.handle.as_ref().map_or(Isolation::ReadCommitted, TxnHandle::isolation)
+    }
+
+    /// What it may do.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Limits or widens what it may do.
+    pub fn set_access(&mut self, access: Access) {
+        self.access = access;
+    }
+
+    /// The catalog as this transaction sees it: the newest committed one with its own changes.
+    pub fn catalog(&self, session: &mut Session) -> CatalogRef {
+        self.catalog.own().unwrap_or_else(|| session.catalog())
+    }
+
+    /// Waits until everything that this transaction has seen is stable: for answers that leave
+    /// before it ends.
+    pub fn settle(&self, session: &Session, context: &Context) {
+        if let Some(handle) = &self.handle {
+            self.core.txn.settle_transaction(handle, &session.inner, context);
+        }
+    }
+
+    /// The timestamp of its present snapshot.
+    pub fn snapshot_timestamp(&self) -> Option<Cts> {
+        self.handle.as_ref().map(|handle| handle.snapshot().timestamp)
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            let catalog = std::mem::take(&mut self.catalog);
+            self.core.orphans.borrow_mut().push(Orphan { handle, catalog });
+        }
+    }
+}
+
+/// A transaction that nobody will end any more.
+pub(super) struct Orphan {
+    handle: TxnHandle<KernelEnvironment>,
+    catalog: CatalogChanges,
+}
+
+impl Orphan {
+    /// Undoes everything.
+    pub fn roll_back(self, core: &CoreInner) {
+        self.roll_back_for(core, &mut crate::txn::Session::new(Synchronous::On));
+    }
+
+    fn roll_back_for(mut self, core: &CoreInner, session: &mut crate::txn::Session) {
+        let tables: &dyn crate::version::Tables = &*core.tables;
+        core.txn.abort(&mut self.handle, session, tables);
+        let abandoned = self.catalog.abandon();
+        abandoned.restore(&core.shared);
+        abandoned.drop_trees(core, super::catalog_changes::Side::New);
+    }
+}
+
+fn ended() -> Error {
+    Error::Internal { detail: "the transaction has ended".to_owned() }
+}

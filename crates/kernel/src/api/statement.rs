@@ -1,0 +1,336 @@
+//! One command of a transaction: reads and changes of rows.
+//!
+//! Invariants: borrows its transaction, session and task, so nothing else of the transaction runs
+//! meanwhile; every change either happens or leaves the transaction as it was (a failed one is
+//! rolled back to where it began). May wait in any call; no latch is held then.
+
+use std::rc::Rc;
+
+use super::catalog_changes::CatalogChanges;
+use super::core::{Context, CoreInner};
+use super::cursor::{IndexCursor, KeyBytes, KeyRange, TableCursor};
+use super::environment::KernelEnvironment;
+use super::session::Session;
+use crate::base::{Cts, Error, Outcome, Result, RowId, TreeId};
+use crate::catalog::{CatalogRef, ColumnId, IndexEntry, Oid, Relation, TableEntry};
+use crate::tree::index::ScanDirection;
+use crate::txn::rows::{self, KeyCheck, Progress, RowReader, RowWriter, WriteOutcome};
+use crate::txn::{Isolation, LockMode, TxnHandle, Waited, Waiter};
+use crate::version::{Presence, RowBuffer};
+
+/// A command being executed.
+pub struct Statement<'t> {
+    pub(super) core: &'t Rc<CoreInner>,
+    pub(super) handle: &'t mut TxnHandle<KernelEnvironment>,
+    pub(super) changes: &'t mut CatalogChanges,
+    pub(super) session: &'t mut Session,
+    pub(super) context: &'t Context,
+    pub(super) catalog: CatalogRef,
+    check: KeyCheck,
+    rows: Vec<RowId>,
+}
+
+/// Up to so many changed columns of an update need no allocation.
+const FEW: usize = 8;
+
+impl<'t> Statement<'t> {
+    pub(super) fn new(
+        core: &'t Rc<CoreInner>,
+        handle: &'t mut TxnHandle<KernelEnvironment>,
+        changes: &'t mut CatalogChanges,
+        session: &'t mut Session,
+        context: &'t Context,
+    ) -> Statement<'t> {
+        let catalog = changes.own().unwrap_or_else(|| session.catalog());
+        let mut statement = Statement {
+            core,
+            handle,
+            changes,
+            session,
+            context,
+            catalog,
+            check: KeyCheck::new(),
+            rows: Vec::new(),
+        };
+        statement.observe_catalog();
+        statement
+    }
+
+    fn observe_catalog(&mut self) {
+        if let Some(seen) = self.catalog.committed().filter(|it| !self.core.shared.is_stable(*it)) {
+            self.handle.observe(seen);
+        }
+    }
+
+    /// The catalog as this command sees it: the newest committed one with own changes.
+    pub fn catalog(&self) -> &CatalogRef {
+        &self.catalog
+    }
+
+    /// The task that runs this command.
+    pub fn context(&self) -> &'t Context {
+        self.context
+    }
+
+    /// The session that runs this command.
+    pub fn session(&mut self) -> &mut Session {
+        self.session
+    }
+
+    /// The timestamp of its snapshot.
+    pub fn snapshot_timestamp(&self) -> Cts {
+        self.handle.snapshot().timestamp
+    }
+
+    /// How much it sees of others.
+    pub fn isolation(&self) -> Isolation {
+        self.handle.isolation()
+    }
+
+    /// The table with this identifier. `NotFound`.
+    pub fn table(&self, oid: Oid) -> Result<std::sync::Arc<TableEntry>> {
+        let found = self.catalog.table_by_oid(oid).cloned();
+        found.ok_or_else(|| Error::NotFound { what: format!("table {oid}") })
+    }
+
+    /// Locks a table until the transaction ends. Call it for every table before its rows are
+    /// touched: `AccessShare` to read, `RowExclusive` to change. In READ COMMITTED a wait takes a
+    /// new snapshot. Errors: `CatalogChanged` if the table is not what the catalog of this command
+    /// says any more (bind again; the lock is held), `Deadlock`, `Cancelled`, `ShuttingDown`.
+    pub fn lock_table(&mut self, table: Oid, mode: LockMode) -> Result<()> {
+        let waiter = self.session.waiter(self.context);
+        let waited = self.core.txn.lock_table(self.handle, lock_name(table), mode, &waiter)?;
+        self.look_again(table, waited)
+    }
+
+    /// After a lock: the table must still be what this command's catalog says.
+    fn look_again(&mut self, table: Oid, waited: Waited) -> Result<()> {
+        let newest = self.changes.own().unwrap_or_else(|| self.session.catalog());
+        let changed = newest.version() != self.catalog.version();
+        if waited == Waited::Yes || changed {
+            self.core.txn.refresh_snapshot(self.handle);
+        }
+        if !changed {
+            return Ok(());
+        }
+        let same = match (self.catalog.relation_by_oid(table), newest.relation_by_oid(table)) {
+            (Some(Relation::Table(a)), Some(Relation::Table(b))) => std::sync::Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        };
+        self.catalog = newest;
+        self.observe_catalog();
+        if same { Ok(()) } else { Err(Error::CatalogChanged) }
+    }
+
+    pub(super) fn run<T>(
+        &mut self,
+        mut operation: impl FnMut(&mut RowWriter<'_>) -> Outcome<T>,
+    ) -> Result<T> {
+        let waiter = self.session.waiter(self.context);
+        let states = &*self.core.shared.txn;
+        self.core.txn.run(self.handle, &waiter, |txn| {
+            let (snapshot, isolation) = (txn.snapshot(), txn.isolation());
+            let (changes, observed) = txn.parts_mut();
+            operation(&mut RowWriter { snapshot, isolation, states, observed, changes })
+        })
+    }
+
+    pub(super) fn read<T>(
+        &mut self,
+        mut operation: impl FnMut(&mut RowReader<'_>) -> Outcome<T>,
+    ) -> Result<T> {
+        let waiter = self.session.waiter(self.context);
+        let states = &*self.core.shared.txn;
+        self.core.txn.run(self.handle, &waiter, |txn| {
+            let snapshot = txn.snapshot();
+            let (_, observed) = txn.parts_mut();
+            operation(&mut RowReader { snapshot, states, observed })
+        })
+    }
+
+    /// Runs a change; if it fails, the transaction is as it was before. Large redo is spilled.
+    fn change<T>(
+        &mut self,
+        operation: impl FnMut(&mut RowWriter<'_>) -> Outcome<T>,
+    ) -> Result<T> {
+        let mark = self.handle.changes().mark();
+        let result = self.run(operation);
+        match result {
+            Ok(done) => {
+                let waiter = self.session.waiter(self.context);
+                let txn = &self.core.txn;
+                txn.run(self.handle, &waiter, |handle| txn.spill_if_large(handle))?;
+                Ok(done)
+            }
+            Err(error) => {
+                self.handle.changes_mut().roll_back(mark, &*self.core.tables);
+                Err(error)
+            }
+        }
+    }
+
+    /// Inserts a row; `values` are all columns in their physical form. Errors: `UniqueViolation`,
+    /// `TooLarge`, `OutOfMemory`, `Deadlock`, `Cancelled`.
+    pub fn insert(&mut self, table: &TableEntry, values: &[Option<&[u8]>]) -> Result<RowId> {
+        let mut progress = Progress::default();
+        self.change(|writer| writer.insert(&table.access, values, &mut progress))
+    }
+
+    /// Inserts a row without undo into a table that this transaction has made or truncated: seen
+    /// by every snapshot once committed (COPY FREEZE). `Internal` for any other table.
+    pub fn insert_frozen(
+        &mut self,
+        table: &TableEntry,
+        values: &[Option<&[u8]>],
+    ) -> Result<RowId> {
+        if !self.changes.made_table(table.def.tree) {
+            let detail = format!("table {} is not new in this transaction", table.def.oid);
+            return Err(Error::Internal { detail });
+        }
+        let mut progress = Progress::default();
+        self.change(|writer| writer.insert_frozen(&table.access, values, &mut progress))
+    }
+
+    /// Whether this transaction made or truncated the table.
+    pub fn is_new_table(&self, table: &TableEntry) -> bool {
+        self.changes.made_table(table.def.tree)
+    }
+
+    /// Reads the version of a row that this command sees into `out`.
+    pub fn get(
+        &mut self,
+        table: &TableEntry,
+        row: RowId,
+        columns: &[ColumnId],
+        out: &mut RowBuffer,
+    ) -> Result<Presence> {
+        let columns = ColumnId::numbers(columns);
+        self.read(|reader| reader.read(&table.access, row, columns, out))
+    }
+
+    /// Reads the newest version of a row that this transaction has locked or changed.
+    pub fn get_newest(
+        &mut self,
+        table: &TableEntry,
+        row: RowId,
+        columns: &[ColumnId],
+        out: &mut RowBuffer,
+    ) -> Result<Presence> {
+        let columns = ColumnId::numbers(columns);
+        self.run(|_| rows::read_newest(&table.access, row, columns, out))
+    }
+
+    /// Changes columns of a row that this command has seen. READ COMMITTED: `Changed` means that
+    /// the newest version is another one; the row is locked now: read it with
+    /// [`Statement::get_newest`], check it again, call again. Errors: `SerializationFailure`
+    /// (REPEATABLE READ), `UniqueViolation`, `Deadlock`, `Cancelled`, `OutOfMemory`.
+    pub fn update(
+        &mut self,
+        table: &TableEntry,
+        row: RowId,
+        changes: &[(ColumnId, Option<&[u8]>)],
+    ) -> Result<WriteOutcome> {
+        let mut few = [(0_u16, None); FEW];
+        let many: Vec<(u16, Option<&[u8]>)>;
+        let numbers = if changes.len() <= FEW {
+            for (place, (column, value)) in few.iter_mut().zip(changes) {
+                *place = (column.0, *value);
+            }
+            &few[..changes.len()]
+        } else {
+            many = changes.iter().map(|(column, value)| (column.0, *value)).collect();
+            &many
+        };
+        let mut progress = Progress::default();
+        self.change(|writer| writer.update(&table.access, row, numbers, &mut progress))
+    }
+
+    /// Deletes a row that this command has seen; answers as [`Statement::update`].
+    pub fn delete(&mut self, table: &TableEntry, row: RowId) -> Result<WriteOutcome> {
+        let mut progress = Progress::default();
+        self.change(|writer| writer.delete(&table.access, row, &mut progress))
+    }
+
+    /// Locks a row exclusively until the transaction ends (FOR UPDATE); answers as
+    /// [`Statement::update`].
+    pub fn lock_row(&mut self, table: &TableEntry, row: RowId) -> Result<WriteOutcome> {
+        self.change(|writer| writer.lock_row(&table.access, row))
+    }
+
+    /// All rows of a table, in no promised order.
+    pub fn scan(&self, table: &TableEntry, columns: &[ColumnId]) -> TableCursor {
+        TableCursor::new(table, columns)
+    }
+
+    /// The rows whose key lies in `range`, in the index's order.
+    pub fn index_scan(
+        &self,
+        table: &TableEntry,
+        index: &IndexEntry,
+        range: KeyRange,
+        direction: ScanDirection,
+        columns: &[ColumnId],
+    ) -> IndexCursor {
+        IndexCursor::new(table, index, range, direction, columns)
+    }
+
+    /// The row of a unique index with exactly this whole key, read into `out`. The short way for
+    /// what transactions do most.
+    pub fn index_point(
+        &mut self,
+        table: &TableEntry,
+        index: &IndexEntry,
+        key: &KeyBytes,
+        columns: &[ColumnId],
+        out: &mut RowBuffer,
+    ) -> Result<Option<RowId>> {
+        let at = table.indexes.iter().position(|it| it.def.oid == index.def.oid);
+        let at = at.ok_or(Error::CatalogChanged)?;
+        let mut found = std::mem::take(&mut self.rows);
+        let mut check = std::mem::take(&mut self.check);
+        found.clear();
+        let columns = ColumnId::numbers(columns);
+        let path = &table.access.indexes[at];
+        let mut result = self.read(|_| index.tree.point(key.bytes(), &mut found)).map(|()| None);
+        for row in &found {
+            let read = self.read(|reader| {
+                let key = (path, key.bytes());
+                reader.read_by_key(&table.access, key, *row, columns, (out, &mut check))
+            });
+            match read {
+                Ok(Presence::Absent) => {}
+                Ok(Presence::Present) => {
+                    result = Ok(Some(*row));
+                    break;
+                }
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        self.rows = found;
+        self.check = check;
+        result
+    }
+
+    /// Whether this command may read the index: not one that is younger than its snapshot
+    /// (rule 6.10).
+    pub fn may_read(&self, index: &IndexEntry) -> bool {
+        match index.made() {
+            // Made by this transaction; others do not see it.
+            Cts::MAX => self.isolation() == Isolation::ReadCommitted,
+            made => made < self.snapshot_timestamp(),
+        }
+    }
+
+    pub(super) fn waiter(&self) -> Waiter<'_> {
+        self.session.waiter(self.context)
+    }
+}
+
+/// The number under which a table is locked: its oid, which it keeps for life.
+pub(super) fn lock_name(table: Oid) -> TreeId {
+    TreeId(table.0)
+}

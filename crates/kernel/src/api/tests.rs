@@ -1,0 +1,1 @@
+//! The kernel through its own front door.

@@ -1,0 +1,471 @@
+//! The sessions of one instance, as a service on its ring.
+//!
+//! A connection's phases: *starting* (first messages), *open* (idle or in a conversation),
+//! *draining* (its last words are being sent; input is thrown away, so that the peer can read
+//! them), gone. Invariants: a connection is forgotten only with nothing in flight and no task; its
+//! backend is ended by a task. Letters find this service by its number, which is the same on every
+//! instance.
+
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io::Read;
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+use atoll_kernel::base::InstanceId;
+use atoll_kernel::io::{Completion, Returned};
+use atoll_kernel::runtime::{
+    Class, Instance, InstanceState, Poll, Service, ServiceId, TaskContext, TaskEnd,
+};
+use atoll_kernel::txn::{Interrupt, Reason};
+use atoll_sql::session::client::TransactionStatus;
+use atoll_sql::{SqlError, SqlState};
+
+use crate::backend::{Backend, ClientStart};
+use crate::codec::{Decoded, Limits, Out, Protocol, decode};
+
+use super::conversation::{Conversation, Progress, Verdict};
+use super::link::{Link, Receiving};
+use super::start::{First, farewell, first, secret_bytes, welcome};
+use super::wire::{TextSettings, Wire};
+
+/// How long last words may take.
+const DRAIN_NS: u64 = 2_000_000_000;
+/// Bits of a connection's number in its process number; the instance is above.
+const NUMBER_BITS: u32 = 22;
+const KIND_SEND: u64 = 1 << 32;
+
+/// Settings of a server's sessions.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionOptions {
+    /// Sessions of one instance at most.
+    pub sessions_max: usize,
+    /// Message lengths.
+    pub limits: Limits,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        SessionOptions { sessions_max: 10_000, limits: Limits::default() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Starting,
+    Open,
+    Draining,
+}
+
+struct Connection<B> {
+    number: u32,
+    secret: [u8; 16],
+    secret_bytes: Cell<usize>,
+    address: Option<String>,
+    link: Link,
+    phase: Cell<Phase>,
+    running: Cell<bool>,
+    verdict: Cell<Verdict>,
+    progress: Cell<Progress>,
+    backend: RefCell<Option<B>>,
+    interrupt: RefCell<Option<Arc<Interrupt>>>,
+    settings: RefCell<TextSettings>,
+}
+
+/// All sessions of one instance.
+pub struct Sessions<S: InstanceState, B: Backend<S>> {
+    me: Weak<Sessions<S, B>>,
+    id: Cell<ServiceId>,
+    shared: B::Shared,
+    options: SessionOptions,
+    random: RefCell<File>,
+    connections: RefCell<Vec<Option<Rc<Connection<B>>>>>,
+    free: RefCell<Vec<u32>>,
+    draining: RefCell<Vec<(u64, u32)>>,
+    stopping: Cell<bool>,
+}
+
+impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
+    /// Adds the service to `instance`. Answers the number under which letters find it.
+    pub fn register(
+        instance: &Instance<S>,
+        shared: B::Shared,
+        options: SessionOptions,
+    ) -> std::io::Result<ServiceId> {
+        let random = File::open("/dev/urandom")?;
+        let sessions = Rc::new_cyclic(|me: &Weak<Sessions<S, B>>| Sessions {
+            me: me.clone(),
+            id: Cell::new(ServiceId::STATE),
+            shared,
+            options,
+            random: RefCell::new(random),
+            connections: RefCell::default(),
+            free: RefCell::default(),
+            draining: RefCell::default(),
+            stopping: Cell::new(false),
+        });
+        let id = instance.register(sessions.clone());
+        sessions.id.set(id);
+        Ok(id)
+    }
+
+    /// How many connections there are.
+    pub fn count(&self) -> usize {
+        self.connections.borrow().iter().flatten().count()
+    }
+
+    /// Takes over a connection that was accepted somewhere. `address` is the peer's, for TCP.
+    pub fn adopt(&self, instance: &Instance<S>, socket: OwnedFd, address: Option<String>) {
+        if self.stopping.get() {
+            return;
+        }
+        let mut secret = [0; 16];
+        if self.random.borrow_mut().read_exact(&mut secret).is_err() {
+            return;
+        }
+        let number = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            self.connections.borrow_mut().push(None);
+            self.connections.borrow().len() as u32 - 1
+        });
+        let id = self.id.get();
+        let own = u64::from(number);
+        let connection = Rc::new(Connection {
+            number,
+            secret,
+            secret_bytes: Cell::new(0),
+            address,
+            link: Link::new(socket, id.token(own), id.token(KIND_SEND | own)),
+            phase: Cell::new(Phase::Starting),
+            running: Cell::new(false),
+            verdict: Cell::new(Verdict::Open),
+            progress: Cell::default(),
+            backend: RefCell::default(),
+            interrupt: RefCell::default(),
+            settings: RefCell::default(),
+        });
+        self.connections.borrow_mut()[number as usize] = Some(connection.clone());
+        if self.count() > self.options.sessions_max {
+            let message = "sorry, too many clients already";
+            let error = SqlError::new(SqlState::TOO_MANY_CONNECTIONS, message);
+            return self.last_words(instance, &connection, &error);
+        }
+        connection.link.receive(instance.ring());
+    }
+
+    /// Interrupts the session's statement, if the secret is right. Never answers.
+    fn cancel(&self, number: u32, secret: &[u8]) {
+        let connections = self.connections.borrow();
+        let Some(Some(connection)) = connections.get(number as usize) else { return };
+        let told = &connection.secret[..connection.secret_bytes.get()];
+        if !told.is_empty()
+            && told == secret
+            && let Some(interrupt) = &*connection.interrupt.borrow()
+        {
+            interrupt.interrupt(Reason::Cancel);
+        }
+    }
+
+    fn advance(&self, instance: &Instance<S>, connection: &Rc<Connection<B>>) {
+        if connection.running.get() {
+            return;
+        }
+        let link = &connection.link;
+        let ended = link.receiving() == Receiving::Ended;
+        match connection.phase.get() {
+            Phase::Starting if ended => self.drain(instance, connection),
+            Phase::Starting => self.first(instance, connection),
+            Phase::Open => {
+                let waits = {
+                    let input = link.input.borrow();
+                    matches!(
+                        decode(input.unread(), &self.options.limits),
+                        Ok(Decoded::Incomplete(_))
+                    )
+                };
+                if !waits {
+                    self.converse(instance, connection);
+                } else if ended {
+                    self.leave(instance, connection, None);
+                } else {
+                    link.receive(instance.ring());
+                }
+            }
+            Phase::Draining => self.drain(instance, connection),
+        }
+    }
+
+    fn first(&self, instance: &Instance<S>, connection: &Rc<Connection<B>>) {
+        let link = &connection.link;
+        let mut out = Out { bytes: link.buffer() };
+        let (first, taken) = first(link.input.borrow().unread(), &mut out);
+        link.input.borrow_mut().consume(taken);
+        link.send(instance.ring(), out.bytes);
+        match first {
+            First::Wait => link.receive(instance.ring()),
+            First::Refuse(error) => self.last_words(instance, connection, &error),
+            First::Cancel { process, secret } => {
+                self.send_cancel(instance, process, secret);
+                self.drain(instance, connection);
+            }
+            First::Start { start, protocol } => {
+                match self.open(instance, connection, start, protocol) {
+                    Ok(()) => self.advance(instance, connection),
+                    Err(error) => self.last_words(instance, connection, &error),
+                }
+            }
+        }
+    }
+
+    fn send_cancel(&self, instance: &Instance<S>, process: u32, secret: Vec<u8>) {
+        let to = process >> NUMBER_BITS;
+        if (to as usize) < instance.hub().instances() {
+            let (id, number) = (self.id.get(), process & ((1 << NUMBER_BITS) - 1));
+            let cancel = move |instance: &Instance<S>| {
+                if let Some(sessions) = instance.service::<Sessions<S, B>>(id) {
+                    sessions.cancel(number, &secret);
+                }
+            };
+            instance.hub().send(InstanceId(to as u16), Box::new(cancel));
+        }
+    }
+
+    fn open(
+        &self,
+        instance: &Instance<S>,
+        connection: &Rc<Connection<B>>,
+        mut start: ClientStart,
+        protocol: Protocol,
+    ) -> Result<(), SqlError> {
+        let process = u32::from(instance.id().0) << NUMBER_BITS | connection.number;
+        start.process = process;
+        start.address.clone_from(&connection.address);
+        let backend = B::open(instance, &self.shared, &start)?;
+        let reported = backend.reported_settings();
+        for (name, value) in &reported {
+            connection.settings.borrow_mut().changed(name, value);
+        }
+        connection.secret_bytes.set(secret_bytes(protocol));
+        *connection.interrupt.borrow_mut() = Some(backend.interrupt());
+        *connection.backend.borrow_mut() = Some(backend);
+        connection.phase.set(Phase::Open);
+        let mut out = Out { bytes: connection.link.buffer() };
+        let secret = &connection.secret[..secret_bytes(protocol)];
+        welcome(&mut out, &reported, process, secret);
+        connection.link.send(instance.ring(), out.bytes);
+        Ok(())
+    }
+
+    /// Starts a task that answers what has arrived.
+    fn converse(&self, instance: &Instance<S>, connection: &Rc<Connection<B>>) {
+        let idle = connection
+            .backend
+            .borrow()
+            .as_ref()
+            .is_some_and(|backend| backend.status() == TransactionStatus::Idle);
+        let class =
+            if idle && !connection.progress.get().since_sync { Class::New } else { Class::Run };
+        let limits = self.options.limits;
+        let task = connection.clone();
+        self.run(instance, connection, class, move |context| {
+            let Some(mut backend) = task.backend.take() else { return };
+            let mut settings = task.settings.borrow_mut();
+            let mut progress = task.progress.get();
+            let mut conversation = Conversation {
+                backend: &mut backend,
+                wire: Wire::new(context, &task.link, &limits, &mut settings),
+                progress: &mut progress,
+                scratch: Vec::new(),
+            };
+            let verdict = conversation.run();
+            drop(conversation);
+            task.progress.set(progress);
+            task.verdict.set(verdict);
+            match verdict {
+                Verdict::Open => *task.backend.borrow_mut() = Some(backend),
+                Verdict::Close => backend.end(context),
+            }
+        });
+    }
+
+    /// Ends the backend in a task, then says `error`, if any, and closes.
+    fn leave(
+        &self,
+        instance: &Instance<S>,
+        connection: &Rc<Connection<B>>,
+        error: Option<&SqlError>,
+    ) {
+        if let Some(error) = error {
+            self.say(instance, connection, error);
+        }
+        let task = connection.clone();
+        self.run(instance, connection, Class::Run, move |context| {
+            if let Some(backend) = task.backend.take() {
+                backend.end(context);
+            }
+            task.verdict.set(Verdict::Close);
+        });
+    }
+
+    fn run(
+        &self,
+        instance: &Instance<S>,
+        connection: &Rc<Connection<B>>,
+        class: Class,
+        work: impl FnOnce(&TaskContext<S>) + 'static,
+    ) {
+        connection.running.set(true);
+        let (me, connection) = (self.me.clone(), connection.clone());
+        instance.spawn_watched(class, work, move |instance, end| {
+            if let Some(sessions) = me.upgrade() {
+                sessions.has_run(instance, &connection, end);
+            }
+        });
+    }
+
+    fn has_run(&self, instance: &Instance<S>, connection: &Rc<Connection<B>>, end: TaskEnd) {
+        connection.running.set(false);
+        connection.link.set_waiter(None);
+        match end {
+            TaskEnd::Done if connection.verdict.get() == Verdict::Close => {
+                self.drain(instance, connection);
+            }
+            TaskEnd::Done if self.stopping.get() => {
+                self.leave(instance, connection, Some(&shutting_down()));
+            }
+            TaskEnd::Done => self.advance(instance, connection),
+            // Its backend was unwound with it; what it had encoded was not settled and is gone.
+            TaskEnd::Panicked(text) => {
+                let message = format!("the session ended by an internal error: {text}");
+                self.last_words(instance, connection, &SqlError::internal(message));
+            }
+            TaskEnd::NotStarted(error) => {
+                self.last_words(instance, connection, &SqlError::from(error));
+            }
+            TaskEnd::Abandoned => {}
+        }
+    }
+
+    fn say(&self, instance: &Instance<S>, connection: &Connection<B>, error: &SqlError) {
+        let mut out = Out { bytes: connection.link.buffer() };
+        farewell(&mut out, error);
+        connection.link.send(instance.ring(), out.bytes);
+    }
+
+    fn last_words(
+        &self,
+        instance: &Instance<S>,
+        connection: &Rc<Connection<B>>,
+        error: &SqlError,
+    ) {
+        self.say(instance, connection, error);
+        self.drain(instance, connection);
+    }
+
+    /// Lets the last words leave, throws input away, and forgets the connection at its end.
+    fn drain(&self, instance: &Instance<S>, connection: &Rc<Connection<B>>) {
+        let link = &connection.link;
+        if connection.phase.replace(Phase::Draining) != Phase::Draining {
+            connection.interrupt.take();
+            let deadline = instance.time().now_ns() + DRAIN_NS;
+            self.draining.borrow_mut().push((deadline, connection.number));
+        }
+        let unread = link.input.borrow().unread().len();
+        link.input.borrow_mut().consume(unread);
+        if link.all_sent() {
+            link.shut(Shutdown::Write);
+        }
+        if link.receiving() != Receiving::Ended {
+            link.receive(instance.ring());
+        } else if !link.in_flight() {
+            self.forget(connection.number);
+        }
+    }
+
+    fn forget(&self, number: u32) {
+        self.draining.borrow_mut().retain(|(_, draining)| *draining != number);
+        // Dropped outside the borrow: a session's end may call back.
+        let gone = self.connections.borrow_mut()[number as usize].take();
+        if gone.is_some() {
+            self.free.borrow_mut().push(number);
+        }
+    }
+
+    fn connection(&self, number: u64) -> Option<Rc<Connection<B>>> {
+        self.connections.borrow().get(number as usize)?.clone()
+    }
+}
+
+/// What sessions are told when the server ends.
+fn shutting_down() -> SqlError {
+    let message = "terminating connection due to administrator command";
+    SqlError::new(SqlState::ADMIN_SHUTDOWN, message)
+}
+
+impl<S: InstanceState, B: Backend<S>> Service<S> for Sessions<S, B> {
+    fn completed(&self, instance: &Instance<S>, completion: Completion) {
+        let (_, own) = ServiceId::split(completion.token);
+        let Some(connection) = self.connection(own & (KIND_SEND - 1)) else { return };
+        let buffer = match completion.buffer {
+            Returned::Bytes(bytes) => bytes,
+            _ => Vec::new(),
+        };
+        if own & KIND_SEND != 0 {
+            connection.link.sent(instance.ring(), completion.result, buffer);
+            if connection.phase.get() == Phase::Draining {
+                self.advance(instance, &connection);
+            }
+        } else {
+            connection.link.received(completion.result, buffer);
+            self.advance(instance, &connection);
+        }
+    }
+
+    fn poll(&self, instance: &Instance<S>) -> Poll {
+        if self.draining.borrow().is_empty() {
+            return Poll::Idle;
+        }
+        let now = instance.time().now_ns();
+        let mut next = u64::MAX;
+        for (deadline, number) in &mut *self.draining.borrow_mut() {
+            if *deadline <= now {
+                if let Some(connection) = self.connection(u64::from(*number)) {
+                    connection.link.shut(Shutdown::Both);
+                }
+                *deadline = u64::MAX;
+            }
+            next = next.min(*deadline);
+        }
+        if next == u64::MAX { Poll::Idle } else { Poll::Until(next) }
+    }
+
+    fn stop(&self, instance: &Instance<S>) {
+        self.stopping.set(true);
+        let all: Vec<_> = self.connections.borrow().iter().flatten().cloned().collect();
+        for connection in all {
+            if connection.running.get() {
+                if let Some(interrupt) = &*connection.interrupt.borrow() {
+                    interrupt.interrupt(Reason::ShutDown);
+                }
+                // A client that does not read is not waited for.
+                let deadline = instance.time().now_ns() + DRAIN_NS;
+                self.draining.borrow_mut().push((deadline, connection.number));
+            } else {
+                match connection.phase.get() {
+                    Phase::Starting => self.last_words(instance, &connection, &shutting_down()),
+                    Phase::Open => self.leave(instance, &connection, Some(&shutting_down())),
+                    Phase::Draining => {}
+                }
+            }
+        }
+    }
+
+    fn may_end(&self, _instance: &Instance<S>) -> bool {
+        self.count() == 0
+    }
+
+    fn as_any(self: Rc<Self>) -> Option<Rc<dyn std::any::Any>> {
+        Some(self)
+    }
+}
