@@ -6,4 +6,5 @@
 
 pub mod cpu;
 pub mod latency;
+pub mod tpcb;
 pub mod wire;

@@ -15,7 +15,6 @@ use crate::catalog::{
     CATALOG_TREE, Catalog, ColumnDef, ColumnId, IndexColumn, IndexDef, IndexEntry, IndexKind,
     IndexPlan, NamespaceDef, Object, Oid, TableDef, TableEntry, build_index, encode_object,
 };
-use crate::runtime::Parker;
 use crate::tree::table::TableTree;
 use crate::txn::LockMode;
 use crate::txn::rows::{Progress, WriteOutcome};

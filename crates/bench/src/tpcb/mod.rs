@@ -1,0 +1,228 @@
+//! TPC-B-like transactions against the kernel in process: no SQL, no wire.
+//!
+//! Invariants: every transaction is one of pgbench's default script: add to an account, read it,
+//! add to its teller and branch, insert into history, commit, wait until stable. With affinity a
+//! client's branches are those of its instance and 85 of 100 accounts are of the branch, as the
+//! standard says; without, everything is drawn from everywhere. At the end the sums must agree.
+
+mod load;
+mod run;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use atoll_kernel::api::{Database, Error, Instances, Metrics, Options, Pin, RecoveryReport};
+
+use crate::cpu;
+use crate::latency::Latencies;
+
+/// Accounts of a branch.
+pub(crate) const ACCOUNTS: u64 = 100_000;
+/// Tellers of a branch.
+pub(crate) const TELLERS: u64 = 10;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Branches; each has 100,000 accounts.
+    pub scale: u64,
+    /// Clients, each a task, spread over the instances.
+    pub clients: u64,
+    /// Instances.
+    pub instances: Instances,
+    /// How long is measured.
+    pub seconds: u64,
+    /// How long runs before that.
+    pub warmup_seconds: u64,
+    /// Whether a client keeps to its instance's branches.
+    pub affinity: Affinity,
+    /// Whether a commit waits until it is stable.
+    pub durability: Durability,
+    /// Where the data goes; none: memory only, which says nothing about durability.
+    pub data: Option<PathBuf>,
+    /// The seed of all random choices.
+    pub seed: u64,
+}
+
+/// Which branches a client uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Affinity {
+    /// Those of its instance.
+    Home,
+    /// All.
+    None,
+}
+
+/// When a commit is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// When it is stable.
+    Commit,
+    /// At once.
+    Relaxed,
+}
+
+/// What came of it.
+pub struct Report {
+    /// What was run.
+    pub setting: Setting,
+    /// How many instances ran.
+    pub instances: usize,
+    /// Transactions committed while it was measured.
+    pub transactions: u64,
+    /// Deadlocks and the like, rolled back and not counted.
+    pub aborts: u64,
+    /// How long was measured.
+    pub elapsed: Duration,
+    /// Latencies of the transactions.
+    pub latencies: Latencies,
+    /// Processor time of this process while it was measured.
+    pub cpu: Duration,
+    /// The kernel's counters, before and after.
+    pub metrics: (Metrics, Metrics),
+    /// Rows loaded a second.
+    pub loaded_per_second: f64,
+}
+
+impl Report {
+    /// Transactions a second.
+    pub fn per_second(&self) -> f64 {
+        self.transactions as f64 / self.elapsed.as_secs_f64()
+    }
+
+    fn logs(&self, of: impl Fn(&atoll_kernel::log::LogCounters) -> u64) -> u64 {
+        let sum = |metrics: &Metrics| metrics.logs.iter().map(&of).sum::<u64>();
+        sum(&self.metrics.1) - sum(&self.metrics.0)
+    }
+
+    /// As one JSON object.
+    pub fn json(&self) -> serde_json::Value {
+        let (flushes, commits) = (self.logs(|log| log.flushes), self.logs(|log| log.commits));
+        let seconds = self.elapsed.as_secs_f64();
+        let each = |bytes: u64| bytes as f64 / commits.max(1) as f64;
+        serde_json::json!({
+            "benchmark": "tpcb",
+            "tps": self.per_second(),
+            "transactions": self.transactions,
+            "aborts": self.aborts,
+            "seconds": seconds,
+            "latency_us": {
+                "p50": self.latencies.percentile_us(50.0),
+                "p95": self.latencies.percentile_us(95.0),
+                "p99": self.latencies.percentile_us(99.0),
+                "p999": self.latencies.percentile_us(99.9),
+                "max": self.latencies.max_us(),
+            },
+            "cpu_us_per_txn": self.cpu.as_secs_f64() * 1e6 / self.transactions.max(1) as f64,
+            "log_bytes_per_txn": {
+                "payload": each(self.logs(|log| log.bytes_payload)),
+                "padded": each(self.logs(|log| log.bytes_padded)),
+            },
+            "flushes_per_second": flushes as f64 / seconds,
+            "txns_per_flush": commits as f64 / flushes.max(1) as f64,
+            "dependencies_per_txn": each(self.logs(|log| log.dependencies)),
+            "instances": self.instances,
+            "clients": self.setting.clients,
+            "scale": self.setting.scale,
+            "affinity": format!("{:?}", self.setting.affinity).to_lowercase(),
+            "durability": format!("{:?}", self.setting.durability).to_lowercase(),
+            "loaded_rows_per_second": self.loaded_per_second,
+            "seed": self.setting.seed,
+        })
+    }
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (flushes, commits) = (self.logs(|log| log.flushes), self.logs(|log| log.commits));
+        let each = |bytes: u64| bytes as f64 / commits.max(1) as f64;
+        let setting = &self.setting;
+        writeln!(
+            f,
+            "tpcb: scale {}, {} clients, {} instances, affinity {:?}, durability {:?}, seed {}",
+            setting.scale,
+            setting.clients,
+            self.instances,
+            setting.affinity,
+            setting.durability,
+            setting.seed
+        )?;
+        writeln!(f, "  {:.0} transactions a second, {} aborts", self.per_second(), self.aborts)?;
+        writeln!(f, "  latency: {}", self.latencies)?;
+        writeln!(
+            f,
+            "  processor: {:.1} us a transaction (clients and kernel in one process)",
+            self.cpu.as_secs_f64() * 1e6 / self.transactions.max(1) as f64
+        )?;
+        writeln!(
+            f,
+            "  log: {:.0} bytes a transaction ({:.0} with padding), {:.0} flushes a second, \
+             {:.1} transactions a flush",
+            each(self.logs(|log| log.bytes_payload)),
+            each(self.logs(|log| log.bytes_padded)),
+            flushes as f64 / self.elapsed.as_secs_f64(),
+            commits as f64 / flushes.max(1) as f64
+        )?;
+        write!(f, "  loaded at {:.0} rows a second", self.loaded_per_second)
+    }
+}
+
+/// Loads, runs, checks. `say` gets progress for people. Errors are one line.
+pub fn run(setting: &Setting, say: &mut dyn FnMut(&str)) -> Result<Report, String> {
+    if setting.scale == 0 || setting.clients == 0 || setting.seconds == 0 {
+        return Err("scale, clients and seconds must be at least 1".to_owned());
+    }
+    // 100,000 accounts take about 13 MB of pages, with their index about 16.
+    let pool = (setting.scale * 24 + 512) << 20;
+    let options = Options {
+        instances: setting.instances,
+        buffer_pool_bytes: pool,
+        pin: Pin::Auto,
+        lock_note: "atoll bench tpcb".to_owned(),
+        ..Options::default()
+    };
+    let database = match &setting.data {
+        Some(directory) => Database::open(directory, options),
+        None => Database::open_in_memory(options),
+    };
+    let database = database.map_err(text)?;
+    let (tables, loaded_per_second) = load::load(&database, setting.scale, say).map_err(text)?;
+    if setting.warmup_seconds > 0 {
+        say("warming up");
+        let warmup = Setting { seconds: setting.warmup_seconds, ..setting.clone() };
+        run::drive(&database, &tables, &warmup)?;
+    }
+    say("running");
+    let before = database.metrics().map_err(text)?;
+    let cpu_before = cpu::own();
+    let driven = run::drive(&database, &tables, setting)?;
+    let cpu = cpu::own().saturating_sub(cpu_before);
+    let after = database.metrics().map_err(text)?;
+    run::check_sums(&database, &tables)?;
+    let report = Report {
+        setting: setting.clone(),
+        instances: database.instances(),
+        transactions: driven.latencies.count(),
+        aborts: driven.aborts,
+        elapsed: driven.elapsed,
+        latencies: driven.latencies,
+        cpu,
+        metrics: (before, after),
+        loaded_per_second,
+    };
+    database.close().map_err(text)?;
+    Ok(report)
+}
+
+/// Opens `data` again and says how fast it was recovered.
+pub fn recover(data: &std::path::Path, scale: u64) -> Result<RecoveryReport, String> {
+    let options = Options { buffer_pool_bytes: (scale * 24 + 512) << 20, ..Options::default() };
+    let database = Database::open(data, options).map_err(text)?;
+    let report = database.recovery();
+    database.close().map_err(text)?;
+    Ok(report)
+}
+
+fn text(error: Error) -> String {
+    error.to_string()
+}
