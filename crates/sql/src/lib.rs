@@ -2,9 +2,11 @@
 #![expect(clippy::todo, reason = "signatures first; bodies follow within the hour")]
 #![allow(dead_code)]
 
+pub mod bind;
 pub mod error;
 pub mod functions;
 pub mod parse;
+pub mod relations;
 pub mod session;
 pub mod types;
 

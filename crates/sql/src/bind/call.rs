@@ -13,7 +13,7 @@ use crate::parse::ast::{At, Call, Name};
 use crate::types::{Datum, Type, TypeOid};
 
 /// Keys of a grouping come first among its relation's columns; aggregates start here.
-pub(super) const FIRST_AGGREGATE: u16 = 1 << 14;
+pub const FIRST_AGGREGATE: u16 = 1 << 14;
 
 impl<'a> Binder<'a> {
     /// A call as written.

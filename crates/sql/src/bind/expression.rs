@@ -6,9 +6,9 @@ use super::bound::{Bound, BoundKind};
 use super::operator::Op;
 use super::{Binder, coerce, error_at};
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::functions::{CastContext, Comparison, default_order};
+use crate::functions::{CastContext, Comparison, ConstantContext, default_order};
 use crate::parse::ast::{At, Expr, ExprKind, Literal, Name, Test, TypeName};
-use crate::types::{Datum, Numeric, Type, TypeOid};
+use crate::types::{Datum, Type, TypeOid, text as text_form};
 
 impl<'a> Binder<'a> {
     /// Binds one expression.
@@ -395,6 +395,7 @@ fn number(text: &str, at: At) -> SqlResult<(Datum, TypeOid)> {
             Err(_) => (Datum::Int8(value), TypeOid::INT8),
         });
     }
-    let value: Numeric = digits.parse().map_err(|error: SqlError| error.at(at.position()))?;
-    Ok((Datum::Numeric(value), TypeOid::NUMERIC))
+    let value = text_form::input(Type::new(TypeOid::NUMERIC), &digits, &ConstantContext)
+        .map_err(|error| error.at(at.position()))?;
+    Ok((value, TypeOid::NUMERIC))
 }

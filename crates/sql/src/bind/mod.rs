@@ -8,6 +8,7 @@
 
 pub mod bound;
 mod call;
+pub use call::FIRST_AGGREGATE;
 mod coerce;
 mod expression;
 mod fold;

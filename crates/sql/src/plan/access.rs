@@ -1,0 +1,304 @@
+//! Access paths: which index, if any, serves conditions on a table.
+//!
+//! Invariants: an access gives every row that satisfies the conditions it was made from; those
+//! it guarantees exactly are left out of the scan's filter. A condition serves an index only if
+//! the index orders the column as the condition's operator does, and its other side can be
+//! computed before the scan starts.
+
+use super::Planner;
+use super::node::{Access, KeyValue, Order, RangeEnd};
+use crate::bind::bound::{Bound, BoundKind, RelationId};
+use crate::bind::walk;
+use crate::error::SqlResult;
+use crate::functions::{Coercion, Comparison};
+use crate::relations::RelationInfo;
+use crate::types::{Type, TypeOid};
+use atoll_kernel::api::{IndexEntry, TableEntry};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A chosen access.
+pub(super) struct Choice {
+    /// The access.
+    pub access: Access,
+    /// Which of the conditions it guarantees.
+    pub used: Vec<usize>,
+    /// About how many rows it gives.
+    pub rows: f64,
+    /// Is it better than reading everything?
+    pub indexed: bool,
+}
+
+/// A condition as an index sees it.
+enum Condition<'b> {
+    Compare { column: u16, comparison: Comparison, value: &'b Bound, exact: bool },
+    In { columns: Vec<u16>, rows: Vec<Vec<&'b Bound>> },
+}
+
+/// How much of a table a condition leaves, without statistics.
+fn selectivity(comparison: Comparison) -> f64 {
+    match comparison {
+        Comparison::Equal => 0.005,
+        Comparison::NotEqual => 0.995,
+        _ => 0.33,
+    }
+}
+
+/// The column under conversions that keep the stored form and its order.
+pub(super) fn plain_column(bound: &Bound) -> Option<(RelationId, u16, TypeOid)> {
+    match &bound.kind {
+        BoundKind::Column(column) => Some((column.relation, column.column, bound.ty.oid)),
+        BoundKind::Coerce(Coercion::Relabel, inner) => {
+            let (relation, column, ty) = plain_column(inner)?;
+            let strings = |oid| matches!(oid, TypeOid::TEXT | TypeOid::VARCHAR | TypeOid::NAME);
+            (strings(ty) && strings(bound.ty.oid)).then_some((relation, column, bound.ty.oid))
+        }
+        _ => None,
+    }
+}
+
+fn integer(oid: TypeOid) -> bool {
+    matches!(oid, TypeOid::INT2 | TypeOid::INT4 | TypeOid::INT8)
+}
+
+/// Does `value` have the column's order?
+fn same_order(column: TypeOid, value: TypeOid) -> bool {
+    column == value || (integer(column) && integer(value))
+}
+
+impl Planner<'_> {
+    /// The best access to `relation` by `conditions`, whose other sides may use `available`
+    /// relations.
+    pub(super) fn access(
+        &mut self,
+        relation: RelationId,
+        info: &RelationInfo,
+        table: &Arc<TableEntry>,
+        conditions: &[Bound],
+        available: &HashSet<RelationId>,
+    ) -> SqlResult<Choice> {
+        let found: Vec<(usize, Condition<'_>)> = conditions
+            .iter()
+            .enumerate()
+            .filter_map(|(index, bound)| {
+                Some((index, self.condition_on(relation, bound, available)?))
+            })
+            .collect();
+        let total = (table.approximate_rows() as f64).max(1.0);
+        let mut filtered = total;
+        for (_, condition) in &found {
+            filtered *= match condition {
+                Condition::Compare { comparison, .. } => selectivity(*comparison),
+                Condition::In { rows, .. } => (rows.len() as f64 * 0.005).min(0.5),
+            };
+        }
+        let mut best = Choice {
+            access: Access::All,
+            used: Vec::new(),
+            rows: filtered.max(1.0),
+            indexed: false,
+        };
+        let mut best_cost = total;
+        for index in &table.indexes {
+            let Some((choice, cost)) = self.try_index(index, info, &found, total, filtered)? else {
+                continue;
+            };
+            if !best.indexed || cost < best_cost {
+                best = choice;
+                best_cost = cost;
+            }
+        }
+        Ok(best)
+    }
+
+    fn condition_on<'b>(
+        &self,
+        relation: RelationId,
+        bound: &'b Bound,
+        available: &HashSet<RelationId>,
+    ) -> Option<Condition<'b>> {
+        match &bound.kind {
+            BoundKind::Operator(row, Some(left), right) => {
+                let comparison = row.comparison?;
+                if let Some((own, column, ty)) = plain_column(left)
+                    && own == relation
+                    && same_order(ty, right.ty.oid)
+                    && self.computable(right, relation, available)
+                {
+                    return Some(Condition::Compare { column, comparison, value: right, exact: true });
+                }
+                let (own, column, ty) = plain_column(right)?;
+                let fits = own == relation
+                    && same_order(ty, left.ty.oid)
+                    && self.computable(left, relation, available);
+                let comparison = mirrored(comparison);
+                fits.then_some(Condition::Compare { column, comparison, value: left, exact: true })
+            }
+            BoundKind::In { left, rows } => {
+                let mut columns = Vec::with_capacity(left.len());
+                for (position, side) in left.iter().enumerate() {
+                    let (own, column, ty) = plain_column(side)?;
+                    let fits = rows.iter().all(|row| {
+                        row[position].0.comparison == Some(Comparison::Equal)
+                            && same_order(ty, row[position].1.ty.oid)
+                            && self.computable(&row[position].1, relation, available)
+                    });
+                    if own != relation || !fits {
+                        return None;
+                    }
+                    columns.push(column);
+                }
+                let rows = rows.iter().map(|row| row.iter().map(|(_, v)| v).collect()).collect();
+                Some(Condition::In { columns, rows })
+            }
+            // A boolean column alone, or its negation, serves no index here.
+            _ => None,
+        }
+    }
+
+    /// Can the value be computed before the relation is scanned?
+    fn computable(
+        &self,
+        value: &Bound,
+        relation: RelationId,
+        available: &HashSet<RelationId>,
+    ) -> bool {
+        let mut columns = Vec::new();
+        walk::columns(value, &mut columns);
+        let known = |column: &crate::bind::bound::ColumnRef| {
+            column.relation != relation
+                && (available.contains(&column.relation) || !self.local.contains(&column.relation))
+        };
+        columns.iter().all(known) && !super::is_volatile(value)
+    }
+
+    fn try_index(
+        &mut self,
+        index: &Arc<IndexEntry>,
+        info: &RelationInfo,
+        found: &[(usize, Condition<'_>)],
+        total: f64,
+        filtered: f64,
+    ) -> SqlResult<Option<(Choice, f64)>> {
+        let width = index.def.columns.len();
+        let mut prefix: Vec<KeyValue> = Vec::new();
+        let mut used = Vec::new();
+        for part in &index.def.columns {
+            let column = part.column.0;
+            let equal = found.iter().find(|(_, condition)| {
+                matches!(condition, Condition::Compare { column: own, comparison: Comparison::Equal, .. } if *own == column)
+            });
+            let Some((at, Condition::Compare { value, .. })) = equal else { break };
+            prefix.push(self.key_value(value, info.columns[column as usize].ty)?);
+            used.push(*at);
+        }
+        let unique = index.def.kind.is_unique();
+        if prefix.len() == width && unique {
+            let access = Access::Point(index.clone(), prefix);
+            return Ok(Some((Choice { access, used, rows: 1.0, indexed: true }, 1.0)));
+        }
+        if let Some(choice) = self.try_in(index, info, found, &prefix, total)? {
+            return Ok(Some(choice));
+        }
+        let (mut low, mut high) = (None, None);
+        if let Some(part) = index.def.columns.get(prefix.len()) {
+            let column = part.column.0;
+            let ty = info.columns[column as usize].ty;
+            for (at, condition) in found {
+                let Condition::Compare { column: own, comparison, value, exact } = condition else {
+                    continue;
+                };
+                let end = match comparison {
+                    Comparison::Greater | Comparison::GreaterEqual => &mut low,
+                    Comparison::Less | Comparison::LessEqual => &mut high,
+                    _ => continue,
+                };
+                if *own != column || end.is_some() {
+                    continue;
+                }
+                let inclusive =
+                    matches!(comparison, Comparison::GreaterEqual | Comparison::LessEqual);
+                *end = Some(RangeEnd { value: self.key_value(value, ty)?, inclusive });
+                if *exact {
+                    used.push(*at);
+                }
+            }
+        }
+        if prefix.is_empty() && low.is_none() && high.is_none() {
+            return Ok(None);
+        }
+        let mut fraction = 1.0;
+        for _ in 0..prefix.len() {
+            fraction *= if unique { 0.005 } else { 0.02 };
+        }
+        for _ in low.iter().chain(&high) {
+            fraction *= 0.33;
+        }
+        let rows = (total * fraction).max(1.0);
+        let order = Order::Forward;
+        let access = Access::Range { index: index.clone(), prefix, low, high, order };
+        let choice = Choice { access, used, rows: rows.min(filtered).max(1.0), indexed: true };
+        Ok(Some((choice, rows * 1.2)))
+    }
+
+    /// IN lists over the columns that follow the equal ones, or over the leading ones.
+    fn try_in(
+        &mut self,
+        index: &Arc<IndexEntry>,
+        info: &RelationInfo,
+        found: &[(usize, Condition<'_>)],
+        prefix: &[KeyValue],
+        total: f64,
+    ) -> SqlResult<Option<(Choice, f64)>> {
+        let wanted: Vec<u16> =
+            index.def.columns[prefix.len()..].iter().map(|part| part.column.0).collect();
+        for (at, condition) in found {
+            let Condition::In { columns, rows } = condition else { continue };
+            let leads = columns.len() <= wanted.len()
+                && wanted[..columns.len()].iter().all(|column| columns.contains(column));
+            if !leads || columns.is_empty() {
+                continue;
+            }
+            let mut keys = Vec::with_capacity(rows.len());
+            for row in rows {
+                let mut key = prefix.to_vec();
+                for column in &wanted[..columns.len()] {
+                    let position = columns.iter().position(|own| own == column).unwrap_or(0);
+                    key.push(self.key_value(row[position], info.columns[*column as usize].ty)?);
+                }
+                keys.push(key);
+            }
+            let whole = prefix.len() + columns.len() == index.def.columns.len();
+            let each = if whole && index.def.kind.is_unique() { 1.0 } else { total * 0.005 };
+            let rows = (keys.len() as f64 * each.max(1.0)).min(total);
+            let mut used = vec![*at];
+            used.extend(found.iter().filter_map(|(other, condition)| match condition {
+                Condition::Compare { column, comparison: Comparison::Equal, .. }
+                    if index.def.columns[..prefix.len()].iter().any(|p| p.column.0 == *column) =>
+                {
+                    Some(*other)
+                }
+                _ => None,
+            }));
+            // Two equalities on one column: only the first is in the key.
+            used.truncate(1 + prefix.len());
+            let access = Access::Points(index.clone(), keys);
+            return Ok(Some((Choice { access, used, rows, indexed: true }, rows * 1.2)));
+        }
+        Ok(None)
+    }
+
+    fn key_value(&mut self, value: &Bound, ty: Type) -> SqlResult<KeyValue> {
+        Ok(KeyValue { program: self.compile(value)?, ty })
+    }
+}
+
+fn mirrored(comparison: Comparison) -> Comparison {
+    match comparison {
+        Comparison::Less => Comparison::Greater,
+        Comparison::LessEqual => Comparison::GreaterEqual,
+        Comparison::Greater => Comparison::Less,
+        Comparison::GreaterEqual => Comparison::LessEqual,
+        other => other,
+    }
+}

@@ -1,0 +1,130 @@
+//! The last pass over a plan: which columns each scan reads, which slots each operator keeps.
+//!
+//! Invariants: run once, when every expression of the statement has been compiled, so that the
+//! slots are complete; [`Planner::finish`] gives the slots that a plan writes.
+
+use super::node::{LockTarget, Plan, ScanColumns};
+use super::{Action, Planner};
+use crate::bind::bound::{ROW_ID, RelationId};
+use crate::exec::program::Slot;
+use crate::types::TypeOid;
+use atoll_kernel::api::{ColumnId, TableEntry};
+
+impl Planner<'_> {
+    /// Finishes everything of the statement.
+    pub(super) fn finish_all(&mut self, action: &mut Action) {
+        match action {
+            Action::Query { plan, .. } => {
+                self.finish(plan);
+            }
+            Action::Modify(modify) => {
+                for plan in modify.plans() {
+                    self.finish(plan);
+                }
+                if let Some(target) = modify.target_mut() {
+                    self.finish_target(target);
+                }
+            }
+        }
+        let mut subplans = std::mem::take(&mut self.subplans);
+        for subplan in &mut subplans {
+            self.finish(&mut subplan.plan);
+        }
+        self.subplans = subplans;
+        let mut ctes = std::mem::take(&mut self.ctes);
+        for cte in &mut ctes {
+            self.finish(&mut cte.plan);
+        }
+        self.ctes = ctes;
+    }
+
+    fn finish_target(&self, target: &mut LockTarget) {
+        target.columns = self.columns_of(target.relation, &target.table);
+    }
+
+    fn columns_of(&self, relation: RelationId, table: &TableEntry) -> ScanColumns {
+        let mut columns = ScanColumns::default();
+        for (column, slot) in self.slots.used(relation) {
+            if column == ROW_ID {
+                columns.row_id = Some(slot);
+                continue;
+            }
+            columns.ids.push(ColumnId(column));
+            columns.types.push(TypeOid(table.def.columns[column as usize].type_oid));
+            columns.slots.push(slot);
+        }
+        columns
+    }
+
+    fn finish(&self, plan: &mut Plan) -> Vec<Slot> {
+        match plan {
+            Plan::One | Plan::Nothing => Vec::new(),
+            Plan::Table(scan) => {
+                scan.columns = self.columns_of(scan.relation, &scan.table);
+                let mut slots = scan.columns.slots.clone();
+                slots.extend(scan.columns.row_id);
+                slots
+            }
+            Plan::Virtual { relation_id, columns, .. } => {
+                let used = self.slots.used(*relation_id);
+                *columns = used.iter().map(|(column, slot)| (*column as usize, *slot)).collect();
+                used.into_iter().map(|(_, slot)| slot).collect()
+            }
+            Plan::Values { slots, .. } => slots.clone(),
+            Plan::Function { slots, ordinality, .. } => {
+                slots.iter().copied().chain(*ordinality).collect()
+            }
+            Plan::Cte { slots, .. } => slots.iter().map(|(_, to)| *to).collect(),
+            Plan::Filter(input, _) | Plan::Limit(input, _, _) => self.finish(input),
+            Plan::Distinct(input, _) | Plan::First(input, _) => self.finish(input),
+            Plan::Project(input, outputs) => {
+                let mut slots = self.finish(input);
+                slots.extend(outputs.iter().map(|(_, slot)| *slot));
+                slots
+            }
+            Plan::ProjectSet(input, outputs) => {
+                let mut slots = self.finish(input);
+                slots.extend(outputs.iter().map(|(_, slot)| *slot));
+                slots
+            }
+            Plan::Loop { outer, inner, inner_slots, .. } => {
+                let mut slots = self.finish(outer);
+                *inner_slots = self.finish(inner);
+                slots.extend(inner_slots.iter());
+                slots
+            }
+            Plan::Hash { outer, inner, outer_slots, inner_slots, .. } => {
+                *outer_slots = self.finish(outer);
+                *inner_slots = self.finish(inner);
+                outer_slots.iter().chain(inner_slots.iter()).copied().collect()
+            }
+            Plan::Keep(input, slots) => {
+                *slots = self.finish(input);
+                slots.clone()
+            }
+            Plan::Aggregate { input, keys, aggregates } => {
+                self.finish(input);
+                let keys = keys.iter().map(|(_, _, slot)| *slot);
+                keys.chain(aggregates.iter().map(|aggregate| aggregate.slot)).collect()
+            }
+            Plan::Sort { input, slots, .. } => {
+                let mut all = self.finish(input);
+                all.sort_unstable();
+                all.dedup();
+                *slots = all;
+                slots.clone()
+            }
+            Plan::SetOperation { sides, slots, .. } => {
+                self.finish(&mut sides.0);
+                self.finish(&mut sides.1);
+                slots.clone()
+            }
+            Plan::Lock { input, targets, .. } => {
+                for target in targets.iter_mut() {
+                    self.finish_target(target);
+                }
+                self.finish(input)
+            }
+        }
+    }
+}

@@ -1,0 +1,633 @@
+//! FROM and WHERE: access to each relation, order and method of joins.
+//!
+//! Invariants: every condition is applied once, at the lowest place where all it reads is there;
+//! never below the nullable side of an outer join unless it belongs to that join's own ON. An
+//! item that reads its neighbours laterally comes after them, as the inner side of a loop.
+
+use super::Planner;
+use super::node::{JoinType, Plan, ScanColumns, TableScan, KeyValue, FunctionSource, SetPlan};
+use crate::bind::bound::{
+    Bound, BoundKind, BoundSet, ColumnRef, Cte, From, Query, RelationId, SetOrScalar,
+};
+use crate::bind::walk;
+use crate::error::SqlResult;
+use crate::exec::program::Program;
+use crate::functions::{Comparison, Strictness};
+use crate::parse::ast::{JoinKind, Test};
+use crate::relations::{RelationInfo, Source};
+use crate::types::TypeOid;
+use std::collections::HashSet;
+use std::rc::Rc;
+
+/// A set of relations.
+pub(super) type Set = HashSet<RelationId>;
+
+/// A part of a plan with what is known of it.
+pub(super) struct Part {
+    pub plan: Plan,
+    pub relations: Set,
+    pub rows: f64,
+}
+
+/// An item that is joined as a whole.
+struct Unit<'q> {
+    from: &'q From,
+    relations: Set,
+    /// Neighbours that it reads.
+    needs: Set,
+}
+
+impl<'q> Planner<'_> {
+    /// Plans FROM with the conditions of WHERE; `outer` are relations whose columns are there
+    /// already.
+    pub(super) fn from(
+        &mut self,
+        from: &'q From,
+        filter: Option<&'q Bound>,
+        outer: &Set,
+    ) -> SqlResult<Part> {
+        let mut conditions = Vec::new();
+        if let Some(filter) = filter {
+            flatten(filter, &mut conditions);
+        }
+        let mut items = Vec::new();
+        self.collect(from, &mut items, &mut conditions);
+        // Relations of enclosing queries are known before anything here is read.
+        let enclosing = std::mem::take(&mut self.local);
+        let part = self.joined(items, conditions, outer);
+        self.local = enclosing;
+        part
+    }
+
+    fn joined(
+        &mut self,
+        items: Vec<&'q From>,
+        conditions: Vec<Bound>,
+        outer: &Set,
+    ) -> SqlResult<Part> {
+        let mut all = Set::new();
+        items.iter().for_each(|item| relations_of(item, &mut all));
+        self.local.extend(all.iter().copied());
+        let mut units: Vec<Unit<'q>> = Vec::with_capacity(items.len());
+        for item in items {
+            let mut relations = Set::new();
+            relations_of(item, &mut relations);
+            let mut columns = Vec::new();
+            walk::in_from(item, &mut |bound| walk::columns(bound, &mut columns));
+            let reads = columns.iter().map(|column| column.relation);
+            let needs = reads.filter(|r| all.contains(r) && !relations.contains(r)).collect();
+            units.push(Unit { from: item, relations, needs });
+        }
+        self.order(units, conditions, &all, outer)
+    }
+
+    /// Takes inner joins apart; outer joins stay whole.
+    fn collect(&mut self, from: &'q From, items: &mut Vec<&'q From>, conditions: &mut Vec<Bound>) {
+        match from {
+            From::Join { kind: JoinKind::Inner, sides, condition } => {
+                self.collect(&sides.0, items, conditions);
+                self.collect(&sides.1, items, conditions);
+                if let Some(condition) = condition {
+                    flatten(condition, conditions);
+                }
+            }
+            // A condition above that is never true for the NULLs of the right side makes an
+            // outer join an inner one.
+            From::Join { kind: JoinKind::Left, sides, condition } => {
+                let mut right = Set::new();
+                relations_of(&sides.1, &mut right);
+                if conditions.iter().any(|above| rejects_null(above, &right)) {
+                    self.collect(&sides.0, items, conditions);
+                    self.collect(&sides.1, items, conditions);
+                    if let Some(condition) = condition {
+                        flatten(condition, conditions);
+                    }
+                } else {
+                    items.push(from);
+                }
+            }
+            other => items.push(other),
+        }
+    }
+
+    fn order(
+        &mut self,
+        mut units: Vec<Unit<'q>>,
+        mut conditions: Vec<Bound>,
+        all: &Set,
+        outer: &Set,
+    ) -> SqlResult<Part> {
+        let mut placed: Option<Part> = None;
+        while !units.is_empty() {
+            let empty = Set::new();
+            let there = placed.as_ref().map_or(&empty, |part| &part.relations);
+            let mut best: Option<(usize, f64)> = None;
+            for (index, unit) in units.iter().enumerate() {
+                if !unit.needs.is_subset(there) {
+                    continue;
+                }
+                let cost = self.weight(unit, &conditions, there, outer, all);
+                if best.is_none_or(|(_, least)| cost < least) {
+                    best = Some((index, cost));
+                }
+            }
+            // Lateral references form no cycle, so one is always ready.
+            let (index, _) = best.unwrap_or((0, 0.0));
+            let unit = units.remove(index);
+            let part = match placed.take() {
+                None => {
+                    let own = self.take(&mut conditions, &unit.relations, all);
+                    self.unit(unit.from, own, outer)?
+                }
+                Some(left) => self.join_unit(left, unit, &mut conditions, all, outer)?,
+            };
+            placed = Some(part);
+        }
+        let mut part = placed.unwrap_or(Part { plan: Plan::One, relations: Set::new(), rows: 1.0 });
+        if let Some(rest) = self.compile_filter(&conditions)? {
+            part.plan = Plan::Filter(Box::new(part.plan), rest);
+        }
+        Ok(part)
+    }
+
+    /// Which relations of `all` a condition reads.
+    fn reads(&self, bound: &Bound, all: &Set) -> Set {
+        let mut columns = Vec::new();
+        walk::columns(bound, &mut columns);
+        let relations = columns.iter().map(|column| column.relation);
+        relations.filter(|relation| all.contains(relation)).collect()
+    }
+
+    /// Takes the conditions out that read nothing but `relations`.
+    fn take(&self, conditions: &mut Vec<Bound>, relations: &Set, all: &Set) -> Vec<Bound> {
+        let (own, rest) = std::mem::take(conditions)
+            .into_iter()
+            .partition(|condition| self.reads(condition, all).is_subset(relations));
+        *conditions = rest;
+        own
+    }
+
+    /// About how many rows the unit adds to each row that is there; unconnected ones come late.
+    fn weight(
+        &mut self,
+        unit: &Unit<'q>,
+        conditions: &[Bound],
+        there: &Set,
+        outer: &Set,
+        all: &Set,
+    ) -> f64 {
+        let own: Vec<Bound> = conditions
+            .iter()
+            .filter(|condition| {
+                let reads = self.reads(condition, all);
+                reads.iter().all(|r| unit.relations.contains(r) || there.contains(r))
+                    && reads.iter().any(|r| unit.relations.contains(r))
+            })
+            .cloned()
+            .collect();
+        let connected = own.iter().any(|condition| {
+            self.reads(condition, all).iter().any(|relation| there.contains(relation))
+        });
+        let penalty = if there.is_empty() || connected { 1.0 } else { 1e6 };
+        let rows = match unit.from {
+            From::Relation(relation, info) => match &info.source {
+                Source::Table(table) => {
+                    let known: Set = there.union(outer).copied().collect();
+                    match self.access(*relation, info, table, &own, &known) {
+                        Ok(choice) if choice.indexed => choice.rows,
+                        Ok(choice) => choice.rows + table.approximate_rows() as f64 * 0.01,
+                        Err(_) => 1e9,
+                    }
+                }
+                Source::Virtual(relation) => {
+                    let rows = relation.estimated_rows(self.view) as f64;
+                    (rows * 0.1f64.powi(own.len() as i32)).max(1.0)
+                }
+            },
+            From::Function { .. } => 1000.0,
+            From::Subquery(_) | From::Cte(..) => 1000.0,
+            From::Join { .. } => 2000.0,
+        };
+        rows * penalty
+    }
+
+    /// Plans one item with the conditions on it alone.
+    fn unit(&mut self, from: &'q From, conditions: Vec<Bound>, outer: &Set) -> SqlResult<Part> {
+        match from {
+            From::Relation(relation, info) => self.scan(*relation, info, conditions, outer),
+            From::Subquery(query) => self.filtered(|planner| planner.subquery(query), conditions),
+            From::Cte(relation, cte) => {
+                self.filtered(|planner| planner.cte(*relation, cte), conditions)
+            }
+            From::Function { relation, call, ordinality } => self.filtered(
+                |planner| planner.function(*relation, call, *ordinality),
+                conditions,
+            ),
+            From::Join { kind, sides, condition } => {
+                self.outer_join(*kind, sides, condition.as_ref(), conditions, outer)
+            }
+        }
+    }
+
+    fn filtered(
+        &mut self,
+        make: impl FnOnce(&mut Self) -> SqlResult<Part>,
+        conditions: Vec<Bound>,
+    ) -> SqlResult<Part> {
+        let mut part = make(self)?;
+        if let Some(filter) = self.compile_filter(&conditions)? {
+            part.plan = Plan::Filter(Box::new(part.plan), filter);
+            part.rows = (part.rows * 0.3f64.powi(conditions.len() as i32)).max(1.0);
+        }
+        Ok(part)
+    }
+
+    fn scan(
+        &mut self,
+        relation: RelationId,
+        info: &RelationInfo,
+        conditions: Vec<Bound>,
+        available: &Set,
+    ) -> SqlResult<Part> {
+        let relations = Set::from([relation]);
+        match &info.source {
+            Source::Table(table) => {
+                let choice = self.access(relation, info, table, &conditions, available)?;
+                let rest: Vec<Bound> = conditions
+                    .iter()
+                    .enumerate()
+                    .filter(|(index, _)| !choice.used.contains(index))
+                    .map(|(_, condition)| condition.clone())
+                    .collect();
+                let filter = self.compile_filter(&rest)?;
+                let scan = TableScan {
+                    relation,
+                    table: table.clone(),
+                    columns: ScanColumns::default(),
+                    access: choice.access,
+                    filter,
+                };
+                Ok(Part { plan: Plan::Table(Box::new(scan)), relations, rows: choice.rows })
+            }
+            Source::Virtual(virtual_relation) => {
+                let key = self.virtual_key(relation, info, *virtual_relation, &conditions, available)?;
+                let rows = virtual_relation.estimated_rows(self.view) as f64;
+                let rows = if key.is_some() { 5.0 } else { rows };
+                let filter = self.compile_filter(&conditions)?;
+                let plan = Plan::Virtual {
+                    relation_id: relation,
+                    relation: *virtual_relation,
+                    columns: Vec::new(),
+                    key,
+                    filter,
+                };
+                Ok(Part { plan, relations, rows })
+            }
+        }
+    }
+
+    /// An equality with a column that the virtual relation can look up by.
+    fn virtual_key(
+        &mut self,
+        relation: RelationId,
+        info: &RelationInfo,
+        virtual_relation: &'static dyn crate::relations::VirtualRelation,
+        conditions: &[Bound],
+        available: &Set,
+    ) -> SqlResult<Option<(usize, KeyValue)>> {
+        for &lookup in virtual_relation.lookups() {
+            for condition in conditions {
+                let BoundKind::Operator(row, Some(left), right) = &condition.kind else { continue };
+                if row.comparison != Some(Comparison::Equal) {
+                    continue;
+                }
+                for (column, value) in [(left, right), (right, left)] {
+                    let Some((own, position)) = looked_up(column) else { continue };
+                    let fits = own == relation && position as usize == lookup;
+                    if !fits || !self.known_before(value, relation, available) {
+                        continue;
+                    }
+                    let program = self.compile(value)?;
+                    let ty = info.columns[lookup].ty;
+                    return Ok(Some((lookup, KeyValue { program, ty })));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn known_before(&self, value: &Bound, relation: RelationId, available: &Set) -> bool {
+        let mut columns = Vec::new();
+        walk::columns(value, &mut columns);
+        columns.iter().all(|column| {
+            let own = column.relation;
+            own != relation && (available.contains(&own) || !self.local.contains(&own))
+        })
+    }
+
+    fn subquery(&mut self, query: &'q Query) -> SqlResult<Part> {
+        let (plan, _) = self.query(query)?;
+        Ok(Part { plan, relations: Set::from([query.relation]), rows: 1000.0 })
+    }
+
+    fn cte(&mut self, relation: RelationId, cte: &'q Rc<Cte>) -> SqlResult<Part> {
+        let index = self.cte_index(cte)?;
+        let width = cte.query.visible;
+        let source = self.ctes[index as usize].outputs.clone();
+        let column = |index: usize| ColumnRef { relation, column: index as u16 };
+        let slots = (0..width).map(|at| (source[at], self.slots.of(column(at)))).collect();
+        let plan = Plan::Cte { index, slots };
+        Ok(Part { plan, relations: Set::from([relation]), rows: 1000.0 })
+    }
+
+    fn function(
+        &mut self,
+        relation: RelationId,
+        call: &'q SetOrScalar,
+        ordinality: bool,
+    ) -> SqlResult<Part> {
+        let (call, width) = match call {
+            SetOrScalar::Set(set) => {
+                let width = set.columns.len().max(1);
+                (FunctionSource::Set(self.set_plan(set)?), width)
+            }
+            SetOrScalar::Scalar(bound) => (FunctionSource::Scalar(self.compile(bound)?), 1),
+        };
+        let column = |index: usize| ColumnRef { relation, column: index as u16 };
+        let slots = (0..width).map(|index| self.slots.of(column(index))).collect();
+        let ordinality = ordinality.then(|| self.slots.of(column(width)));
+        let plan = Plan::Function { relation, call, slots, ordinality };
+        Ok(Part { plan, relations: Set::from([relation]), rows: 1000.0 })
+    }
+
+    /// A set-returning function's call compiled.
+    pub(super) fn set_plan(&mut self, set: &BoundSet) -> SqlResult<SetPlan> {
+        let arguments = self.compile_all(&set.arguments)?;
+        Ok(SetPlan { function: set.function, strictness: set.strictness, arguments })
+    }
+
+    fn outer_join(
+        &mut self,
+        kind: JoinKind,
+        sides: &'q (From, From),
+        on: Option<&'q Bound>,
+        mut above: Vec<Bound>,
+        outer: &Set,
+    ) -> SqlResult<Part> {
+        let (mut left_set, mut right_set) = (Set::new(), Set::new());
+        relations_of(&sides.0, &mut left_set);
+        relations_of(&sides.1, &mut right_set);
+        let all: Set = left_set.union(&right_set).copied().collect();
+        // Conditions from above on the preserved side alone may be applied below.
+        let below = match kind {
+            JoinKind::Left => self.take(&mut above, &left_set, &all),
+            _ => Vec::new(),
+        };
+        let left = self.side(&sides.0, below, outer)?;
+        let mut conditions = Vec::new();
+        if let Some(on) = on {
+            flatten(on, &mut conditions);
+        }
+        let mut known = outer.clone();
+        known.extend(left.relations.iter().copied());
+        let right_only = match kind {
+            JoinKind::Left => self.take(&mut conditions, &right_set, &all),
+            _ => Vec::new(),
+        };
+        let join = if kind == JoinKind::Full { JoinType::Full } else { JoinType::Left };
+        let mut part =
+            self.combine(join, left, &sides.1, right_only, conditions, &known, outer)?;
+        if let Some(filter) = self.compile_filter(&above)? {
+            part.plan = Plan::Filter(Box::new(part.plan), filter);
+        }
+        Ok(part)
+    }
+
+    /// A side of an outer join, which may be a tree of joins itself.
+    fn side(&mut self, from: &'q From, conditions: Vec<Bound>, outer: &Set) -> SqlResult<Part> {
+        match from {
+            From::Join { kind: JoinKind::Inner, .. } => {
+                let mut items = Vec::new();
+                let mut conditions = conditions;
+                self.collect(from, &mut items, &mut conditions);
+                self.joined(items, conditions, outer)
+            }
+            other => self.unit(other, conditions, outer),
+        }
+    }
+
+    fn join_unit(
+        &mut self,
+        left: Part,
+        unit: Unit<'q>,
+        conditions: &mut Vec<Bound>,
+        all: &Set,
+        outer: &Set,
+    ) -> SqlResult<Part> {
+        let own = self.take(conditions, &unit.relations, all);
+        let both: Set = left.relations.union(&unit.relations).copied().collect();
+        let joining = self.take(conditions, &both, all);
+        let mut known = outer.clone();
+        known.extend(left.relations.iter().copied());
+        if !unit.needs.is_empty() {
+            // Lateral: a loop, with all conditions at the inner side.
+            let mut inside = own;
+            inside.extend(joining);
+            let right = self.unit(unit.from, inside, &known)?;
+            return Ok(self.looped(JoinType::Inner, left, right, None));
+        }
+        self.combine(JoinType::Inner, left, unit.from, own, joining, &known, outer)
+    }
+
+    /// Joins `right` to `left`: by index, by hashing, or by looping over kept rows.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one join")]
+    fn combine(
+        &mut self,
+        kind: JoinType,
+        left: Part,
+        right: &'q From,
+        own: Vec<Bound>,
+        joining: Vec<Bound>,
+        known: &Set,
+        outer: &Set,
+    ) -> SqlResult<Part> {
+        if kind != JoinType::Full
+            && let Some(inner) = self.by_index(right, &own, &joining, known, left.rows)?
+        {
+            return Ok(self.looped(kind, left, inner, None));
+        }
+        let lateral = {
+            let mut columns = Vec::new();
+            walk::in_from(right, &mut |bound| walk::columns(bound, &mut columns));
+            columns.iter().any(|c| left.relations.contains(&c.relation))
+        };
+        if lateral {
+            let right = self.side(right, own, known)?;
+            let condition = self.compile_filter(&joining)?;
+            return Ok(self.looped(kind, left, right, condition));
+        }
+        let right = self.side(right, own, outer)?;
+        let mut keys = Vec::new();
+        let mut rest = Vec::new();
+        for condition in joining {
+            match self.hash_key(&condition, &left.relations, &right.relations)? {
+                Some(key) => keys.push(key),
+                None => rest.push(condition),
+            }
+        }
+        let condition = self.compile_filter(&rest)?;
+        if keys.is_empty() && kind != JoinType::Full {
+            let kept = Plan::Keep(Box::new(right.plan), Vec::new());
+            let right = Part { plan: kept, ..right };
+            return Ok(self.looped(kind, left, right, condition));
+        }
+        let rows = (left.rows * right.rows * 0.01).max(left.rows.min(right.rows)).max(1.0);
+        let relations = left.relations.union(&right.relations).copied().collect();
+        let plan = Plan::Hash {
+            kind,
+            outer: Box::new(left.plan),
+            inner: Box::new(right.plan),
+            keys,
+            condition,
+            outer_slots: Vec::new(),
+            inner_slots: Vec::new(),
+        };
+        Ok(Part { plan, relations, rows })
+    }
+
+    fn looped(&self, kind: JoinType, left: Part, right: Part, condition: Option<Program>) -> Part {
+        let relations = left.relations.union(&right.relations).copied().collect();
+        let rows = (left.rows * right.rows).max(1.0);
+        let plan = Plan::Loop {
+            kind,
+            outer: Box::new(left.plan),
+            inner: Box::new(right.plan),
+            condition,
+            inner_slots: Vec::new(),
+        };
+        Part { plan, relations, rows }
+    }
+
+    /// The inner side found by an index (or a virtual relation's look-up) for each outer row.
+    fn by_index(
+        &mut self,
+        right: &'q From,
+        own: &[Bound],
+        joining: &[Bound],
+        known: &Set,
+        outer_rows: f64,
+    ) -> SqlResult<Option<Part>> {
+        let From::Relation(relation, info) = right else { return Ok(None) };
+        let mut both = own.to_vec();
+        both.extend_from_slice(joining);
+        match &info.source {
+            Source::Table(table) => {
+                let choice = self.access(*relation, info, table, &both, known)?;
+                let joins = choice.used.iter().any(|used| *used >= own.len());
+                // Reading the whole table once is cheaper than very many look-ups.
+                let total = table.approximate_rows() as f64;
+                let cheaper = outer_rows * choice.rows * 4.0 < total + outer_rows + 1000.0;
+                if !(choice.indexed && joins && cheaper) {
+                    return Ok(None);
+                }
+                self.scan(*relation, info, both, known).map(Some)
+            }
+            Source::Virtual(source) => {
+                let key = self.virtual_key(*relation, info, *source, joining, known)?;
+                let rows = source.estimated_rows(self.view) as f64;
+                if key.is_none() || outer_rows > rows * 4.0 + 16.0 {
+                    return Ok(None);
+                }
+                self.scan(*relation, info, both, known).map(Some)
+            }
+        }
+    }
+
+    /// An equality that can be hashed: a side each.
+    fn hash_key(
+        &mut self,
+        condition: &Bound,
+        left: &Set,
+        right: &Set,
+    ) -> SqlResult<Option<(Program, Program, TypeOid)>> {
+        let BoundKind::Operator(row, Some(a), b) = &condition.kind else { return Ok(None) };
+        let hashable = row.comparison == Some(Comparison::Equal)
+            && row.strictness == Strictness::Strict
+            && (a.ty.oid == b.ty.oid || super::both_integers(a.ty.oid, b.ty.oid));
+        if !hashable {
+            return Ok(None);
+        }
+        let all: Set = left.union(right).copied().collect();
+        let (reads_a, reads_b) = (self.reads(a, &all), self.reads(b, &all));
+        if reads_a.is_empty() || reads_b.is_empty() {
+            return Ok(None);
+        }
+        let ty = a.ty.oid;
+        if reads_a.is_subset(left) && reads_b.is_subset(right) {
+            return Ok(Some((self.compile(a)?, self.compile(b)?, ty)));
+        }
+        if reads_a.is_subset(right) && reads_b.is_subset(left) {
+            return Ok(Some((self.compile(b)?, self.compile(a)?, ty)));
+        }
+        Ok(None)
+    }
+}
+
+/// The column that an equality looks up by; regclass and its kin are oids underneath.
+fn looked_up(bound: &Bound) -> Option<(RelationId, u16)> {
+    match &bound.kind {
+        BoundKind::Column(column) => Some((column.relation, column.column)),
+        BoundKind::Coerce(coercion, inner) if coercion.is_noop() => looked_up(inner),
+        _ => None,
+    }
+}
+
+/// Splits a condition at its ANDs.
+pub(super) fn flatten(bound: &Bound, out: &mut Vec<Bound>) {
+    match &bound.kind {
+        BoundKind::And(items) => items.iter().for_each(|item| flatten(item, out)),
+        _ => out.push(bound.clone()),
+    }
+}
+
+/// The relations whose columns an item shows.
+pub(super) fn relations_of(from: &From, out: &mut Set) {
+    match from {
+        From::Relation(relation, _) | From::Cte(relation, _) => {
+            out.insert(*relation);
+        }
+        From::Function { relation, .. } => {
+            out.insert(*relation);
+        }
+        From::Subquery(query) => {
+            out.insert(query.relation);
+        }
+        From::Join { sides, .. } => {
+            relations_of(&sides.0, out);
+            relations_of(&sides.1, out);
+        }
+    }
+}
+
+/// Is the condition never true when all columns of these relations are NULL?
+fn rejects_null(bound: &Bound, relations: &Set) -> bool {
+    let reads = |side: &Bound| strict_column(side).is_some_and(|r| relations.contains(&r));
+    match &bound.kind {
+        BoundKind::Operator(row, left, right) => {
+            row.strictness == Strictness::Strict
+                && (left.as_deref().is_some_and(reads) || reads(right))
+        }
+        BoundKind::Is(Test::NotNull, inner) => reads(inner),
+        BoundKind::In { left, .. } => left.iter().any(reads),
+        _ => false,
+    }
+}
+
+/// The relation of a column under conversions, which keep NULL.
+fn strict_column(bound: &Bound) -> Option<RelationId> {
+    match &bound.kind {
+        BoundKind::Column(column) => Some(column.relation),
+        BoundKind::Coerce(_, inner) | BoundKind::Typmod(_, inner) => strict_column(inner),
+        _ => None,
+    }
+}

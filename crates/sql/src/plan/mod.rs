@@ -1,0 +1,258 @@
+//! From the bound tree to a plan.
+//!
+//! Invariants: a plan depends on the bound tree and the catalog it was bound against, never on
+//! parameter values, so it can be cached; it holds no locks and waits for nothing. Planning
+//! recurses as deep as the statement: run it on the thread's own stack, as binding.
+
+mod access;
+mod compile;
+pub mod fast;
+mod finish;
+mod join;
+mod modify;
+pub mod node;
+mod query;
+mod slots;
+
+use crate::bind::Binding;
+use crate::bind::bound::{BoundKind, BoundStatement, Bound, Cte, Output, Query, RelationId};
+use crate::bind::walk;
+use crate::error::SqlResult;
+use crate::exec::program::Slot;
+use crate::functions::Volatility;
+use crate::relations::CatalogView;
+use crate::session::client::ColumnDescription;
+use crate::types::TypeOid;
+use atoll_kernel::api::Oid;
+use modify::ModifyPlan;
+use node::{CtePlan, Plan, Subplan};
+use slots::Slots;
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
+
+pub use modify::{InsertPlan, Modification, NewRow, ReturningPlan};
+
+/// How a statement uses a table: which lock it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TableUse {
+    /// Reads it.
+    Read,
+    /// Locks rows of it.
+    LockRows,
+    /// Changes it.
+    Write,
+}
+
+/// What a plan does.
+pub enum Action {
+    /// Returns rows.
+    Query {
+        /// The rows.
+        plan: Plan,
+        /// The result's columns.
+        outputs: Vec<Slot>,
+    },
+    /// Changes rows.
+    Modify(ModifyPlan),
+}
+
+/// A planned statement.
+pub struct Planned {
+    /// What it does.
+    pub action: Action,
+    /// The form without operators, where the statement is simple enough.
+    pub fast: Option<fast::Fast>,
+    /// Slots of its frame.
+    pub frame: usize,
+    /// Its subqueries.
+    pub subplans: Vec<Subplan>,
+    /// Its common table expressions.
+    pub ctes: Vec<CtePlan>,
+    /// The types of its parameters.
+    pub parameters: Vec<TypeOid>,
+    /// The tables it uses.
+    pub tables: Vec<(Oid, TableUse)>,
+    /// The columns of its result, if it has one.
+    pub columns: Option<Arc<[ColumnDescription]>>,
+    /// The version of the catalog that it was made for.
+    pub catalog_version: u64,
+}
+
+/// Plans a bound statement.
+pub fn plan(view: &CatalogView, binding: &Binding) -> SqlResult<Planned> {
+    let mut planner = Planner {
+        view,
+        slots: Slots::default(),
+        subplans: Vec::new(),
+        ctes: Vec::new(),
+        cte_ids: Vec::new(),
+        local: HashSet::new(),
+        pseudo: u32::MAX,
+    };
+    let (mut action, columns) = match &binding.statement {
+        BoundStatement::Query(query) => {
+            let (plan, mut outputs) = planner.query(query)?;
+            outputs.truncate(query.visible);
+            let columns = describe(&query.outputs[..query.visible]);
+            (Action::Query { plan, outputs }, Some(columns))
+        }
+        other => planner.modification(other)?,
+    };
+    planner.finish_all(&mut action);
+    let tables = tables_of(binding);
+    let fast = fast::recognise(&action, &planner.subplans);
+    Ok(Planned {
+        action,
+        fast,
+        frame: planner.slots.count(),
+        subplans: planner.subplans,
+        ctes: planner.ctes,
+        parameters: binding.parameters.clone(),
+        tables,
+        columns,
+        catalog_version: view.catalog.version(),
+    })
+}
+
+fn describe(outputs: &[Output]) -> Arc<[ColumnDescription]> {
+    let column = |output: &Output| {
+        let (table, number) = output.origin.unwrap_or((0, 0));
+        ColumnDescription { name: output.name.clone(), ty: output.ty, table, number }
+    };
+    outputs.iter().map(column).collect()
+}
+
+fn tables_of(binding: &Binding) -> Vec<(Oid, TableUse)> {
+    let written = match &binding.statement {
+        BoundStatement::Insert(insert) => Some(insert.table.oid),
+        BoundStatement::Update(update) => Some(update.table.oid),
+        BoundStatement::Delete(delete) => Some(delete.table.oid),
+        BoundStatement::Query(_) => None,
+    };
+    let locks = matches!(&binding.statement, BoundStatement::Query(query) if locks_rows(query));
+    let mut tables: Vec<(Oid, TableUse)> = binding
+        .tables
+        .iter()
+        .map(|table| {
+            let table_use = match () {
+                () if written == Some(table.oid) => TableUse::Write,
+                () if locks => TableUse::LockRows,
+                () => TableUse::Read,
+            };
+            (Oid(table.oid), table_use)
+        })
+        .collect();
+    // Always in one order, so that statements do not wait for each other crosswise.
+    tables.sort_unstable();
+    tables
+}
+
+fn locks_rows(query: &Query) -> bool {
+    !query.locked.is_empty()
+}
+
+/// Does the query read columns of queries around it?
+fn is_correlated(query: &Query) -> bool {
+    let mut own = HashSet::new();
+    defined(query, &mut own);
+    let mut columns = Vec::new();
+    walk::in_query(query, &mut |bound| walk::columns(bound, &mut columns));
+    walk::in_query(query, &mut |bound| {
+        walk::deep(bound, &mut |part| {
+            if let BoundKind::Subquery(subquery) = &part.kind {
+                defined(&subquery.query, &mut own);
+            }
+        });
+    });
+    columns.iter().any(|column| !own.contains(&column.relation))
+}
+
+/// The relations that a query defines, subqueries of FROM included.
+fn defined(query: &Query, out: &mut HashSet<RelationId>) {
+    use crate::bind::bound::{Body, From};
+    fn in_from(from: &From, out: &mut HashSet<RelationId>) {
+        match from {
+            From::Relation(relation, _) | From::Cte(relation, _) => {
+                out.insert(*relation);
+            }
+            From::Function { relation, .. } => {
+                out.insert(*relation);
+            }
+            From::Subquery(query) => defined(query, out),
+            From::Join { sides, .. } => {
+                in_from(&sides.0, out);
+                in_from(&sides.1, out);
+            }
+        }
+    }
+    out.insert(query.relation);
+    match &query.body {
+        Body::Select(select) => {
+            if let Some(grouping) = &select.grouping {
+                out.insert(grouping.relation);
+            }
+            if let Some(from) = &select.from {
+                in_from(from, out);
+            }
+        }
+        Body::SetOperation { sides, .. } => {
+            defined(&sides.0, out);
+            defined(&sides.1, out);
+        }
+        Body::Values(_) => {}
+    }
+}
+
+/// Does the expression call anything whose answer changes from row to row?
+fn is_volatile(bound: &Bound) -> bool {
+    let mut found = false;
+    walk::deep(bound, &mut |part| {
+        found |= match &part.kind {
+            BoundKind::Call(call) => call.volatility == Volatility::Volatile,
+            BoundKind::Operator(row, _, _) => row.volatility == Volatility::Volatile,
+            BoundKind::Set(_) => true,
+            _ => false,
+        };
+    });
+    found
+}
+
+fn both_integers(a: TypeOid, b: TypeOid) -> bool {
+    let integer = |oid| matches!(oid, TypeOid::INT2 | TypeOid::INT4 | TypeOid::INT8);
+    integer(a) && integer(b)
+}
+
+/// The state of planning one statement.
+struct Planner<'v> {
+    view: &'v CatalogView,
+    slots: Slots,
+    subplans: Vec<Subplan>,
+    ctes: Vec<CtePlan>,
+    cte_ids: Vec<u32>,
+    /// The relations of the FROM that is being planned.
+    local: HashSet<RelationId>,
+    /// Numbers for relations that the planner makes up, downwards.
+    pseudo: u32,
+}
+
+impl<'q> Planner<'_> {
+    /// The place of a common table expression in the statement's list, planned on first use.
+    fn cte_index(&mut self, cte: &'q Rc<Cte>) -> SqlResult<u32> {
+        if let Some(index) = self.cte_ids.iter().position(|id| *id == cte.id) {
+            return Ok(index as u32);
+        }
+        let (plan, outputs) = self.query(&cte.query)?;
+        self.ctes.push(CtePlan { plan, outputs });
+        self.cte_ids.push(cte.id);
+        Ok(self.ctes.len() as u32 - 1)
+    }
+
+    fn pseudo_relation(&mut self) -> RelationId {
+        self.pseudo -= 1;
+        RelationId(self.pseudo)
+    }
+}
+
+#[cfg(test)]
+mod tests;
