@@ -8,6 +8,7 @@
 //! statement it answers [`Room::Full`], and the session settles and calls [`Client::flush`].
 
 use crate::error::{ErrorFields, SqlResult};
+use crate::functions::FunctionContext;
 use crate::types::{Datum, Type};
 use std::sync::Arc;
 
@@ -105,9 +106,9 @@ pub trait Client {
         announce: Announce,
     );
 
-    /// One row (DataRow); the values are of the columns' types. An error of encoding ends the
-    /// statement.
-    fn row(&mut self, values: &[Datum]) -> SqlResult<Room>;
+    /// One row (DataRow); the values are of the columns' types. `context` is what
+    /// `types::text::output` asks for zone and digits. An error of encoding ends the statement.
+    fn row(&mut self, values: &[Datum], context: &dyn FunctionContext) -> SqlResult<Room>;
 
     /// Sends what is buffered; everything in it is settled. May wait for the network.
     fn flush(&mut self) -> SqlResult<()>;
