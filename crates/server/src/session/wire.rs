@@ -195,7 +195,7 @@ impl<S: InstanceState> Client for Wire<'_, S> {
         self.formats.extend_from_slice(formats);
     }
 
-    fn row(&mut self, values: &[Datum]) -> SqlResult<Room> {
+    fn row(&mut self, values: &[Datum], context: &dyn FunctionContext) -> SqlResult<Room> {
         let mut row = self.out.data_row(values.len());
         for (index, (value, column)) in values.iter().zip(self.columns.iter()).enumerate() {
             if matches!(value, Datum::Null) {
@@ -205,7 +205,7 @@ impl<S: InstanceState> Client for Wire<'_, S> {
             row.value(|bytes| match format_of(&self.formats, index) {
                 Format::Binary => binary::send(column.ty.oid, value, bytes),
                 Format::Text => {
-                    text::output(column.ty.oid, value, self.settings, bytes);
+                    text::output(column.ty.oid, value, context, bytes);
                     Ok(())
                 }
             })?;
