@@ -220,6 +220,8 @@ pub struct IoBuffer {
 
 // SAFETY: the memory is owned and has no thread affinity.
 unsafe impl Send for IoBuffer {}
+// SAFETY: a shared reference gives out shared slices only.
+unsafe impl Sync for IoBuffer {}
 
 /// The alignment of direct I/O, and the log's block size.
 pub const IO_ALIGN: usize = 4096;

@@ -3,10 +3,8 @@
 //! Invariants: a manifest is swapped atomically and its number grows; the last incarnation is
 //! the running one and has no cuts; earlier ones have a cut for every log they wrote.
 
-use std::sync::Arc;
-
-use crate::base::{Cts, HomeId, LogPosition, Result};
-use crate::io::Disk;
+use crate::base::{Cts, Error, HomeId, INSTANCES_MAX, LogPosition, Result};
+use crate::io::{Direct, Disk, LOCK_NAME, OpenHow};
 
 /// The version of everything on disk that this program reads and writes.
 pub const FORMAT_VERSION: u32 = 1;
@@ -57,23 +55,329 @@ pub struct Cut {
     pub cts: Cts,
 }
 
+const MAGIC: &[u8; 8] = b"ATOLLMAN";
+const PREFIX: &str = "MANIFEST.";
+const TEMPORARY: &str = "MANIFEST.tmp";
+const HEADER_BYTES: usize = 56;
+const INCARNATION_BYTES: usize = 8;
+const SPAN_BYTES: usize = 32;
+
+/// What may lie in a data directory before its first manifest does.
+const ALLOWED_BEFORE: [&str; 5] = [LOCK_NAME, TEMPORARY, "log", "atoll.toml", "lost+found"];
+
 impl Manifest {
-    /// Reads the newest whole manifest; `None` in a directory that holds nothing. Names what it
-    /// refuses: other versions, foreign files, damage (`Unusable`, `Corrupt`).
+    /// Reads the newest whole manifest; `None` in a directory that is new. Changes nothing.
+    /// Names what it refuses: other versions and foreign files (`Unusable`), damage (`Corrupt`).
     pub fn read(disk: &dyn Disk) -> Result<Option<Manifest>> {
-        let _ = disk;
-        todo!()
+        let numbers = Self::numbers(disk)?;
+        let mut damage = Vec::new();
+        for &number in numbers.iter().rev() {
+            let name = file_name(number);
+            match Self::decode(&read_whole(disk, &name)?, &name) {
+                Ok(manifest) if manifest.number == number => return Ok(Some(manifest)),
+                Ok(other) => damage.push(format!("\"{name}\" says that it is {}", other.number)),
+                // Not whole: an older one may be, and the logs tell whether it is too old.
+                Err(Error::Corrupt { detail, .. }) => damage.push(detail),
+                Err(other) => return Err(other),
+            }
+        }
+        if !damage.is_empty() {
+            return Err(Error::Corrupt { page: None, detail: damage.join("; ") });
+        }
+        Self::check_new(disk).map(|()| None)
+    }
+
+    /// Refuses a directory without a manifest that holds anything else.
+    fn check_new(disk: &dyn Disk) -> Result<()> {
+        let names = disk.list("")?;
+        if let Some(foreign) = names.iter().find(|name| !ALLOWED_BEFORE.contains(&name.as_str())) {
+            let detail = format!(
+                "this is not an Atoll data directory: it holds \"{foreign}\" and no manifest; \
+                 name an empty directory"
+            );
+            return Err(Error::Unusable { detail });
+        }
+        for home in disk.list("log")? {
+            if let Some(segment) = disk.list(&format!("log/{home}"))?.first() {
+                let detail = format!("\"log/{home}/{segment}\" is there, but no manifest");
+                return Err(Error::Corrupt { page: None, detail });
+            }
+        }
+        Ok(())
+    }
+
+    /// Numbers of the manifests in the directory, ascending.
+    fn numbers(disk: &dyn Disk) -> Result<Vec<u64>> {
+        let names = disk.list("")?;
+        let number = |name: &String| name.strip_prefix(PREFIX).and_then(|n| n.parse().ok());
+        let mut numbers: Vec<u64> = names.iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// A number above those of all manifests in the directory, whole or not.
+    pub fn next_number(disk: &dyn Disk) -> Result<u64> {
+        Ok(Self::numbers(disk)?.last().map_or(1, |newest| newest + 1))
     }
 
     /// Makes this the directory's manifest. Blocks until it is durable; its number must exceed
-    /// the one on disk.
-    pub fn swap(&self, disk: &Arc<dyn Disk>) -> Result<()> {
-        let _ = disk;
-        todo!()
+    /// every one on disk. The one before it is kept, older ones go.
+    pub fn swap(&self, disk: &dyn Disk) -> Result<()> {
+        let numbers = Self::numbers(disk)?;
+        let newest = numbers.last().copied().unwrap_or(0);
+        if self.number <= newest {
+            let detail = format!("manifest {} would follow {newest}", self.number);
+            return Err(Error::Internal { detail });
+        }
+        if disk.exists(TEMPORARY)? {
+            disk.remove(TEMPORARY)?;
+        }
+        let file = disk.open(TEMPORARY, OpenHow::CreateNew, Direct::No)?;
+        file.write_at(0, &self.encode())?;
+        file.sync()?;
+        disk.rename(TEMPORARY, &file_name(self.number))?;
+        disk.sync_dir("")?;
+        for &old in numbers.iter().filter(|&&number| number < newest) {
+            disk.remove(&file_name(old))?;
+        }
+        Ok(())
     }
 
     /// The running incarnation.
     pub fn current(&self) -> &Incarnation {
         self.incarnations.last().expect("a manifest has an incarnation")
+    }
+
+    /// The largest cts of `home` that earlier incarnations left.
+    pub fn base(&self, home: HomeId) -> Cts {
+        let cuts = self.incarnations.iter().filter_map(|i| i.logs.get(usize::from(home.0))?.cut);
+        cuts.map(|cut| cut.cts).max().unwrap_or(Cts::ZERO)
+    }
+
+    /// The manifest's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&self.page_bytes.to_le_bytes());
+        out.extend_from_slice(&self.number.to_le_bytes());
+        out.extend_from_slice(&self.database.to_le_bytes());
+        out.extend_from_slice(&self.clock_offset.to_le_bytes());
+        out.extend_from_slice(&self.homes.to_le_bytes());
+        out.extend_from_slice(&[0, 0]);
+        let count = u32::try_from(self.incarnations.len()).expect("a few at most");
+        out.extend_from_slice(&count.to_le_bytes());
+        for incarnation in &self.incarnations {
+            out.extend_from_slice(&incarnation.number.to_le_bytes());
+            let logs = u16::try_from(incarnation.logs.len()).expect("at most 512 homes");
+            out.extend_from_slice(&logs.to_le_bytes());
+            out.extend_from_slice(&[0, 0]);
+            for span in &incarnation.logs {
+                let (has_cut, position, cts) =
+                    span.cut.map_or((0, 0, 0), |cut| (1u64, cut.position.0, cut.cts.0));
+                for word in [span.start.0, has_cut, position, cts] {
+                    out.extend_from_slice(&word.to_le_bytes());
+                }
+            }
+        }
+        let sum = crc32c::crc32c(&out);
+        out.extend_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// Reads a manifest from its bytes; `name` is for people.
+    pub fn decode(bytes: &[u8], name: &str) -> Result<Manifest> {
+        let damaged = |what: &str| Error::Corrupt {
+            page: None,
+            detail: format!("\"{name}\": {what}"),
+        };
+        if bytes.len() < HEADER_BYTES + 4 {
+            return Err(damaged("too short"));
+        }
+        if &bytes[..8] != MAGIC {
+            return Err(damaged("not a manifest"));
+        }
+        let (body, sum) = bytes.split_at(bytes.len() - 4);
+        let mut input = Input { bytes: &body[8..] };
+        let version = input.u32().ok_or_else(|| damaged("too short"))?;
+        if crc32c::crc32c(body).to_le_bytes() != sum {
+            // A future version may put its checksum elsewhere: say the version if it is sane.
+            return Err(match version {
+                FORMAT_VERSION => damaged("its checksum does not hold"),
+                other if (1..1000).contains(&other) => other_version(name, other),
+                _ => damaged("its checksum does not hold"),
+            });
+        }
+        if version != FORMAT_VERSION {
+            return Err(other_version(name, version));
+        }
+        Self::decode_body(&mut input).ok_or_else(|| damaged("its parts do not fit together"))
+    }
+
+    fn decode_body(input: &mut Input<'_>) -> Option<Manifest> {
+        let page_bytes = input.u32()?;
+        let number = input.u64()?;
+        let database = u128::from(input.u64()?) | u128::from(input.u64()?) << 64;
+        let clock_offset = input.u64()?;
+        let homes = input.u16()?;
+        input.u16()?;
+        let count = input.u32()?;
+        let mut incarnations = Vec::new();
+        for _ in 0..count {
+            incarnations.push(Self::decode_incarnation(input)?);
+        }
+        let ascending = incarnations.is_sorted_by(|a: &Incarnation, b| a.number < b.number);
+        let last = incarnations.last()?;
+        let running = last.logs.len() == usize::from(homes)
+            && last.logs.iter().all(|span| span.cut.is_none());
+        let sane = ascending
+            && running
+            && usize::from(homes) <= INSTANCES_MAX
+            && homes > 0
+            && input.bytes.is_empty();
+        let manifest =
+            Manifest { number, database, page_bytes, clock_offset, homes, incarnations };
+        sane.then_some(manifest)
+    }
+
+    fn decode_incarnation(input: &mut Input<'_>) -> Option<Incarnation> {
+        let number = input.u32()?;
+        let logs = input.u16()?;
+        input.u16()?;
+        let mut spans = Vec::new();
+        for home in 0..logs {
+            let start = LogPosition(input.u64()?);
+            let has_cut = input.u64()?;
+            let (position, cts) = (LogPosition(input.u64()?), Cts(input.u64()?));
+            let cut = (has_cut == 1).then_some(Cut { home: HomeId(home), position, cts });
+            spans.push(LogSpan { start, cut });
+        }
+        Some(Incarnation { number, logs: spans })
+    }
+}
+
+const _: () = assert!(INCARNATION_BYTES == 4 + 2 + 2 && SPAN_BYTES == 4 * 8);
+
+fn other_version(name: &str, version: u32) -> Error {
+    let detail = format!(
+        "\"{name}\" was written by format version {version}; this program reads version \
+         {FORMAT_VERSION} only"
+    );
+    Error::Unusable { detail }
+}
+
+fn file_name(number: u64) -> String {
+    format!("{PREFIX}{number}")
+}
+
+fn read_whole(disk: &dyn Disk, name: &str) -> Result<Vec<u8>> {
+    let file = disk.open(name, OpenHow::Existing, Direct::No)?;
+    // A manifest of 512 homes and hundreds of incarnations is a few megabytes.
+    let len = usize::try_from(file.len()?).unwrap_or(usize::MAX).min(1 << 26);
+    let mut bytes = vec![0; len];
+    let n = file.read_at(0, &mut bytes)?;
+    bytes.truncate(n);
+    Ok(bytes)
+}
+
+/// Takes little-endian words from the front of bytes.
+struct Input<'a> {
+    bytes: &'a [u8],
+}
+
+impl Input<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (word, rest) = self.bytes.split_first_chunk::<N>()?;
+        self.bytes = rest;
+        Some(*word)
+    }
+    fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_le_bytes)
+    }
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::io::{IoChoice, MemoryDisk};
+
+    fn manifest(number: u64) -> Manifest {
+        let span = |start, cut| LogSpan { start: LogPosition(start), cut };
+        let cut = Cut { home: HomeId(0), position: LogPosition(5000), cts: Cts(77) };
+        Manifest {
+            number,
+            database: 9 << 90 | 4,
+            page_bytes: 16384,
+            clock_offset: 12345,
+            homes: 2,
+            incarnations: vec![
+                Incarnation { number: 1, logs: vec![span(0, Some(cut))] },
+                Incarnation { number: 4, logs: vec![span(8192, None), span(0, None)] },
+            ],
+        }
+    }
+
+    #[test]
+    fn survives_encoding_and_finds_every_changed_byte() {
+        let manifest = manifest(3);
+        let mut bytes = manifest.encode();
+        assert_eq!(Manifest::decode(&bytes, "m"), Ok(manifest.clone()));
+        assert_eq!(manifest.base(HomeId(0)), Cts(77));
+        assert_eq!(manifest.base(HomeId(1)), Cts::ZERO);
+        for at in 0..bytes.len() {
+            bytes[at] ^= 0x10;
+            assert!(Manifest::decode(&bytes, "m").is_err(), "byte {at}");
+            bytes[at] ^= 0x10;
+        }
+        assert!(Manifest::decode(&bytes[..bytes.len() - 1], "m").is_err());
+    }
+
+    #[test]
+    fn the_newest_whole_one_counts() {
+        let disk = MemoryDisk::new(IoChoice::Threads);
+        assert_eq!(Manifest::read(&disk), Ok(None));
+        for number in [1, 2, 3] {
+            manifest(number).swap(&disk).unwrap();
+        }
+        assert_eq!(disk.list("").unwrap(), ["MANIFEST.2", "MANIFEST.3"]);
+        assert!(matches!(manifest(3).swap(&disk), Err(Error::Internal { .. })));
+        assert_eq!(Manifest::read(&disk), Ok(Some(manifest(3))));
+        let file = disk.open("MANIFEST.3", OpenHow::Existing, Direct::No).unwrap();
+        file.write_at(20, &[1]).unwrap();
+        assert_eq!(Manifest::read(&disk), Ok(Some(manifest(2))));
+        let file = disk.open("MANIFEST.2", OpenHow::Existing, Direct::No).unwrap();
+        file.write_at(20, &[1]).unwrap();
+        let Err(Error::Corrupt { detail, .. }) = Manifest::read(&disk) else { panic!("taken") };
+        assert!(detail.contains("MANIFEST.2") && detail.contains("MANIFEST.3"), "{detail}");
+    }
+
+    #[test]
+    fn other_versions_and_foreign_directories_are_refused_by_name() {
+        let disk = MemoryDisk::new(IoChoice::Threads);
+        let mut bytes = manifest(1).encode();
+        let end = bytes.len() - 4;
+        bytes[8] = 2;
+        let sum = crc32c::crc32c(&bytes[..end]);
+        bytes[end..].copy_from_slice(&sum.to_le_bytes());
+        let file = disk.open("MANIFEST.1", OpenHow::CreateNew, Direct::No).unwrap();
+        file.write_at(0, &bytes).unwrap();
+        let Err(Error::Unusable { detail }) = Manifest::read(&disk) else { panic!("taken") };
+        assert!(detail.contains("version 2"), "{detail}");
+
+        let disk = MemoryDisk::new(IoChoice::Threads);
+        disk.open("PG_VERSION", OpenHow::CreateNew, Direct::No).unwrap();
+        let Err(Error::Unusable { detail }) = Manifest::read(&disk) else { panic!("taken") };
+        assert!(detail.contains("PG_VERSION"), "{detail}");
+
+        let disk = MemoryDisk::new(IoChoice::Threads);
+        disk.open("log/0000/000000000001.seg", OpenHow::CreateNew, Direct::No).unwrap();
+        disk.create_dir("log/0000").unwrap();
+        assert!(matches!(Manifest::read(&disk), Err(Error::Corrupt { .. })));
     }
 }

@@ -5,14 +5,22 @@
 //! are stable; a failed write or sync poisons the log. Rules by number: README.md; every byte:
 //! docs/format/log.md. The writer belongs to one instance; marks are read by all.
 
+mod cut;
+mod files;
+mod flush;
 mod format;
 pub mod manifest;
 mod marks;
 mod options;
 mod reader;
 mod recover;
+mod scan;
+mod segment;
+mod stability;
+mod walk;
 mod writer;
 
+pub use cut::{Dependent, LogSummary, cut};
 pub use format::{Chunks, Dependencies};
 pub use marks::{Asked, StableMarks};
 pub use options::{
@@ -21,3 +29,6 @@ pub use options::{
 pub use reader::{CommitRecord, LogReader};
 pub use recover::{Examined, create, examine};
 pub use writer::LogWriter;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,14 +1,21 @@
 //! The logs at start: scan, cut, and the beginning of a new incarnation (rules 9.1 to 9.4).
 //!
-//! Invariants: examining changes nothing on disk; `begin` makes a manifest durable before any
-//! log record of the new incarnation can be written; both may crash and run again.
+//! Invariants: examining changes nothing on disk; `begin` makes the logs durable up to their
+//! cuts, then the manifest, before any log record of the new incarnation can be written (the
+//! manifest it returns is what `LogWriter::open` needs). Both may crash and run again.
 
 use std::sync::Arc;
 
-use super::manifest::{Cut, Manifest};
+use super::StableMarks;
+use super::cut::cut;
+use super::files::SegmentFiles;
+use super::manifest::{Cut, Incarnation, LogSpan, Manifest};
 use super::reader::LogReader;
-use super::{LogOptions, StableMarks};
-use crate::base::{Cts, HomeId, Result};
+use super::format::SEGMENT_HEADER_BYTES;
+use super::scan::{ScannedLog, check_marks, scan};
+use super::segment::{folder, name};
+use super::walk::{Step, Walk};
+use crate::base::{Cts, Error, HomeId, INSTANCES_MAX, LogPosition, Result};
 use crate::io::{Disk, Entropy};
 
 /// What the logs of a directory hold.
@@ -19,37 +26,183 @@ pub struct Examined {
     pub cuts: Vec<Cut>,
     /// The largest cts found, inside a cut or not: new ones must be above it.
     pub cts_max: Cts,
-    /// Valid commit records of the last incarnation that the cut leaves out.
+    /// Valid commit records of the last incarnation.
+    pub commits: u64,
+    /// Those of them that the cut leaves out.
     pub commits_cut: u64,
 }
 
-/// Scans all logs, one thread each, and cuts them. `Corrupt` names the file and place of damage.
+/// Scans all logs, a few threads at a time, and cuts them. Changes nothing. `Corrupt` names the
+/// file and place of damage.
 pub fn examine(disk: &Arc<dyn Disk>, manifest: Manifest) -> Result<Examined> {
-    let _ = (disk, manifest);
-    todo!()
+    let logs = scan_all(disk, &manifest)?;
+    check_marks(&logs)?;
+    let summaries: Vec<_> = logs.iter().map(|log| log.summary.clone()).collect();
+    let cuts = cut(&summaries);
+    let bases = (0..manifest.homes).map(|home| manifest.base(HomeId(home)));
+    let found = logs.iter().map(|log| log.summary.last_cts);
+    let cts_max = bases.chain(found).max().unwrap_or(Cts::ZERO);
+    let mut commits_cut = 0;
+    for (log, cut) in summaries.iter().zip(&cuts) {
+        if cut.position < log.end {
+            commits_cut += commits_after(disk.as_ref(), &manifest, *cut)?;
+        }
+    }
+    let commits = logs.iter().map(|log| log.commits).sum();
+    Ok(Examined { manifest, cuts, cts_max, commits, commits_cut })
+}
+
+fn scan_all(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Result<Vec<ScannedLog>> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let homes: Vec<HomeId> = (0..manifest.homes).map(HomeId).collect();
+    let mut logs = Vec::new();
+    for group in homes.chunks(cores) {
+        std::thread::scope(|scope| {
+            let scans: Vec<_> = group
+                .iter()
+                .map(|&home| scope.spawn(move || scan(disk.as_ref(), manifest, home)))
+                .collect();
+            for scan in scans {
+                let done = scan.join().unwrap_or_else(|_| {
+                    Err(Error::Internal { detail: "a log scan panicked".to_owned() })
+                });
+                logs.push(done?);
+            }
+            Ok::<(), Error>(())
+        })?;
+    }
+    Ok(logs)
+}
+
+/// Valid commits of the running incarnation at or after its cut.
+fn commits_after(disk: &dyn Disk, manifest: &Manifest, cut: Cut) -> Result<u64> {
+    let files = SegmentFiles::open(disk, manifest, cut.home)?;
+    let current = manifest.current();
+    let start = current.logs[usize::from(cut.home.0)].start;
+    let segments = files.of(current.number);
+    let base = manifest.base(cut.home);
+    let limit = LogPosition(u64::MAX);
+    let mut walk = Walk::new(cut.home, current.number, segments, start, base, limit)?;
+    let mut commits = 0;
+    loop {
+        match walk.step()? {
+            Step::Commit => commits += u64::from(walk.record().1 >= cut.position),
+            Step::Flush | Step::Chunk => {}
+            Step::Limit | Step::Invalid => return Ok(commits),
+        }
+    }
 }
 
 impl Examined {
     /// Everything within the cut of `home`, from its first record.
     pub fn reader(&self, disk: &Arc<dyn Disk>, home: HomeId) -> Result<LogReader> {
-        let _ = (disk, home);
-        todo!()
+        let cut = self.cuts[usize::from(home.0)];
+        LogReader::open(disk.as_ref(), &self.manifest, home, cut)
     }
 
     /// Begins a new incarnation with at least `homes` homes: syncs the logs up to their cuts and
     /// swaps the manifest (rule 9.4). `LogWriter::open` may follow, with the marks returned.
+    /// `clock_offset` goes into the manifest. Blocks.
     pub fn begin(
         &self,
         disk: &Arc<dyn Disk>,
         homes: u16,
         clock_offset: u64,
     ) -> Result<(Manifest, Arc<StableMarks>)> {
-        let _ = (disk, homes, clock_offset);
-        todo!()
+        let disk = disk.as_ref();
+        let homes = homes.max(self.manifest.homes);
+        let number = self.manifest.current().number;
+        let mut starts = Vec::new();
+        for home in (0..homes).map(HomeId) {
+            let files = SegmentFiles::open(disk, &self.manifest, home)?;
+            if let Some(cut) = self.cuts.get(usize::from(home.0)) {
+                sync_up_to(disk, &files, number, *cut)?;
+            }
+            let span = self.manifest.current().logs.get(usize::from(home.0));
+            let earlier = span.map_or(LogPosition(0), |span| span.start);
+            let ends = files.whole.iter().map(|segment| segment.header.end());
+            starts.push(ends.fold(earlier, LogPosition::max));
+        }
+        let manifest = Manifest {
+            number: Manifest::next_number(disk)?,
+            database: self.manifest.database,
+            page_bytes: self.manifest.page_bytes,
+            clock_offset,
+            homes,
+            incarnations: self.incarnations(&starts),
+        };
+        manifest.swap(disk)?;
+        for home in (0..homes).map(HomeId) {
+            // What is left there for another time is ignored by every recovery.
+            let _ = remove_leftovers(disk, &manifest, home);
+        }
+        let marks = starting_marks(&manifest);
+        Ok((manifest, marks))
+    }
+
+    /// Earlier incarnations that left something, with their cuts, and the new one.
+    fn incarnations(&self, starts: &[LogPosition]) -> Vec<Incarnation> {
+        let mut incarnations = self.manifest.incarnations.clone();
+        if let Some(last) = incarnations.last_mut() {
+            for (span, cut) in last.logs.iter_mut().zip(&self.cuts) {
+                span.cut = Some(*cut);
+            }
+        }
+        let is_empty = |span: &LogSpan| span.cut.is_some_and(|cut| cut.position <= span.start);
+        incarnations.retain(|incarnation| !incarnation.logs.iter().all(is_empty));
+        let logs = starts.iter().map(|&start| LogSpan { start, cut: None }).collect();
+        let number = self.manifest.current().number + 1;
+        incarnations.push(Incarnation { number, logs });
+        incarnations
     }
 }
 
-/// Makes an empty directory a database: its first manifest, with incarnation 1.
+/// Makes what the cut keeps of the running incarnation durable: a crashed process may have left
+/// it in the page cache only, and others are about to depend on it.
+fn sync_up_to(disk: &dyn Disk, files: &SegmentFiles, incarnation: u32, cut: Cut) -> Result<()> {
+    let kept = files.of(incarnation);
+    for segment in kept.iter().filter(|segment| segment.header.start < cut.position) {
+        segment.file.sync()?;
+    }
+    if kept.is_empty() { Ok(()) } else { disk.sync_dir(&folder(cut.home)) }
+}
+
+/// Removes segments of which no record counts: never finished, never used, or wholly cut off.
+fn remove_leftovers(disk: &dyn Disk, manifest: &Manifest, home: HomeId) -> Result<()> {
+    let files = SegmentFiles::open(disk, manifest, home)?;
+    let current = manifest.current().number;
+    let counts = |incarnation: u32, start: LogPosition| {
+        let found = manifest.incarnations.iter().find(|i| i.number == incarnation);
+        let span = found.and_then(|found| found.logs.get(usize::from(home.0)));
+        let cut = span.and_then(|span| span.cut);
+        cut.is_some_and(|cut| cut.position.0 > start.0 + SEGMENT_HEADER_BYTES as u64)
+    };
+    for segment in &files.whole {
+        let header = &segment.header;
+        if header.incarnation != current && !counts(header.incarnation, header.start) {
+            disk.remove(&name(home, header.number))?;
+        }
+    }
+    for (number, _) in &files.unfinished {
+        disk.remove(&name(home, *number))?;
+    }
+    Ok(())
+}
+
+/// Marks as a new incarnation finds them: all that earlier ones left is stable.
+fn starting_marks(manifest: &Manifest) -> Arc<StableMarks> {
+    let logs = manifest.current().logs.iter().enumerate();
+    let ends: Vec<_> = logs
+        .map(|(home, span)| {
+            let home = HomeId(u16::try_from(home).expect("at most 512 homes"));
+            (manifest.base(home), span.start)
+        })
+        .collect();
+    Arc::new(StableMarks::new(&ends))
+}
+
+/// Makes a new directory a database: its first manifest, with incarnation 1. Refuses a directory
+/// that holds anything else, and changes nothing then.
 pub fn create(
     disk: &Arc<dyn Disk>,
     homes: u16,
@@ -57,6 +210,24 @@ pub fn create(
     clock_offset: u64,
     entropy: &dyn Entropy,
 ) -> Result<(Manifest, Arc<StableMarks>)> {
-    let _ = (disk, homes, page_bytes, clock_offset, entropy, LogOptions::default());
-    todo!()
+    if homes == 0 || usize::from(homes) > INSTANCES_MAX {
+        return Err(Error::Limit { what: "instances" });
+    }
+    if Manifest::read(disk.as_ref())?.is_some() {
+        return Err(Error::Unusable { detail: "the directory holds a database".to_owned() });
+    }
+    disk.create_dir("log")?;
+    disk.sync_dir("")?;
+    let span = LogSpan { start: LogPosition(0), cut: None };
+    let manifest = Manifest {
+        number: 1,
+        database: u128::from(entropy.u64()) << 64 | u128::from(entropy.u64()),
+        page_bytes,
+        clock_offset,
+        homes,
+        incarnations: vec![Incarnation { number: 1, logs: vec![span; usize::from(homes)] }],
+    };
+    manifest.swap(disk.as_ref())?;
+    let marks = starting_marks(&manifest);
+    Ok((manifest, marks))
 }

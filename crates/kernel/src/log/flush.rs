@@ -1,0 +1,206 @@
+//! From a buffer with commits to *stable*: flushes, the durable prefix, marks (rules 7.2, 7.5,
+//! 7.8, 7.9).
+//!
+//! Invariants: a flush starts at a block that no flush has touched and is padded to whole blocks;
+//! at most `flushes_max` are in flight; `durable` is the end of the longest run of completed
+//! flushes from the start; the stable mark is published after it moved, never before.
+
+use super::format::{BLOCK_BYTES, FLUSH_MARKS_MAX, Place, encode_flush};
+use super::segment::Wanted;
+use super::writer::{Flight, FlightState, Inner};
+use super::{LogHealth, LogPoll, Retention, Unflushed};
+use crate::base::{Error, HomeId, LogPosition, Observed, Result};
+use crate::io::{Completion, Durability, Op, Returned, Ring};
+use crate::sync::mutant;
+
+impl Inner {
+    pub(super) fn poll(&mut self, ring: &dyn Ring, now_ns: u64) -> LogPoll {
+        if self.health == LogHealth::Good {
+            let full_before = self.preparer.full().is_some();
+            if let Err(error) = self.preparer.poll(ring, now_ns, self.wanted()) {
+                self.poison(&error);
+            }
+            // Those who wait must hear that the disk is full, or that it may no longer be.
+            self.room |= full_before != self.preparer.full().is_some();
+            while self.should_flush() {
+                self.start_flush(ring);
+            }
+        }
+        let before = self.stability.stable();
+        let waits_for = self.stability.advance(self.durable, &self.marks);
+        let stable = self.stability.stable();
+        let advanced = stable > before;
+        let asked = advanced && self.marks.publish_stable(self.home, stable);
+        let room = self.waited && self.room;
+        if room {
+            (self.waited, self.room) = (false, false);
+        }
+        let unflushed = if self.has_bytes() || !self.flights.is_empty() {
+            Unflushed::Some
+        } else {
+            Unflushed::Nothing
+        };
+        LogPoll { unflushed, stable, advanced, asked, room, waits_for }
+    }
+
+    /// The next segment is made ready once a quarter of the current one is used.
+    fn wanted(&self) -> Wanted {
+        let used = self.next.0 - self.segment.header.start.0;
+        let short = self.waited || used >= self.segment.header.bytes / 4;
+        if short { Wanted::Yes } else { Wanted::No }
+    }
+
+    fn has_bytes(&self) -> bool {
+        self.fill.as_ref().is_some_and(|fill| fill.used > self.head_bytes)
+    }
+
+    /// Rule 7.2: at once if none is in flight, else when the buffer is half full. What is
+    /// reserved must fit the buffer that follows; if it does not, its owners commit first.
+    fn should_flush(&self) -> bool {
+        let Some(fill) = self.fill.as_ref() else { return false };
+        let due = match self.flights.len() {
+            0 => fill.used > self.head_bytes,
+            n => n < self.options.flushes_max && fill.used >= self.options.buffer_bytes / 2,
+        };
+        if !due || self.reserved == 0 {
+            return due;
+        }
+        let end = fill.position.0 + fill.used.next_multiple_of(BLOCK_BYTES) as u64;
+        self.head_bytes + self.reserved <= self.room_at(LogPosition(end))
+    }
+
+    fn start_flush(&mut self, ring: &dyn Ring) {
+        let marks = self.marks_to_tell();
+        let mut fill = self.fill.take().expect("should_flush has looked");
+        let padded = fill.used.next_multiple_of(BLOCK_BYTES);
+        fill.buffer.set_len(padded);
+        fill.buffer[fill.used..].fill(0);
+        let place =
+            Place { incarnation: self.incarnation, home: self.home, position: fill.position };
+        let head = self.head_bytes;
+        encode_flush(
+            &mut fill.buffer, head, place, self.durable, self.previous_end, fill.used, &marks,
+        );
+        let durability = if mutant("log-volatile-flush") {
+            Durability::Volatile
+        } else {
+            Durability::Durable
+        };
+        let token = self.flush_token();
+        let end = LogPosition(fill.position.0 + padded as u64);
+        let offset = fill.position.0 - self.segment.header.start.0;
+        let file = self.segment.file.clone();
+        let op = Op::Write { file, offset, buffer: fill.buffer, durability };
+        ring.submit(op, token);
+        self.flights.push_back(Flight { token, end, bytes: padded, state: FlightState::Flying });
+        self.counters.flushes += 1;
+        self.counters.bytes_padded += padded as u64;
+        self.previous_end = end;
+        self.next = end;
+        if mutant("log-rewrites-a-block") && padded > BLOCK_BYTES {
+            self.next.0 -= BLOCK_BYTES as u64;
+        }
+        self.room |= self.place_fill();
+    }
+
+    /// Stable marks of others that no flush of this log has carried yet, a bounded number, each
+    /// home in its turn.
+    fn marks_to_tell(&mut self) -> Vec<Observed> {
+        let homes = self.told.len();
+        let mut marks = Vec::new();
+        for step in 0..homes {
+            let index = (self.told_next + step) % homes;
+            let home = HomeId(u16::try_from(index).expect("at most 512 homes"));
+            let cts = self.marks.get(home);
+            if home == self.home || cts <= self.told[index] {
+                continue;
+            }
+            if marks.len() == FLUSH_MARKS_MAX {
+                self.told_next = index;
+                break;
+            }
+            self.told[index] = cts;
+            marks.push(Observed { home, cts });
+        }
+        marks
+    }
+
+    /// A flush has ended. A failed one is never tried again (rule 7.8).
+    pub(super) fn flushed(&mut self, completion: Completion) -> Result<()> {
+        let flight = self.flights.iter_mut().find(|flight| flight.token == completion.token);
+        let Some(flight) = flight else {
+            let detail = format!("no flush is called {:?}", completion.token);
+            return Err(Error::Internal { detail });
+        };
+        let written = completion.result.is_ok_and(|bytes| bytes as usize == flight.bytes);
+        if written {
+            flight.state = FlightState::Done;
+            if mutant("log-durable-over-a-gap") {
+                self.durable = self.durable.max(flight.end);
+            }
+        }
+        if let Returned::Io(buffer) = completion.buffer {
+            self.free.push(buffer);
+        }
+        if !written {
+            let errno = completion.result.err().unwrap_or(libc::EIO);
+            let what = format!("write log of home {}", self.home);
+            self.poison(&Error::Io { what, errno });
+        }
+        self.outcome()?;
+        self.advance_durable();
+        Ok(())
+    }
+
+    /// Moves the durable mark over completed flushes that nothing unfinished lies before.
+    fn advance_durable(&mut self) {
+        let is_done = |flight: &mut Flight| flight.state == FlightState::Done;
+        while let Some(flight) = self.flights.pop_front_if(is_done) {
+            self.durable = self.durable.max(flight.end);
+            self.counters.flushes_done += 1;
+        }
+        self.marks.publish_durable(self.home, self.durable);
+        if self.fill.is_none() {
+            self.place_fill();
+        }
+        self.room = true;
+        if self.options.retention == Retention::Recycle {
+            self.recycle_below(self.durable);
+        }
+    }
+
+    /// An operation of the segment preparer has ended.
+    pub(super) fn prepared(&mut self, completion: Completion) -> Result<()> {
+        if let Err(error) = self.preparer.completed(completion.result, completion.buffer) {
+            self.poison(&error);
+        }
+        self.room = true;
+        self.outcome()
+    }
+
+    fn poison(&mut self, error: &Error) {
+        let (what, errno) = match error {
+            Error::Io { what, errno } => (what.clone(), *errno),
+            other => (other.to_string(), 0),
+        };
+        self.health = LogHealth::Poisoned { what, errno };
+        self.room = true;
+    }
+
+    fn outcome(&self) -> Result<()> {
+        match &self.health {
+            LogHealth::Poisoned { what, errno } => {
+                Err(Error::Io { what: what.clone(), errno: *errno })
+            }
+            LogHealth::Good | LogHealth::DiskFull { .. } => Ok(()),
+        }
+    }
+
+    /// Hands segments that end at or below `position`, and are not in use, to the preparer.
+    pub(super) fn recycle_below(&mut self, position: LogPosition) {
+        while self.used.len() > 1 {
+            let Some(old) = self.used.pop_front_if(|old| old.end() <= position) else { return };
+            self.preparer.recycle(old.number);
+        }
+    }
+}
