@@ -6,10 +6,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::environment::KernelEnvironment;
-use super::options::Options;
+use super::options::{OnFailure, Options};
 use super::registry::{LocalTables, Registry};
 use crate::base::{Cts, HomeId, Observed, TreeId};
 use crate::buffer::BufferPool;
@@ -46,6 +46,8 @@ pub struct Shared {
     next_tree: AtomicU32,
     // Versions of catalogs that are not committed yet; above every committed one.
     next_private: AtomicU64,
+    // Why the database stands still; set once.
+    failure: OnceLock<String>,
     pub(super) _lock: Option<DirLock>,
 }
 
@@ -75,6 +77,7 @@ impl Shared {
             next_oid: AtomicU32::new(catalog.oid_max().0.max(Oid::FIRST_USER.0 - 1) + 1),
             next_tree: AtomicU32::new(catalog.tree_max().0 + 1),
             next_private: AtomicU64::new(PRIVATE),
+            failure: OnceLock::new(),
             options: parts.options,
             disk: parts.disk,
             time: parts.time,
@@ -171,7 +174,7 @@ impl CoreInner {
         if let LogHealth::Poisoned { what, errno } = self.txn.environment().log.health()
             && !mutant("api_ignores_poisoned_log")
         {
-            self.shared.fail(&format!("the log failed: {what} (error {errno})"));
+            self.shared.fail(format!("the log failed: {what} (error {errno})"));
         }
     }
 
@@ -206,6 +209,9 @@ impl CoreInner {
 
 impl InstanceState for Core {
     fn poll(&self, instance: &Instance) -> Poll {
+        if self.inner.shared.failure().is_some() {
+            return Poll::Idle;
+        }
         self.inner.end_orphans();
         let log = self.inner.poll_log(instance);
         let woke = if self.inner.txn.poll() { Poll::Busy } else { Poll::Idle };
@@ -228,6 +234,9 @@ impl InstanceState for Core {
     }
 
     fn may_end(&self, instance: &Instance) -> bool {
+        if self.inner.shared.failure().is_some() {
+            return true;
+        }
         let log = &self.inner.txn.environment().log;
         matches!(log.poll(instance.ring(), instance.time().now_ns()).unflushed, Unflushed::Nothing)
     }
@@ -235,9 +244,18 @@ impl InstanceState for Core {
 
 impl Shared {
     /// What nothing in this process can mend: say so and end it (rules 2.8, 7.8).
-    pub(super) fn fail(&self, why: &str) -> ! {
-        eprintln!("atoll: {why}; ending the process, the next start recovers");
-        std::process::abort()
+    pub(super) fn fail(&self, why: String) {
+        if self.options.on_failure == OnFailure::EndProcess {
+            eprintln!("atoll: {why}; ending the process, the next start recovers");
+            std::process::abort();
+        }
+        // The first reason stays.
+        let _ = self.failure.set(why);
+    }
+
+    /// Why the database stands still, if it does.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
     }
 
     /// The home whose pages a tree gets: trees are spread over all homes.

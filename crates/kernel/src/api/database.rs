@@ -82,6 +82,12 @@ impl Database {
         Ok(database)
     }
 
+    /// Makes what every database has; once, before anything else runs. For whoever runs the
+    /// instances by hand.
+    pub fn prepare(context: &Context) -> Result<()> {
+        make_first_object(context)
+    }
+
     pub(super) fn without_threads(recovered: Recovered) -> Database {
         let Recovered { shared, hub, report, .. } = recovered;
         let runtime = Mutex::new(None);
@@ -124,6 +130,11 @@ impl Database {
         self.inner.shared.published.newest()
     }
 
+    /// Why the database stands still, if it does ([`super::OnFailure::StandStill`]).
+    pub fn failure(&self) -> Option<String> {
+        self.inner.shared.failure().map(str::to_owned)
+    }
+
     /// What opening found and did.
     pub fn recovery(&self) -> RecoveryReport {
         self.inner.report
@@ -162,8 +173,8 @@ impl Database {
 }
 
 /// A new database gets its first object by an ordinary transaction. A database that has it is left
-/// alone; the simulator calls this itself.
-pub(super) fn make_first_object(context: &Context) -> Result<()> {
+/// alone.
+fn make_first_object(context: &Context) -> Result<()> {
     let mut session = Session::new(context.instance());
     if session.catalog().namespace("public").is_some() {
         return Ok(());

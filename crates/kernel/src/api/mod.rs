@@ -84,6 +84,6 @@ pub use metrics::Metrics;
 pub use open::RecoveryReport;
 #[cfg(feature = "interleave")]
 pub use open::open_interleaved;
-pub use options::{Instances, Options};
+pub use options::{Instances, OnFailure, Options};
 pub use session::{Access, Durability, Session, Transaction};
 pub use statement::Statement;

@@ -24,6 +24,17 @@ impl Instances {
     }
 }
 
+/// What a database does when its log has failed (rule 7.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    /// Says why and ends the process; the next start recovers.
+    #[default]
+    EndProcess,
+    /// Stands still and says so when asked ([`super::Database::failure`]): for the simulator,
+    /// whose process holds many databases.
+    StandStill,
+}
+
 /// Settings of a database.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -47,6 +58,8 @@ pub struct Options {
     pub deadlock_timeout_ms: u64,
     /// Instances' executors.
     pub runtime: RuntimeOptions,
+    /// What happens when the log has failed.
+    pub on_failure: OnFailure,
     /// What the lock file says about how to reach the holder.
     pub lock_note: String,
 }
@@ -64,6 +77,7 @@ impl Default for Options {
             pin: Pin::Auto,
             deadlock_timeout_ms: 1000,
             runtime: RuntimeOptions::default(),
+            on_failure: OnFailure::EndProcess,
             lock_note: String::from("an embedding program"),
         }
     }
