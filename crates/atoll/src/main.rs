@@ -1,6 +1,8 @@
 //! The `atoll` program: one command line over the server, the checker, the simulator and the
 //! benchmarks. Only this crate's main and the server's configuration read flags and environment.
 
+mod bench;
+mod check;
 mod demo;
 
 use std::process::ExitCode;
@@ -17,6 +19,10 @@ struct Program {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Run a benchmark and print its figures.
+    Bench(bench::Arguments),
+    /// Verify a data directory offline.
+    Check(check::Arguments),
     /// Load, crash, recover and check, through the server's own SQL.
     Demo(demo::Arguments),
 }
@@ -24,6 +30,8 @@ enum Command {
 fn main() -> ExitCode {
     let program = Program::parse();
     let result = match program.command {
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
     };
     match result {

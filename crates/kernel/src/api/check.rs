@@ -5,11 +5,15 @@
 
 use std::collections::HashMap;
 use std::ops::Bound;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::database::Database;
+use super::open::inspect;
+use super::options::Options;
 use crate::base::{Error, Outcome, Result, RowId, Stop};
-use crate::catalog::{IndexEntry, TableEntry};
+use crate::catalog::{Catalog, IndexEntry, TableEntry};
+use crate::io::{Disk, RealDisk};
 use crate::page::pax::{RowState, SlotIndex};
 use crate::tree::index::{IndexBatch, ScanDirection};
 use crate::tree::key::encode_key;
@@ -31,13 +35,27 @@ pub struct Findings {
 impl Database {
     /// Checks every table and index. Nobody may change anything meanwhile.
     pub fn check(&self) -> Result<Findings> {
-        let mut findings = Findings::default();
-        let catalog = self.shared().published.newest();
-        for table in catalog.tables() {
-            check_table(table, &mut findings)?;
-        }
-        Ok(findings)
+        check_catalog(&self.shared().published.newest())
     }
+
+    /// Recovers what `directory` holds, in memory, and checks every table and index; on disk
+    /// nothing changes. Errors as [`Database::open`]; `Unusable` if there is no database.
+    pub fn inspect(
+        directory: &Path,
+        options: Options,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Findings> {
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory, options.rings)?);
+        check_catalog(&inspect(&disk, &options, progress)?)
+    }
+}
+
+fn check_catalog(catalog: &Catalog) -> Result<Findings> {
+    let mut findings = Findings::default();
+    for table in catalog.tables() {
+        check_table(table, &mut findings)?;
+    }
+    Ok(findings)
 }
 
 fn check_table(table: &Arc<TableEntry>, findings: &mut Findings) -> Result<()> {

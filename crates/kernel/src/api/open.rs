@@ -12,9 +12,9 @@ use super::core::{Core, Instance, Parts, Shared};
 use super::environment::KernelEnvironment;
 use super::options::Options;
 use super::registry::LocalTables;
-use crate::base::{HomeId, PAGE_BYTES, Result};
+use crate::base::{Error, HomeId, PAGE_BYTES, Result};
 use crate::buffer::BufferPool;
-use crate::catalog::Published;
+use crate::catalog::{Catalog, Published};
 use crate::io::{Disk, Entropy, TimeSource};
 use crate::log::manifest::Manifest;
 use crate::log::{self, LogOptions, LogWriter, Retention, StableMarks};
@@ -65,6 +65,8 @@ pub(super) fn recover(
     options: Options,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Recovered> {
+    // Before the lock file is written: a foreign directory is left as it is.
+    Manifest::read(&*machine.disk)?;
     let lock = machine.disk.lock(&options.lock_note)?;
     let instances = options.instances.count();
     let clock = Clock::choose(options.clock)?;
@@ -158,6 +160,29 @@ impl Restart<'_> {
         self.report.replay = replayed.elapsed;
         examined.begin(disk, homes, clock.offset())
     }
+}
+
+/// Replays what `disk` holds and puts its catalog together, without changing anything on disk but
+/// the lock file. `Unusable` if there is no database.
+pub(super) fn inspect(
+    disk: &Arc<dyn Disk>,
+    options: &Options,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Catalog> {
+    let Some(manifest) = Manifest::read(&**disk)? else {
+        return Err(Error::Unusable { detail: "there is no database here".to_owned() });
+    };
+    let _lock = disk.lock(&options.lock_note)?;
+    let homes = manifest.homes;
+    let pool = BufferPool::new(usize::from(homes), options.buffer_pool_bytes as usize)?;
+    let versions = VersionSpace::new(1);
+    let mut definitions = Definitions::new(pool, versions.clone(), homes)?;
+    let examined = log::examine(disk, manifest)?;
+    let readers = (0..homes).map(|home| examined.reader(disk, HomeId(home)));
+    let readers = readers.collect::<Result<Vec<_>>>()?;
+    let replayed = replay(readers, &mut definitions, workers(), &mut |_| ())?;
+    progress(&format!("{} commits, {} row changes", replayed.commits, replayed.changes));
+    build_catalog(&definitions, &versions, workers())
 }
 
 fn workers() -> usize {

@@ -1,0 +1,158 @@
+//! `atoll bench NAME`: benchmarks that print figures, never verdicts.
+
+use std::path::PathBuf;
+
+use atoll_bench::tpcb::{self, Affinity, Durability, Setting};
+use atoll_kernel::api::Instances;
+
+/// What `atoll bench` is told.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    #[command(subcommand)]
+    benchmark: Benchmark,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Benchmark {
+    /// TPC-B-like transactions against the kernel, in this process.
+    Tpcb(Tpcb),
+    /// How fast a directory that `tpcb --data` left is recovered.
+    Recovery {
+        /// The directory.
+        #[arg(long)]
+        data: PathBuf,
+        /// The scale it was loaded with.
+        #[arg(long, default_value_t = 1)]
+        scale: u64,
+        /// Print one JSON object instead of lines for people.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(clap::Args, Debug)]
+struct Tpcb {
+    /// Branches; each has 100,000 accounts.
+    #[arg(long, default_value_t = 1)]
+    scale: u64,
+    /// Clients, spread over the instances.
+    #[arg(long, default_value_t = 64)]
+    clients: u64,
+    /// Instances: `auto` (one per core) or a number.
+    #[arg(long, default_value = "auto", value_parser = parse_instances)]
+    instances: Instances,
+    /// Seconds that are measured.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// Seconds before that.
+    #[arg(long, default_value_t = 0)]
+    warmup: u64,
+    /// `commit`: wait until a commit survives a crash; `relaxed`: do not.
+    #[arg(long, default_value = "commit", value_parser = ["commit", "relaxed"])]
+    durability: String,
+    /// `home`: clients keep to their instance's branches; `none`: everything from everywhere.
+    #[arg(long, default_value = "home", value_parser = ["home", "none"])]
+    affinity: String,
+    /// A new directory for the data; a temporary one without this.
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// The seed of all random choices.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object instead of lines for people.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `auto` or a number from 1 on.
+pub fn parse_instances(text: &str) -> Result<Instances, String> {
+    if text == "auto" {
+        return Ok(Instances::Auto);
+    }
+    match text.parse() {
+        Ok(count) if (1..=512).contains(&count) => Ok(Instances::Count(count)),
+        _ => Err("`auto` or a number from 1 to 512".to_owned()),
+    }
+}
+
+/// Runs the benchmark and prints what it measured.
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    match &arguments.benchmark {
+        Benchmark::Tpcb(arguments) => run_tpcb(arguments),
+        Benchmark::Recovery { data, scale, json } => run_recovery(data, *scale, *json),
+    }
+}
+
+fn run_tpcb(arguments: &Tpcb) -> Result<(), String> {
+    let temporary = std::env::temp_dir().join(format!("atoll-bench-{}", std::process::id()));
+    let data = arguments.data.clone().unwrap_or_else(|| temporary.clone());
+    if data.exists() && data.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(format!("{} is not empty; give a new directory", data.display()));
+    }
+    let setting = Setting {
+        scale: arguments.scale,
+        clients: arguments.clients,
+        instances: arguments.instances,
+        seconds: arguments.seconds,
+        warmup_seconds: arguments.warmup,
+        affinity: if arguments.affinity == "home" { Affinity::Home } else { Affinity::None },
+        durability: match arguments.durability.as_str() {
+            "relaxed" => Durability::Relaxed,
+            _ => Durability::Commit,
+        },
+        data: Some(data),
+        seed: arguments.seed,
+    };
+    let quiet = arguments.json;
+    let report = tpcb::run(&setting, &mut |line| {
+        if !quiet {
+            println!("* {line}");
+        }
+    });
+    if arguments.data.is_none() {
+        // What was made for this run goes with it; a failure here hides nothing.
+        let _ = std::fs::remove_dir_all(&temporary);
+    }
+    let report = report?;
+    if arguments.json {
+        println!("{}", report.json())
+    } else {
+        println!("{report}")
+    }
+    Ok(())
+}
+
+fn run_recovery(data: &std::path::Path, scale: u64, json: bool) -> Result<(), String> {
+    let report = tpcb::recover(data, scale)?;
+    let seconds = report.replay.as_secs_f64();
+    let rate = report.changes as f64 / seconds.max(1e-9);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    if json {
+        println!(
+            "{}",
+            serde_json::json!({
+                "benchmark": "recovery",
+                "commits": report.commits,
+                "row_changes": report.changes,
+                "bytes": report.bytes,
+                "scan_seconds": report.scan.as_secs_f64(),
+                "replay_seconds": seconds,
+                "index_seconds": report.indexes.as_secs_f64(),
+                "row_changes_per_second": rate,
+                "cores": cores,
+            })
+        );
+        return Ok(());
+    }
+    println!("recovery: {} commits, {} row changes", report.commits, report.changes);
+    println!(
+        "  scan {:.2} s, replay {seconds:.2} s, indexes {:.2} s",
+        report.scan.as_secs_f64(),
+        report.indexes.as_secs_f64()
+    );
+    println!(
+        "  {rate:.0} row changes a second on {cores} cores, {:.0} a core",
+        rate / cores as f64
+    );
+    Ok(())
+}
