@@ -11,6 +11,7 @@ pub mod fast;
 mod resolve;
 mod row;
 mod tables;
+mod quote;
 
 pub use coerce::{
     Coercion, apply_typmod, can_coerce, common_type, find_coercion, is_binary_coercible,
@@ -18,6 +19,7 @@ pub use coerce::{
 pub use context::{
     ConstantContext, FunctionContext, ObjectClass, ObjectName, SettingScope, SizeOf,
 };
+pub use quote::{quote_identifier, quote_literal};
 pub use resolve::{
     ResolvedCall, ResolvedFunction, ResolvedOperator, VariadicCall, default_order,
     resolve_function, resolve_operator,

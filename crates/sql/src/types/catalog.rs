@@ -315,6 +315,7 @@ pub static TYPES: &[TypeInfo] = &[
     row(2279, "trigger", "trigger", 4, 'p', 'P', No, 0, 0, b"tip", 0),
     row(2281, "internal", "internal", 8, 'p', 'P', No, 0, 0, b"tdp", 0),
     row(2283, "anyelement", "anyelement", 4, 'p', 'P', No, 0, 0, b"tip", 0),
+    row(2287, "_record", "record[]", -1, 'p', 'P', No, 2249, 0, b"fdx", 0),
     row(2776, "anynonarray", "anynonarray", 4, 'p', 'P', No, 0, 0, b"tip", 0),
     row(2950, "uuid", "uuid", 16, 'b', 'U', No, 0, 2951, b"fcp", 0),
     row(2951, "_uuid", "uuid[]", -1, 'b', 'A', No, 2950, 0, b"fix", 0),

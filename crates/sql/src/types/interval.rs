@@ -1,7 +1,14 @@
 //! The interval type: months, days and microseconds, as PostgreSQL keeps them apart.
+//!
+//! Invariants: compared by span with months of 30 and days of 24 hours; equal spans are equal
+//! though their parts differ.
+
+use super::datetime::{DAY, HOUR, MINUTE, SECOND, print_fraction};
+use crate::error::{SqlError, SqlResult, SqlState};
+use std::cmp::Ordering;
 
 /// An interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Interval {
     /// Months, years included.
     pub months: i32,
@@ -9,4 +16,426 @@ pub struct Interval {
     pub days: i32,
     /// Microseconds of the time part.
     pub micros: i64,
+}
+
+/// `interval out of range` (22008).
+#[cold]
+pub(crate) fn interval_out_of_range() -> SqlError {
+    SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "interval out of range")
+}
+
+impl Interval {
+    /// A time span without days and months.
+    pub const fn of_micros(micros: i64) -> Interval {
+        Interval { months: 0, days: 0, micros }
+    }
+
+    /// The span that comparisons use, in microseconds.
+    pub fn span(&self) -> i128 {
+        let days = i128::from(self.months) * 30 + i128::from(self.days);
+        days * i128::from(DAY) + i128::from(self.micros)
+    }
+
+    /// -x (22008).
+    pub fn neg(&self) -> SqlResult<Interval> {
+        let negated = || {
+            Some(Interval {
+                months: self.months.checked_neg()?,
+                days: self.days.checked_neg()?,
+                micros: self.micros.checked_neg()?,
+            })
+        };
+        negated().ok_or_else(interval_out_of_range)
+    }
+
+    /// x + y, part by part (22008).
+    pub fn add(&self, other: &Interval) -> SqlResult<Interval> {
+        let sum = || {
+            Some(Interval {
+                months: self.months.checked_add(other.months)?,
+                days: self.days.checked_add(other.days)?,
+                micros: self.micros.checked_add(other.micros)?,
+            })
+        };
+        sum().ok_or_else(interval_out_of_range)
+    }
+
+    /// x * factor; fractions of months go to days, of days to time (22008).
+    pub fn mul(&self, factor: f64) -> SqlResult<Interval> {
+        let months = f64::from(self.months) * factor;
+        let days = f64::from(self.days) * factor;
+        if !months.is_finite() || months.abs() > f64::from(i32::MAX) || days.abs() > f64::from(i32::MAX) {
+            return Err(interval_out_of_range());
+        }
+        let rounded = |value: f64| (value * SECOND as f64).round_ties_even() / SECOND as f64;
+        let month_days = rounded((months - months.trunc()) * 30.0);
+        let second_rest =
+            rounded((days - days.trunc() + month_days - month_days.trunc()) * 86_400.0);
+        let mut whole_days = days.trunc() + month_days.trunc();
+        let mut seconds = second_rest;
+        if seconds.abs() >= 86_400.0 {
+            whole_days += (seconds / 86_400.0).trunc();
+            seconds -= (seconds / 86_400.0).trunc() * 86_400.0;
+        }
+        let micros = (self.micros as f64 * factor + seconds * SECOND as f64).round_ties_even();
+        if micros.abs() > i64::MAX as f64 || whole_days.abs() > f64::from(i32::MAX) {
+            return Err(interval_out_of_range());
+        }
+        Ok(Interval { months: months as i32, days: whole_days as i32, micros: micros as i64 })
+    }
+
+    /// x / divisor (22012, 22008).
+    pub fn div(&self, divisor: f64) -> SqlResult<Interval> {
+        if divisor == 0.0 {
+            return Err(crate::functions::fast::division_by_zero());
+        }
+        let months = f64::from(self.months) / divisor;
+        let days = f64::from(self.days) / divisor;
+        let rounded = |value: f64| (value * SECOND as f64).round_ties_even() / SECOND as f64;
+        let month_days = rounded((months - months.trunc()) * 30.0);
+        let seconds = rounded((days - days.trunc() + month_days - month_days.trunc()) * 86_400.0);
+        let (mut whole, mut rest) = (days.trunc() + month_days.trunc(), seconds);
+        if rest.abs() >= 86_400.0 {
+            whole += (rest / 86_400.0).trunc();
+            rest -= (rest / 86_400.0).trunc() * 86_400.0;
+        }
+        let micros = (self.micros as f64 / divisor + rest * SECOND as f64).round_ties_even();
+        Ok(Interval { months: months as i32, days: whole as i32, micros: micros as i64 })
+    }
+
+    /// Appends the `postgres` style: `1 year 2 mons 3 days 04:05:06.7`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        let mut negative_before = false;
+        let mut part = |out: &mut Vec<u8>, value: i64, unit: &str| {
+            if value == 0 {
+                return;
+            }
+            let space = if out.len() > start { " " } else { "" };
+            let sign = if negative_before && value > 0 { "+" } else { "" };
+            let plural = if value == 1 { "" } else { "s" };
+            out.extend_from_slice(format!("{space}{sign}{value} {unit}{plural}").as_bytes());
+            negative_before = value < 0;
+        };
+        part(out, i64::from(self.months / 12), "year");
+        part(out, i64::from(self.months % 12), "mon");
+        part(out, i64::from(self.days), "day");
+        if self.micros == 0 && out.len() > start {
+            return;
+        }
+        if out.len() > start {
+            out.push(b' ');
+        }
+        if self.micros < 0 {
+            out.push(b'-');
+        } else if negative_before {
+            out.push(b'+');
+        }
+        let micros = self.micros.unsigned_abs();
+        let (hours, minutes) = (micros / HOUR as u64, micros / MINUTE as u64 % 60);
+        let seconds = micros / SECOND as u64 % 60;
+        out.extend_from_slice(format!("{hours:02}:{minutes:02}:{seconds:02}").as_bytes());
+        print_fraction(out, (micros % SECOND as u64) as i64);
+    }
+
+    /// Reads `1 day 2:03`, `1 year 2 mons ago`, `P1Y2M`, `1-2` (22007, 22008, 22015).
+    pub fn parse(text: &str) -> SqlResult<Interval> {
+        Builder::default().read(text).map_err(|bad| match bad {
+            Bad::Format => SqlError::new(
+                SqlState::INVALID_DATETIME_FORMAT,
+                format!("invalid input syntax for type interval: \"{text}\""),
+            ),
+            Bad::Overflow => SqlError::new(
+                SqlState::INTERVAL_FIELD_OVERFLOW,
+                format!("interval field value out of range: \"{text}\""),
+            ),
+            Bad::Range => interval_out_of_range(),
+        })
+    }
+}
+
+impl PartialEq for Interval {
+    fn eq(&self, other: &Interval) -> bool {
+        self.span() == other.span()
+    }
+}
+
+impl Eq for Interval {}
+
+impl PartialOrd for Interval {
+    fn partial_cmp(&self, other: &Interval) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Interval {
+    fn cmp(&self, other: &Interval) -> Ordering {
+        self.span().cmp(&other.span())
+    }
+}
+
+enum Bad {
+    Format,
+    Overflow,
+    Range,
+}
+
+#[derive(Default)]
+struct Builder {
+    months: i64,
+    days: i64,
+    micros: i64,
+    seen: u32,
+}
+
+/// A number as written: its whole part and the rest, both with its sign.
+#[derive(Clone, Copy)]
+struct Number {
+    whole: i64,
+    fraction: f64,
+}
+
+fn number(text: &str) -> Result<Number, Bad> {
+    let negative = text.starts_with('-');
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.len() + fraction.len() == 0 || !all(whole) || !all(fraction) {
+        return Err(Bad::Format);
+    }
+    let whole = if whole.is_empty() { 0 } else { whole.parse::<i64>().map_err(|_| Bad::Overflow)? };
+    let fraction = format!("0.{fraction}0").parse::<f64>().map_err(|_| Bad::Format)?;
+    let sign = if negative { -1 } else { 1 };
+    Ok(Number { whole: whole * sign, fraction: fraction * sign as f64 })
+}
+
+const YEAR: u32 = 1;
+const MONTH: u32 = 2;
+const DAYS: u32 = 4;
+const HOURS: u32 = 8;
+const MINUTES: u32 = 16;
+const SECONDS: u32 = 32;
+const MILLIS: u32 = 64;
+const MICROS: u32 = 128;
+const LONG: [u32; 4] = [256, 512, 1024, 2048];
+
+impl Builder {
+    fn mark(&mut self, unit: u32) -> Result<(), Bad> {
+        if self.seen & unit != 0 {
+            return Err(Bad::Format);
+        }
+        self.seen |= unit;
+        Ok(())
+    }
+
+    fn add_months(&mut self, value: Number, per: i64) -> Result<(), Bad> {
+        let exact = value.fraction * per as f64;
+        let months = value.whole.checked_mul(per).ok_or(Bad::Overflow)?;
+        if per == 1 {
+            self.months += months;
+            let days = value.fraction * 30.0;
+            self.days += days.trunc() as i64;
+            self.add_time(days - days.trunc(), DAY);
+        } else {
+            self.months += months + exact.round_ties_even() as i64;
+        }
+        Ok(())
+    }
+
+    fn add_days(&mut self, value: Number, per: i64) -> Result<(), Bad> {
+        self.days += value.whole.checked_mul(per).ok_or(Bad::Overflow)?;
+        let extra = value.fraction * per as f64;
+        self.days += extra.trunc() as i64;
+        self.add_time(extra - extra.trunc(), DAY);
+        if self.days.abs() > i64::from(i32::MAX) { Err(Bad::Overflow) } else { Ok(()) }
+    }
+
+    fn add_time(&mut self, fraction: f64, unit: i64) {
+        self.micros += (fraction * unit as f64).round_ties_even() as i64;
+    }
+
+    fn add_micros(&mut self, value: Number, unit: i64) -> Result<(), Bad> {
+        let whole = value.whole.checked_mul(unit).ok_or(Bad::Overflow)?;
+        self.micros = self.micros.checked_add(whole).ok_or(Bad::Overflow)?;
+        self.add_time(value.fraction, unit);
+        Ok(())
+    }
+
+    fn unit(&mut self, value: Number, unit: &str) -> Result<(), Bad> {
+        match unit {
+            "year" | "years" | "yr" | "yrs" | "y" => {
+                self.mark(YEAR)?;
+                self.add_months(value, 12)
+            }
+            "month" | "months" | "mon" | "mons" => {
+                self.mark(MONTH)?;
+                self.add_months(value, 1)
+            }
+            "decade" | "decades" | "dec" | "decs" => {
+                self.mark(LONG[0])?;
+                self.add_months(value, 120)
+            }
+            "century" | "centuries" | "c" | "cent" => {
+                self.mark(LONG[1])?;
+                self.add_months(value, 1200)
+            }
+            "millennium" | "millennia" | "mil" | "mils" => {
+                self.mark(LONG[2])?;
+                self.add_months(value, 12_000)
+            }
+            "week" | "weeks" | "w" => {
+                self.mark(LONG[3])?;
+                self.add_days(value, 7)
+            }
+            "day" | "days" | "d" => {
+                self.mark(DAYS)?;
+                self.add_days(value, 1)
+            }
+            "hour" | "hours" | "hr" | "hrs" | "h" => {
+                self.mark(HOURS)?;
+                self.add_micros(value, HOUR)
+            }
+            "minute" | "minutes" | "min" | "mins" | "m" => {
+                self.mark(MINUTES)?;
+                self.add_micros(value, MINUTE)
+            }
+            "second" | "seconds" | "sec" | "secs" | "s" => {
+                self.mark(SECONDS)?;
+                self.add_micros(value, SECOND)
+            }
+            "millisecond" | "milliseconds" | "msec" | "msecs" | "ms" => {
+                self.mark(MILLIS)?;
+                self.add_micros(value, 1000)
+            }
+            "microsecond" | "microseconds" | "usec" | "usecs" | "us" => {
+                self.mark(MICROS)?;
+                self.add_micros(value, 1)
+            }
+            _ => Err(Bad::Format),
+        }
+    }
+
+    fn read(mut self, text: &str) -> Result<Interval, Bad> {
+        let lower = text.trim().to_ascii_lowercase();
+        let ago = lower.ends_with(" ago");
+        let body = lower.strip_suffix(" ago").unwrap_or(&lower);
+        let body = body.strip_prefix('@').unwrap_or(body).trim();
+        if let Some(iso) = body.strip_prefix('p').filter(|rest| !rest.is_empty()) {
+            self.read_iso(iso)?;
+        } else {
+            self.read_words(body)?;
+        }
+        let sign = if ago { -1 } else { 1 };
+        let months = i32::try_from(self.months * sign).map_err(|_| Bad::Range)?;
+        let days = i32::try_from(self.days * sign).map_err(|_| Bad::Overflow)?;
+        Ok(Interval { months, days, micros: self.micros * sign })
+    }
+
+    fn read_words(&mut self, body: &str) -> Result<(), Bad> {
+        let words = split_words(body);
+        if words.is_empty() {
+            return Err(Bad::Format);
+        }
+        let mut index = 0;
+        while index < words.len() {
+            let word = words[index];
+            index += 1;
+            if word.contains(':') {
+                self.mark(HOURS | MINUTES | SECONDS)?;
+                self.clock(word)?;
+            } else if let Some((years, months)) = year_month(word) {
+                self.mark(YEAR | MONTH)?;
+                self.months += years * 12 + months;
+            } else {
+                let value = number(word)?;
+                match words.get(index) {
+                    Some(unit) if unit.as_bytes()[0].is_ascii_alphabetic() => {
+                        self.unit(value, unit)?;
+                        index += 1;
+                    }
+                    Some(_) => self.unit(value, "day")?,
+                    None => self.unit(value, "second")?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `[-]hh:mm[:ss[.f]]`, or `mm:ss.f`.
+    fn clock(&mut self, word: &str) -> Result<(), Bad> {
+        let negative = word.starts_with('-');
+        let parts: Vec<&str> = word.trim_start_matches(['+', '-']).split(':').collect();
+        let mut total = 0i64;
+        let units: [i64; 3] = match parts.as_slice() {
+            [_, second] if second.contains('.') => [MINUTE, SECOND, 0],
+            [_, _] | [_, _, _] => [HOUR, MINUTE, SECOND],
+            _ => return Err(Bad::Format),
+        };
+        for (index, (part, unit)) in parts.iter().zip(units).enumerate() {
+            let value = number(part)?;
+            if index > 0 && value.whole > 59 + i64::from(index == 2) {
+                return Err(Bad::Overflow);
+            }
+            total = value.whole.checked_mul(unit).and_then(|part| total.checked_add(part))
+                .ok_or(Bad::Overflow)?;
+            total += (value.fraction * unit as f64).round_ties_even() as i64;
+        }
+        self.micros += if negative { -total } else { total };
+        Ok(())
+    }
+
+    /// ISO 8601 after the P: `1Y2M3DT4H5M6S`, `1W`.
+    fn read_iso(&mut self, body: &str) -> Result<(), Bad> {
+        let mut time = false;
+        let mut rest = body;
+        while !rest.is_empty() {
+            if let Some(after) = rest.strip_prefix('t') {
+                time = true;
+                rest = after;
+                continue;
+            }
+            let end = rest.find(|c: char| c.is_ascii_alphabetic()).ok_or(Bad::Format)?;
+            let value = number(&rest[..end])?;
+            let unit = match (rest.as_bytes()[end], time) {
+                (b'y', false) => "year",
+                (b'm', false) => "month",
+                (b'w', false) => "week",
+                (b'd', false) => "day",
+                (b'h', true) => "hour",
+                (b'm', true) => "minute",
+                (b's', true) => "second",
+                _ => return Err(Bad::Format),
+            };
+            self.unit(value, unit)?;
+            rest = &rest[end + 1..];
+        }
+        Ok(())
+    }
+}
+
+fn year_month(word: &str) -> Option<(i64, i64)> {
+    let negative = word.starts_with('-');
+    let (years, months) = word.trim_start_matches(['+', '-']).split_once('-')?;
+    let (years, months) = (years.parse::<i32>().ok()?, months.parse::<i32>().ok()?);
+    let sign = if negative { -1 } else { 1 };
+    ((0..12).contains(&months)).then(|| (i64::from(years) * sign, i64::from(months) * sign))
+}
+
+/// Splits at blanks and between a number and its unit.
+fn split_words(body: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    for word in body.split(|c: char| c.is_ascii_whitespace() || c == ',') {
+        let mut start = 0;
+        let bytes = word.as_bytes();
+        for index in 1..bytes.len() {
+            if bytes[index].is_ascii_alphabetic() != bytes[index - 1].is_ascii_alphabetic() {
+                words.push(&word[start..index]);
+                start = index;
+            }
+        }
+        if start < bytes.len() {
+            words.push(&word[start..]);
+        }
+    }
+    words
 }

@@ -5,21 +5,29 @@
 //! form); whoever holds a datum knows its [`Type`]. Nothing here reads the catalog or a session
 //! except through [`crate::functions::FunctionContext`].
 
+mod array;
+mod array_text;
 mod catalog;
 mod datum;
-mod oid;
-mod numeric;
-mod array;
+mod float;
 mod interval;
+mod numeric;
+mod oid;
+pub(crate) mod reg;
 pub mod binary;
 pub mod datetime;
+pub mod order;
 pub mod storage;
 pub mod text;
 pub mod typmod;
 
 pub use array::{Array, Dimension, Record};
-pub use catalog::{Category, TYPES, TypeInfo, TypeKind, format_type, type_by_name, type_by_oid};
+pub use catalog::{
+    Category, Preferred, TYPES, TypeInfo, TypeKind, format_type, type_by_name, type_by_oid,
+};
 pub use datum::{Datum, Text};
+pub(crate) use interval::interval_out_of_range;
 pub use interval::Interval;
-pub use numeric::Numeric;
+pub use numeric::{Numeric, NumericClass};
 pub use oid::{Type, TypeOid};
+pub use reg::parse_type_name;

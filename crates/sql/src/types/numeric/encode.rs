@@ -71,6 +71,9 @@ impl Numeric {
             (i64::from(u32::from_be_bytes(head.map(|byte| byte ^ flip))) - (1 << 31), pairs)
         };
         let pairs = if negative { pairs.strip_suffix(&[0xff])? } else { pairs };
+        if !(-9000..=70_000).contains(&exponent) || scale > SCALE_MAX {
+            return None;
+        }
         // value = 0.d1 d2 .. (base 100) * 100^exponent: the last digit counts 100^(exponent - n).
         let mut mantissa = BigInt::ZERO;
         let mut small = 0i128;
@@ -88,7 +91,7 @@ impl Numeric {
         let unit = 2 * (pairs.len() as i64 - exponent);
         let shift = scale - unit;
         let value = if shift >= 0 {
-            mantissa * ten_to(u32::try_from(shift).ok().filter(|s| *s < 300_000)?)
+            mantissa * ten_to(shift as u32)
         } else {
             mantissa / ten_to(shift.unsigned_abs() as u32)
         };
@@ -125,7 +128,9 @@ impl Numeric {
         if groups.is_empty() {
             weight = 0;
         }
-        for field in [groups.len() as u16, weight as i16 as u16, sign, self.scale()] {
+        // PostgreSQL reads a scale of 32 out of an infinity's header, and sends it.
+        let scale = if matches!(sign, 0xd000 | 0xf000) { 0x20 } else { self.scale() };
+        for field in [groups.len() as u16, weight as i16 as u16, sign, scale] {
             out.extend_from_slice(&field.to_be_bytes());
         }
         for group in groups {

@@ -18,6 +18,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 pub(crate) use convert::float_text;
+pub(crate) use encode::TRAILER;
 
 /// The largest display scale a value may have.
 pub(crate) const SCALE_MAX: i64 = 16_383;

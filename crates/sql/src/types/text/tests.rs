@@ -1,0 +1,47 @@
+//! Input and output of single types, answers recorded from PostgreSQL 15.
+
+use super::*;
+use crate::functions::ConstantContext;
+
+#[track_caller]
+fn check(ty: TypeOid, input_text: &str, expect: &str) {
+    let got = match input(Type::new(ty), input_text, &ConstantContext) {
+        Ok(value) => output_string(ty, &value, &ConstantContext).to_string(),
+        Err(error) => error.sqlstate().to_string(),
+    };
+    assert_eq!(got, expect, "{ty} {input_text:?}");
+}
+
+#[test]
+fn values_read_and_print_as_in_postgresql() {
+    for line in include_str!("tests.tsv").lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let ty = crate::types::type_by_name(fields[0]).expect("a type").oid;
+        check(ty, fields[1], fields[2]);
+    }
+}
+
+#[test]
+fn messages_are_postgresqls() {
+    let message = |ty: TypeOid, text: &str| {
+        let error = input(Type::new(ty), text, &ConstantContext).expect_err("refused");
+        format!("{} {}", error.sqlstate(), error.message())
+    };
+    assert_eq!(message(TypeOid::INT4, "x"), "22P02 invalid input syntax for type integer: \"x\"");
+    let range = "22003 value \"99999999999\" is out of range for type integer";
+    assert_eq!(message(TypeOid::INT4, "99999999999"), range);
+    assert_eq!(message(TypeOid::BOOL, "maybe"), "22P02 invalid input syntax for type boolean: \"maybe\"");
+    assert_eq!(message(TypeOid::REGCLASS, "nope"), "42P01 relation \"nope\" does not exist");
+    assert_eq!(message(TypeOid::REGTYPE, "nope"), "42704 type \"nope\" does not exist");
+}
+
+#[test]
+fn rows_print_with_quotes_where_needed() {
+    let record = crate::types::Record {
+        types: vec![TypeOid::INT4, TypeOid::TEXT, TypeOid::TEXT, TypeOid::TEXT],
+        fields: vec![Datum::Int4(1), Datum::text("a b"), Datum::Null, Datum::text("q\"\\")],
+    };
+    let value = Datum::Record(Arc::new(record));
+    let printed = output_string(TypeOid::RECORD, &value, &ConstantContext);
+    assert_eq!(printed, "(1,\"a b\",,\"q\"\"\\\\\")");
+}
