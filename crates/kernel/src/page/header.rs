@@ -62,6 +62,7 @@ pub enum PageKind {
 
 impl PageKind {
     /// Decodes the byte in the header.
+    #[inline]
     pub const fn from_byte(byte: u8) -> Option<PageKind> {
         Some(match byte {
             0 => PageKind::Free,

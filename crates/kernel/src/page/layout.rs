@@ -98,16 +98,19 @@ impl Layout {
     }
 
     /// The number by which leaves name this layout.
+    #[inline]
     pub fn version(&self) -> u16 {
         self.version
     }
 
     /// The columns in order.
+    #[inline]
     pub fn columns(&self) -> &[ColumnType] {
         &self.columns
     }
 
     /// Bytes per row in all minipages of columns, without row id and bits.
+    #[inline]
     pub(crate) fn row_bytes(&self) -> usize {
         self.row_bytes
     }

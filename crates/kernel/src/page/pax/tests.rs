@@ -1,4 +1,5 @@
 //! PAX leaves against a model: random edits of one page, every reservation honoured.
+#![expect(clippy::unwrap_used, reason = "clippy sees helpers here as no tests under cfg(all)")]
 
 use std::collections::BTreeMap;
 
@@ -89,6 +90,25 @@ fn set(leaf: &mut LeafMut<'_>, id: u64, row: &mut ModelRow, column: usize, value
     row.values[column] = value;
 }
 
+/// A new row at the end or in the middle, if there is room.
+fn insert(
+    rng: &mut fastrand::Rng,
+    leaf: &mut LeafMut<'_>,
+    layout: &Layout,
+    model: &mut BTreeMap<u64, ModelRow>,
+    next: &mut u64,
+    long: usize,
+) {
+    let id = if rng.bool() { *next } else { rng.u64(1..=*next) };
+    let values = random_row(rng, layout, long);
+    let heap = checked_heap_bytes(layout, &borrowed(&values)).unwrap();
+    if !model.contains_key(&id) && leaf.view().covers(RowId(id)) && leaf.view().fits_row(heap) {
+        leaf.insert(RowId(id), &borrowed(&values));
+        *next = (*next).max(id) + rng.u64(1..3);
+        model.insert(id, ModelRow { values, deleted: false, reserved: 0, undo: vec![] });
+    }
+}
+
 fn step(
     rng: &mut fastrand::Rng,
     page: &mut Page,
@@ -103,17 +123,7 @@ fn step(
     };
     match rng.u8(0..100) {
         0..35 => {
-            let id = if rng.bool() { *next } else { rng.u64(1..=*next) };
-            let values = random_row(rng, layout, long);
-            let heap = checked_heap_bytes(layout, &borrowed(&values)).unwrap();
-            if !model.contains_key(&id)
-                && leaf.view().covers(RowId(id))
-                && leaf.view().fits_row(heap)
-            {
-                leaf.insert(RowId(id), &borrowed(&values));
-                *next = (*next).max(id) + rng.u64(1..3);
-                model.insert(id, ModelRow { values, deleted: false, reserved: 0, undo: vec![] });
-            }
+            insert(rng, &mut leaf, layout, model, next, long);
         }
         35..65 => {
             let Some(id) = some(rng, model) else { return };

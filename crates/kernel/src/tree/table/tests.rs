@@ -1,4 +1,5 @@
 //! Table trees against a model, in one thread and in several.
+#![expect(clippy::unwrap_used, reason = "clippy sees helpers here as no tests under cfg(all)")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};

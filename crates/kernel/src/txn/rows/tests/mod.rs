@@ -142,10 +142,8 @@ fn access(pool: &Arc<BufferPool>, space: &Arc<VersionSpace>) -> Arc<TableAccess>
         columns: columns.to_vec(),
         unique,
     };
-    let indexes = vec![
-        index(BY_KEY, &[KEY], Unique::Yes),
-        index(BY_GROUP, &[GROUP, TEXT], Unique::No),
-    ];
+    let indexes =
+        vec![index(BY_KEY, &[KEY], Unique::Yes), index(BY_GROUP, &[GROUP, TEXT], Unique::No)];
     Arc::new(TableAccess::new(Arc::new(tree), indexes, Arc::clone(space)))
 }
 
@@ -372,11 +370,7 @@ impl Txn {
     }
 
     fn reader<'a>(&'a mut self, world: &'a World) -> RowReader<'a> {
-        RowReader {
-            snapshot: self.snapshot,
-            states: &world.slots,
-            observed: &mut self.observed,
-        }
+        RowReader { snapshot: self.snapshot, states: &world.slots, observed: &mut self.observed }
     }
 
     /// A new command; in READ COMMITTED with a new snapshot.

@@ -151,8 +151,9 @@ fn undo_goes_below_the_horizon_and_when_stable_only() {
 fn reserved_bytes_let_every_version_come_back() {
     let mut world = World::new(1);
     let mut maker = world.rc();
-    let rows: Vec<RowId> =
-        (0..40).map(|key| maker.insert(&world, &Row::new(key, 1, b"", 0).with_note(&[b'a'; 300]))).collect();
+    let rows: Vec<RowId> = (0..40)
+        .map(|key| maker.insert(&world, &Row::new(key, 1, b"", 0).with_note(&[b'a'; 300])))
+        .collect();
     world.commit(maker);
     world.collect(Cts(world.clock));
     let mut shrinker = world.rc();
