@@ -40,11 +40,7 @@ pub trait Backend<S: InstanceState>: Sized + 'static {
     type Shared: Clone + Send + Sync + 'static;
 
     /// Opens a session; an error refuses the client (FATAL).
-    fn open(
-        instance: &Instance<S>,
-        shared: &Self::Shared,
-        start: &ClientStart,
-    ) -> SqlResult<Self>;
+    fn open(instance: &Instance<S>, shared: &Self::Shared, start: &ClientStart) -> SqlResult<Self>;
 
     /// Names and values of the settings that are reported, for the start.
     fn reported_settings(&self) -> Vec<(String, String)>;
@@ -124,4 +120,3 @@ pub trait Backend<S: InstanceState>: Sized + 'static {
     /// The client has gone or is to go: rolls back what is open.
     fn end(self, context: &TaskContext<S>);
 }
-

@@ -5,5 +5,12 @@
 
 pub mod backend;
 pub mod codec;
+pub mod config;
+mod error;
 pub mod fuzz;
+pub mod listen;
+mod server;
 pub mod session;
+
+pub use error::{Result, ServerError};
+pub use server::serve;

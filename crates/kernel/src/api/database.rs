@@ -125,6 +125,11 @@ impl Database {
         }
     }
 
+    /// The instances: to send letters to, as a server does.
+    pub fn hub(&self) -> &Arc<Hub<Core>> {
+        &self.inner.hub
+    }
+
     /// The newest committed catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.inner.shared.published.newest()

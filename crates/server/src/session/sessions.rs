@@ -353,12 +353,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         connection.link.send(instance.ring(), out.bytes);
     }
 
-    fn last_words(
-        &self,
-        instance: &Instance<S>,
-        connection: &Rc<Connection<B>>,
-        error: &SqlError,
-    ) {
+    fn last_words(&self, instance: &Instance<S>, connection: &Rc<Connection<B>>, error: &SqlError) {
         self.say(instance, connection, error);
         self.drain(instance, connection);
     }
@@ -374,7 +369,8 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         let unread = link.input.borrow().unread().len();
         link.input.borrow_mut().consume(unread);
         if link.all_sent() {
-            link.shut(Shutdown::Write);
+            // A closing server does not wait for the peer's own end.
+            link.shut(if self.stopping.get() { Shutdown::Both } else { Shutdown::Write });
         }
         if link.receiving() != Receiving::Ended {
             link.receive(instance.ring());

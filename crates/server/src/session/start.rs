@@ -138,12 +138,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// What a started session is told before its first ReadyForQuery.
-pub(super) fn welcome(
-    out: &mut Out,
-    settings: &[(String, String)],
-    process: u32,
-    secret: &[u8],
-) {
+pub(super) fn welcome(out: &mut Out, settings: &[(String, String)], process: u32, secret: &[u8]) {
     out.authentication_ok();
     for (name, value) in settings {
         out.parameter_status(name, value);

@@ -175,8 +175,7 @@ pub(super) fn write_error(out: &mut Out, severity: ErrorSeverity, fields: &Error
         (b'n', &fields.constraint),
     ];
     let always = [(b'C', fields.sqlstate.as_str()), (b'M', fields.message.as_str())];
-    let told =
-        optional.into_iter().filter_map(|(letter, value)| Some((letter, value.as_deref()?)));
+    let told = optional.into_iter().filter_map(|(letter, value)| Some((letter, value.as_deref()?)));
     out.error(severity, always.into_iter().chain(told));
 }
 
