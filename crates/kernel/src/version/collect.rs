@@ -4,9 +4,10 @@
 //! - Undo goes in the order in which the instance's transactions finished; their cts grow, so the
 //!   front of the queue decides. A slot's reclaimed mark moves only after every record below it
 //!   that needs a visit had one: deleted rows and their index entries are gone, entries of
-//!   changed keys too, reserved heap bytes are given back.
-//! - Most records need no visit: a twin entry that names a reclaimed record reads as none. Twin
-//!   tables are dropped when a sweep finds no entry alive; which leaves got one is remembered.
+//!   changed keys too.
+//! - Most records need no visit: a twin entry that names a reclaimed record reads as none. Leaves
+//!   that got a twin table are remembered; a sweep gives back the heap bytes that are reserved for
+//!   rows without live records, and drops the table when no entry is alive.
 //! - Collection never waits: what it cannot latch now it tries again at the next call.
 //!
 //! A `Stop` in the middle of a transaction is harmless: every step may be done twice.
@@ -256,7 +257,7 @@ impl InstanceVersions {
             // Whatever page is in the frame by now: its twin is looked after just the same.
             let again = match PageWrite::try_lock(leaf) {
                 Err(_) => twin,
-                Ok(page) => match self.space.sweep(leaf.side()) {
+                Ok(mut page) => match self.space.sweep(&mut page) {
                     Swept::Gone => {
                         done.twins += 1;
                         continue;
@@ -294,9 +295,6 @@ fn visit(table: &TableAccess, at: UndoRef, record: &Header, scratch: &mut Scratc
             }
         }
     }
-    if record.flags.has(Flags::RESERVED) {
-        give_back(table, at, record)?;
-    }
     Ok(())
 }
 
@@ -332,22 +330,6 @@ fn reap(table: &TableAccess, at: UndoRef, record: &Header, scratch: &mut Scratch
     let reserved = table.versions.forget(leaf.side(), row);
     leaf.reserve(-(reserved as isize));
     leaf.remove(slot);
-    Ok(())
-}
-
-/// Gives the row's reserved bytes back if no newer record needs them.
-fn give_back(table: &TableAccess, at: UndoRef, record: &Header) -> Outcome<()> {
-    let row = record.row;
-    let mut leaf = table.tree.write(row)?;
-    let newest = twin::newest(leaf.side(), row);
-    let needed = newest != at && !table.versions.undo().is_reclaimed(newest);
-    let reserved = twin::reserved(leaf.side(), row);
-    if (needed && !mutant("reserved-given-back-early")) || reserved == 0 {
-        leaf.unchanged();
-        return Ok(());
-    }
-    table.versions.add_reserved(leaf.side(), row, -(reserved as i32));
-    leaf.reserve(-(reserved as isize));
     Ok(())
 }
 

@@ -65,17 +65,10 @@ impl Flags {
     pub(crate) const NONE: Flags = Flags(0);
     /// An index key of the row changed; the image holds the whole old keys' columns.
     pub(crate) const KEY: Flags = Flags(1);
-    /// The row had heap bytes reserved after the change.
-    pub(crate) const RESERVED: Flags = Flags(2);
 
     /// Whether all of `other` are set.
     pub(crate) fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
-    }
-
-    /// Either.
-    pub(crate) fn with(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
     }
 }
 

@@ -298,6 +298,23 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_during_which_the_record_is_reclaimed_does_not_count() {
+        let space = UndoSpace::new(1);
+        let arena = space.arena(InstanceId(0), SlotId(0));
+        arena.set_chunk(0, 0, space.allocate());
+        let at = UndoRef::new(InstanceId(0), SlotId(0), 10);
+        assert_eq!(space.copy(at, |_| 1), Some(1));
+        // Collection and the next writer come in between.
+        let copied = space.copy(at, |words| {
+            arena.set_reclaimed(11);
+            words[0].store(77, Ordering::Relaxed);
+            words[0].load(Ordering::Relaxed)
+        });
+        assert_eq!(copied, None);
+        assert_eq!(space.copy(at, |_| 1), None);
+    }
+
+    #[test]
     fn a_grown_directory_keeps_the_live_chunks() {
         let space = UndoSpace::new(1);
         let arena = space.arena(InstanceId(0), SlotId(3));

@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::space::{UndoRef, UndoSpace};
 use crate::base::RowId;
-use crate::buffer::{FrameRef, SideSlot};
+use crate::buffer::{FrameRef, PageWrite, SideSlot};
+use crate::page::pax;
 use crate::sync::{AtomicU64, Ordering, mutant};
 use crate::tree::table::SideTables;
 
@@ -294,20 +295,37 @@ impl VersionSpace {
     /// Whether anybody may still need the entry.
     fn counts(&self, entry: &[AtomicU64]) -> bool {
         let record = UndoRef(entry[1].load(Ordering::Relaxed));
-        let live = !record.is_none() && !self.undo.is_reclaimed(record);
-        live || entry[2].load(Ordering::Relaxed) != 0
+        !self.is_dead(record) || entry[2].load(Ordering::Relaxed) != 0
     }
 
-    /// Drops the leaf's table if no entry counts any more. The frame is held exclusively. Answers
-    /// whether the leaf still has one.
-    pub(crate) fn sweep(&self, side: &SideSlot) -> Swept {
-        let Some(table) = Table::of(side) else { return Swept::Gone };
-        if table.rows().any(|(_, entry)| self.counts(entry)) {
-            return Swept::Needed;
+    /// Gives back what is reserved for rows that have no older version any more, and drops the
+    /// leaf's table if no entry counts. Answers whether the leaf still has one.
+    pub(crate) fn sweep(&self, page: &mut PageWrite) -> Swept {
+        let leaf = page.frame();
+        let (swept, given_back) = self.sweep_table(leaf.side());
+        if given_back > 0 {
+            pax::reserve(page.bytes_mut(), -(given_back as isize));
+        }
+        swept
+    }
+
+    fn sweep_table(&self, side: &SideSlot) -> (Swept, u32) {
+        let Some(table) = Table::of(side) else { return (Swept::Gone, 0) };
+        let (mut needed, mut given_back) = (false, 0);
+        for (_, entry) in table.rows() {
+            if self.is_dead(UndoRef(entry[1].load(Ordering::Relaxed)))
+                || mutant("reserved-given-back-early")
+            {
+                given_back += entry[2].swap(0, Ordering::Relaxed) as u32;
+            }
+            needed |= self.counts(entry);
+        }
+        if needed {
+            return (Swept::Needed, given_back);
         }
         side.store(std::ptr::null_mut());
         self.release(side, table);
-        Swept::Gone
+        (Swept::Gone, given_back)
     }
 
     /// Moves the entries of rows from `first_moved` on from one leaf's table to another's. Both
@@ -408,13 +426,13 @@ mod tests {
             assert_eq!(newest(&side, RowId(row)), reference(row));
             assert_eq!(newest(&side, RowId(row + 1)), UndoRef::NONE);
         }
-        assert_eq!(space.sweep(&side), Swept::Needed);
+        assert_eq!(space.sweep_table(&side), (Swept::Needed, 0));
         for row in rows().skip(1) {
             space.forget(&side, RowId(row));
         }
-        assert_eq!(space.sweep(&side), Swept::Needed);
+        assert_eq!(space.sweep_table(&side), (Swept::Needed, 0));
         space.undo().arena(InstanceId(0), SlotId(0)).set_reclaimed(1001);
-        assert_eq!(space.sweep(&side), Swept::Gone);
+        assert_eq!(space.sweep_table(&side), (Swept::Gone, 0));
         assert!(!has_table(&side));
         let bytes = space.twin_bytes();
         space.set_newest(&side, RowId(5), reference(2000));
@@ -434,16 +452,15 @@ mod tests {
     }
 
     #[test]
-    fn reserved_bytes_are_kept_and_keep_the_table() {
+    fn reserved_bytes_are_kept_until_their_record_is_dead() {
         let space = space();
         let side = SideSlot::default();
         space.set_newest(&side, RowId(7), reference(50));
         space.add_reserved(&side, RowId(7), 30);
         space.add_reserved(&side, RowId(7), -10);
         assert_eq!(reserved(&side, RowId(7)), 20);
+        assert_eq!(space.sweep_table(&side), (Swept::Needed, 0));
         space.undo().arena(InstanceId(0), SlotId(0)).set_reclaimed(60);
-        assert_eq!(space.sweep(&side), Swept::Needed);
-        assert_eq!(space.forget(&side, RowId(7)), 20);
-        assert_eq!(space.sweep(&side), Swept::Gone);
+        assert_eq!(space.sweep_table(&side), (Swept::Gone, 20));
     }
 }

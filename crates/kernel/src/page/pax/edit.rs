@@ -203,10 +203,7 @@ impl<'a> LeafMut<'a> {
 
     /// Adds to, or takes from, what is kept free for rollbacks.
     pub fn reserve(&mut self, bytes: isize) {
-        let reserved = self.u16(AT_RESERVED).checked_add_signed(bytes);
-        let reserved = reserved.expect("no more is given back than was reserved");
-        assert!(reserved <= USABLE_BYTES, "a leaf reserves no more than it has");
-        self.put(AT_RESERVED, reserved);
+        reserve(self.page, bytes);
     }
 
     #[inline(always)]
@@ -251,6 +248,14 @@ impl<'a> LeafMut<'a> {
             change(&mut self.page[at..at + geometry.bits_bytes]);
         }
     }
+}
+
+/// Adds to, or takes from, what a leaf keeps free for rollbacks, whatever its layout.
+pub(crate) fn reserve(page: &mut [u8; PAGE_BYTES], bytes: isize) {
+    let reserved = usize::from(OwnedPage(page).u16(AT_RESERVED)).checked_add_signed(bytes);
+    let reserved = reserved.expect("no more is given back than was reserved");
+    assert!(reserved <= USABLE_BYTES, "a leaf reserves no more than it has");
+    put_u16(page, AT_RESERVED, reserved as u16);
 }
 
 fn bit(bits: &[u8], i: usize) -> bool {

@@ -28,6 +28,7 @@ mod reshape;
 mod tests;
 
 pub use check::check;
+pub(crate) use edit::reserve;
 pub use edit::{LeafMut, RowState};
 pub(crate) use reshape::{format, relayout, split};
 

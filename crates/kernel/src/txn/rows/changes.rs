@@ -12,7 +12,7 @@ use crate::base::{Cts, Result, SlotId, Xid};
 use crate::sync::mutant;
 use crate::txn::redo::{RedoBuffer, RedoMark};
 use crate::version::undo::{
-    Arena, Finished, Flags, ImageBuilder, Kind, NewRecord, Scratch, UndoRef, Visits, needs_visit,
+    Arena, Finished, ImageBuilder, Kind, NewRecord, Scratch, UndoRef, Visits, needs_visit,
 };
 use crate::version::{InstanceVersions, RowBuffer, Tables};
 
@@ -226,10 +226,9 @@ impl SlotChanges {
 
     /// A record without an image.
     #[inline]
-    pub(super) fn push_plain(&mut self, mut new: NewRecord, kind: Kind, flags: Flags) -> UndoRef {
+    pub(super) fn push_plain(&mut self, mut new: NewRecord, kind: Kind) -> UndoRef {
         self.image.clear();
         new.kind = kind;
-        new.flags = flags;
         self.push(&new)
     }
 }

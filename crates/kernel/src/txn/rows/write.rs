@@ -47,10 +47,6 @@ impl Growth {
         let reserved = reserved_of(leaf.side(), row);
         Growth { reserved, reserved_after: reserved }
     }
-
-    fn flags(&self) -> Flags {
-        if self.reserved_after > 0 { Flags::RESERVED } else { Flags::NONE }
-    }
 }
 
 impl RowWriter<'_> {
@@ -113,7 +109,7 @@ impl RowWriter<'_> {
         leaf.insert(row, values);
         if undo == Undo::Yes {
             let new = self.new_record(table, row, UndoRef::NONE, 0);
-            let at = self.changes.push_plain(new, Kind::Insert, Flags::NONE);
+            let at = self.changes.push_plain(new, Kind::Insert);
             let made = table.versions.set_newest(leaf.side(), row, at);
             versions.note_twin(made, leaf.frame());
         }
@@ -193,7 +189,7 @@ impl RowWriter<'_> {
         let row = leaf.view().row_id(slot);
         let mut new = self.new_record(table, row, newest_of(leaf.side(), row), growth.reserved);
         new.kind = Kind::Update;
-        new.flags = growth.flags().with(self.key_flag(table, changes));
+        new.flags = self.key_flag(table, changes);
         let at = self.changes.push(&new);
         point("row update");
         let reserve = growth.reserved_after as isize - growth.reserved as isize;
@@ -263,9 +259,9 @@ impl RowWriter<'_> {
 
     /// Links a record without an image as the row's newest.
     fn push_mark(&mut self, table: &TableAccess, leaf: &mut LeafWrite<'_>, row: RowId, kind: Kind) {
-        let growth = Growth::none(leaf, row);
-        let new = self.new_record(table, row, newest_of(leaf.side(), row), growth.reserved);
-        let at = self.changes.push_plain(new, kind, growth.flags());
+        let reserved = reserved_of(leaf.side(), row);
+        let new = self.new_record(table, row, newest_of(leaf.side(), row), reserved);
+        let at = self.changes.push_plain(new, kind);
         let made = table.versions.set_newest(leaf.side(), row, at);
         self.changes.versions.note_twin(made, leaf.frame());
     }

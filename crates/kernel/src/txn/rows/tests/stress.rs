@@ -79,6 +79,8 @@ struct Worker<'s> {
     observed: Vec<Observed>,
     random: fastrand::Rng,
     counts: [u64; 4],
+    /// When something is wrong: a thread that failed may have left others waiting.
+    deadline: Instant,
 }
 
 type Find = (RowId, i64, usize);
@@ -132,6 +134,7 @@ impl Worker<'_> {
     /// Runs a core operation until it is done; none if it must wait for another's end or fails.
     fn run<T>(&mut self, mut call: impl FnMut(&mut Self) -> Outcome<T>) -> Option<T> {
         loop {
+            assert!(Instant::now() < self.deadline, "stuck");
             match call(self) {
                 Ok(done) => return Some(done),
                 Err(Stop::Retry | Stop::WaitFor(WaitFor::Decision(_))) => std::thread::yield_now(),
@@ -286,6 +289,7 @@ fn work(shared: &Shared, me: usize, seed: u64, until: Instant) -> [u64; 4] {
         observed: Vec::new(),
         random: fastrand::Rng::with_seed(seed + me as u64),
         counts: [0; 4],
+        deadline: until + Duration::from_secs(5),
     };
     if me == 0 && shared.slots.clock.load(SeqCst) == 1 {
         let snapshot = worker.begin();
@@ -308,6 +312,7 @@ fn work(shared: &Shared, me: usize, seed: u64, until: Instant) -> [u64; 4] {
         worker.collect();
     }
     while worker.versions.finished() > 0 {
+        assert!(Instant::now() < worker.deadline, "stuck");
         worker.collect();
         std::thread::yield_now();
     }
