@@ -79,11 +79,15 @@ const FLAG_EXACT: u8 = 1;
 pub const SPACE_BYTES: usize = PAGE_BYTES - AT_SLOTS;
 const COUNT_MAX: usize = SPACE_BYTES / SLOT_BYTES;
 
+const ENTRY_SPACE_MAX: usize = ENTRY_BYTES_MAX + SLOT_BYTES + SWIP_BYTES;
+
 const _: () = {
     assert!(AT_HEAP == AT_COUNT + 2 && AT_RUN + 2 <= AT_HINTS);
     assert!(AT_SLOTS == AT_HINTS + 4 * HINTS);
     // Two fences, and room for at least four of the longest entries: a split always makes room.
-    assert!(2 * ENTRY_BYTES_MAX + 4 * (ENTRY_BYTES_MAX + SLOT_BYTES + SWIP_BYTES) < SPACE_BYTES);
+    assert!(2 * ENTRY_BYTES_MAX + 4 * ENTRY_SPACE_MAX < SPACE_BYTES);
+    // Half of a full page, the key that crosses the middle, and two fences fit a page.
+    assert!(SPACE_BYTES / 2 + ENTRY_SPACE_MAX + 2 * ENTRY_BYTES_MAX < SPACE_BYTES);
 };
 
 /// On which side of all strings that begin with the probe's bytes the place is.

@@ -10,7 +10,7 @@ use crate::latch::OwnedPage;
 use crate::latch::PageBytes;
 
 use super::change::{lower_slice, rebuild, upper_slice};
-use super::{AT_RUN, AT_RUN_SLOT, KeyNode, SLOT_BYTES, common_prefix};
+use super::{AT_RUN, AT_RUN_SLOT, KeyNode, SLOT_BYTES, SPACE_BYTES, common_prefix};
 
 /// Insertions in a row that make a node expect more of them.
 const RUN_MIN: u16 = 8;
@@ -36,31 +36,87 @@ pub fn choose_split(
     if count < 2 {
         return None;
     }
+    let sizes = Sizes::of(&node, page);
     let ascending = OwnedPage(page).u16(AT_RUN) >= RUN_MIN;
     let behind_latest = OwnedPage(page).u16(AT_RUN_SLOT) as usize + 1;
     let place = node.find(incoming).unwrap_or_else(|place| place);
-    if ascending && place == behind_latest && place == count && !node.is_inner() {
+    if ascending && place == behind_latest {
+        if let Some(at) = split_behind_run(&node, &sizes, place, incoming, separator) {
+            return Some(at);
+        }
+        separator.clear();
+    }
+    let at = middle(&node, &sizes);
+    separator_at(&node, at, separator);
+    Some(SplitPoint(at))
+}
+
+/// Splits where the next key goes, unless the nodes would overflow: a separator takes room that
+/// its node did not need before.
+fn split_behind_run(
+    node: &KeyNode<OwnedPage<'_>>,
+    sizes: &Sizes,
+    place: usize,
+    incoming: &[u8],
+    separator: &mut Vec<u8>,
+) -> Option<SplitPoint> {
+    let count = node.count();
+    let at = if place == count && !node.is_inner() {
         // Nothing moves; the new key begins the right node.
         let mut last = Vec::new();
         node.key(count - 1, &mut last);
         shortest_separator(&last, incoming, separator);
-        return Some(SplitPoint(count));
-    }
-    let at = if ascending && place == behind_latest {
-        place.clamp(1, count - 1)
+        count
     } else {
-        middle(&node, count)
+        let at = place.clamp(1, count - 1);
+        separator_at(node, at, separator);
+        at
     };
-    let mut first = Vec::new();
-    node.key(at, &mut first);
-    if node.is_inner() {
-        separator.append(&mut first);
-    } else {
-        let mut last = Vec::new();
-        node.key(at - 1, &mut last);
-        shortest_separator(&last, &first, separator);
+    sizes.fit(at, separator.len()).then_some(SplitPoint(at))
+}
+
+/// What nodes would hold, without the longer prefixes that they might get.
+struct Sizes {
+    /// Bytes of slots and heap of all slots before each one; one more entry than slots.
+    before: Vec<usize>,
+    lower: usize,
+    upper: usize,
+}
+
+impl Sizes {
+    fn of(node: &KeyNode<OwnedPage<'_>>, page: &[u8; PAGE_BYTES]) -> Sizes {
+        let mut before = vec![0];
+        let mut sum = 0;
+        before.extend((0..node.count()).map(|at| {
+            sum += node.heap_bytes(at) + SLOT_BYTES;
+            sum
+        }));
+        let upper = upper_slice(page).map_or(0, <[u8]>::len);
+        Sizes { before, lower: lower_slice(page).len(), upper }
     }
-    Some(SplitPoint(at))
+
+    fn total(&self) -> usize {
+        self.before[self.before.len() - 1]
+    }
+
+    /// Whether both nodes fit their pages after a split at slot `at`.
+    fn fit(&self, at: usize, separator: usize) -> bool {
+        let (left, right) = (self.before[at], self.total() - self.before[at]);
+        left + self.lower + separator <= SPACE_BYTES
+            && right + self.upper + separator <= SPACE_BYTES
+    }
+}
+
+/// Writes the separator of a split at slot `at`, which has a slot before it.
+fn separator_at(node: &KeyNode<OwnedPage<'_>>, at: usize, separator: &mut Vec<u8>) {
+    if node.is_inner() {
+        node.key(at, separator);
+        return;
+    }
+    let (mut last, mut first) = (Vec::new(), Vec::new());
+    node.key(at - 1, &mut last);
+    node.key(at, &mut first);
+    shortest_separator(&last, &first, separator);
 }
 
 /// Appends the shortest string above `low` and not above `high`, which is above `low`.
@@ -69,32 +125,28 @@ pub fn shortest_separator(low: &[u8], high: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&high[..len.min(high.len())]);
 }
 
-fn middle(node: &KeyNode<OwnedPage<'_>>, count: usize) -> usize {
-    let total: usize = (0..count).map(|at| node.heap_bytes(at) + SLOT_BYTES).sum();
-    let mut left = 0;
-    let mut at = 0;
-    while at < count - 1 && left < total / 2 {
-        left += node.heap_bytes(at) + SLOT_BYTES;
-        at += 1;
-    }
+/// The slot in the middle by bytes, or one near it with a shorter separator. The middle itself
+/// always fits: half of a page, one key, an old and a new fence of the longest are less than one.
+fn middle(node: &KeyNode<OwnedPage<'_>>, sizes: &Sizes) -> usize {
+    let count = node.count();
+    let at = sizes.before.partition_point(|before| *before < sizes.total() / 2);
     let at = at.clamp(1, count - 1);
     if node.is_inner() {
         return at;
     }
     let window = count / 32;
     let (low, high) = (at.saturating_sub(window).max(1), (at + window).min(count - 1));
-    let (mut before, mut here) = (Vec::new(), Vec::new());
-    let separator_len = |slot: usize, before: &mut Vec<u8>, here: &mut Vec<u8>| {
-        before.clear();
-        here.clear();
-        node.key(slot - 1, before);
-        node.key(slot, here);
-        common_prefix(before, here)
-    };
-    let cost = |slot: usize, len: usize| (len, slot.abs_diff(at));
-    (low..=high)
-        .min_by_key(|slot| cost(*slot, separator_len(*slot, &mut before, &mut here)))
-        .unwrap_or(at)
+    let mut separator = Vec::new();
+    let mut best = (usize::MAX, at);
+    for slot in low..=high {
+        separator.clear();
+        separator_at(node, slot, &mut separator);
+        let is_better = (separator.len(), slot.abs_diff(at)) < (best.0, best.1.abs_diff(at));
+        if is_better && sizes.fit(slot, separator.len()) {
+            best = (separator.len(), slot);
+        }
+    }
+    best.1
 }
 
 /// Moves the keys from slot `at` on into `right`, a freshly formatted page of the same kind, and

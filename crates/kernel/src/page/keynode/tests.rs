@@ -319,3 +319,35 @@ fn removal_and_insertion_win_dead_bytes_back() {
     assert_eq!(check(&page), Vec::<String>::new());
     assert_eq!(room(&page), before);
 }
+
+/// The first version put the separator behind an ascending run without asking whether the left
+/// node, full as it was, had room for it as its new upper fence.
+#[test]
+fn a_full_node_of_long_ascending_keys_splits_though_its_fence_needs_room() {
+    for tail in 0..4 {
+        let mut page = new_page(PageKind::IndexLeaf, 0, b"", None);
+        let entry = |n: u64| [&n.to_be_bytes()[..], &[b'k'; 1000], &n.to_be_bytes()].concat();
+        for n in 0..tail {
+            insert(&mut page, n, &entry(1000 + n as u64), 0).unwrap();
+        }
+        for n in 0.. {
+            let mut key = entry(n);
+            if n > 9 {
+                key.truncate(1008);
+                key.splice(7..8, [9]);
+                key.extend_from_slice(&[(n - 9) as u8; 8]);
+            }
+            let Err(at) = KeyNode::new(OwnedPage(&page)).find(&key) else { panic!("ascending") };
+            if insert(&mut page, at, &key, 0).is_ok() {
+                continue;
+            }
+            let mut separator = Vec::new();
+            let point = choose_split(&page, &key, &mut separator).unwrap();
+            let mut right = new_page(PageKind::IndexLeaf, 0, b"", None);
+            split(&mut page, &mut right, point, &separator);
+            assert_eq!(check(&page), Vec::<String>::new());
+            assert_eq!(check(&right), Vec::<String>::new());
+            break;
+        }
+    }
+}

@@ -37,6 +37,16 @@ const OPTIMISTIC_TRIES: u32 = 12;
 /// Attempts with shared latches before the shell is asked to call again.
 const SHARED_TRIES: u32 = 4;
 
+/// Whether a planted fault is on; then other threads run first, so that it shows soon.
+#[inline(always)]
+pub(super) fn fault(name: &'static str) -> bool {
+    let is_on = mutant(name);
+    if is_on {
+        std::thread::yield_now();
+    }
+    is_on
+}
+
 /// Which leaf of the one or two that touch a place between keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
@@ -143,8 +153,9 @@ impl Trunk {
         loop {
             let child = Trunk::child(&parent, place, side)?;
             point("descent.child");
+            let is_faulty = fault("descent_child_unvalidated");
             let node = PageRead::begin(child)?;
-            if !mutant("descent_child_unvalidated") {
+            if !is_faulty {
                 parent.validate()?;
             }
             // The root's level was validated with its first child.
@@ -183,7 +194,7 @@ impl Trunk {
         let leaf = self.descend(place, side, 0)?.node;
         let result = read(&leaf);
         point("descent.read");
-        if !mutant("descent_leaf_unvalidated") {
+        if !fault("descent_leaf_unvalidated") {
             leaf.validate()?;
         }
         result
@@ -256,9 +267,10 @@ impl Trunk {
     #[inline]
     fn try_write_leaf(&self, place: Probe<'_>) -> Outcome<PageWrite> {
         let found = self.descend(place, Side::At, 0)?;
+        let is_faulty = fault("descent_latch_unvalidated");
         let leaf = PageWrite::lock(found.node.frame())?;
         point("descent.latched");
-        if found.parent.validate().is_err() && !mutant("descent_latch_unvalidated") {
+        if found.parent.validate().is_err() && !is_faulty {
             leaf.unchanged();
             return Err(Stop::Retry);
         }

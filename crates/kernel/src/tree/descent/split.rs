@@ -17,12 +17,13 @@ use crate::base::{HomeId, Outcome, Stop};
 use crate::buffer::{PageReservation, PageWrite, Swip};
 use crate::page::PageKind;
 use crate::page::keynode::{self, KeyNode, Probe};
-use crate::sync::{mutant, point, spin};
+use crate::sync::{point, spin};
 
 use super::{Side, Trunk};
 
-/// Attempts that meet others' changes before the shell is asked to call again.
-const SPLIT_TRIES: u32 = 64;
+/// Steps, most of them attempts that meet others' changes, before the shell is asked to call
+/// again. A split of all ancestors takes two for each level.
+const STEPS_MAX: u32 = 128;
 /// Spins for a child's latch while its parent is held.
 const CHILD_SPINS: u32 = 200;
 
@@ -70,15 +71,13 @@ impl Trunk {
         let mut level = 0;
         // The separator of the level below, while ancestors are being split for it.
         let mut wanted = Vec::new();
-        let mut tries = 0;
-        while tries < SPLIT_TRIES {
+        for _ in 0..STEPS_MAX {
             let mut reserved = self.pool.reserve(home, 1)?;
             match self.split_step(place, level, how, &mut wanted, &mut reserved) {
                 Ok(Step::Done) if level == 0 => return Ok(()),
                 Ok(Step::Done) => level -= 1,
                 Ok(Step::ParentFull) => level += 1,
-                Ok(Step::RootGrew) => {}
-                Err(Stop::Retry) => tries += 1,
+                Ok(Step::RootGrew) | Err(Stop::Retry) => {}
                 Err(stop) => return Err(stop),
             }
         }
@@ -144,10 +143,6 @@ impl Trunk {
             let at = KeyNode::new(node.owned()).find(separator);
             let at = keynode::SplitPoint(at.expect("an inner node splits at one of its keys"));
             keynode::split(node.bytes_mut(), right.bytes_mut(), at, separator);
-        }
-        if mutant("split_releases_leaf_early") {
-            drop(node);
-            point("split.early");
         }
         let swip = Swip::hot(right.frame()).raw();
         let at = KeyNode::new(parent.owned()).find(separator);

@@ -3,12 +3,13 @@
 //! How: each level stages the keys of the node that it is building. When the next key would fill
 //! the node beyond 90 percent, the separator between the last key and that one becomes the node's
 //! upper fence; now its prefix is known and it is written out at once, and handed to the level
-//! above as (lower fence, child). Only the last node of each level has no upper fence, hence no
-//! prefix; it is split in two if it does not fit.
+//! above as (lower fence, child). The last node of each level has no upper fence, hence no prefix;
+//! what does not fit without it becomes several nodes.
 //!
 //! Invariants: nobody sees a page before the tree is returned; if anything fails, all pages are
 //! given back.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::{Error, HomeId, Result, RowId, TreeId};
@@ -51,21 +52,63 @@ impl Level {
         self.ends.len()
     }
 
-    /// Bytes of the node's slots and heap with a prefix of `prefix` bytes and an upper fence of
-    /// `upper` bytes.
-    fn node_bytes(&self, level: usize, prefix: usize, upper: usize) -> usize {
+    /// Bytes of slots and heap of a node of the keys in `keys`, without their first `prefix` bytes.
+    fn node_bytes(&self, level: usize, keys: Range<usize>, prefix: usize, fences: usize) -> usize {
         let beside = if level == 0 { SLOT_BYTES } else { SLOT_BYTES + SWIP_BYTES };
-        self.bytes.len() + self.count() * beside - self.count() * prefix + self.lower.len() + upper
+        let end = |count: usize| if count == 0 { 0 } else { self.ends[count - 1] as usize };
+        end(keys.end) - end(keys.start) + keys.len() * beside - keys.len() * prefix + fences
     }
 
     /// Whether the node is full enough that `next`, the key behind its last, begins another.
     fn is_full(&self, level: usize, next: &[u8]) -> bool {
-        if self.count() == 0 || self.node_bytes(level, 0, next.len()) <= TARGET_BYTES {
+        let (all, fences) = (0..self.count(), self.lower.len() + next.len());
+        if self.node_bytes(level, all.clone(), 0, fences) <= TARGET_BYTES {
             return false;
         }
         // The upper fence will be a beginning of `next` that is longer than this.
         let prefix = keynode::common_prefix(&self.lower, next);
-        self.node_bytes(level, prefix, next.len()) > TARGET_BYTES
+        !all.is_empty() && self.node_bytes(level, all, prefix, fences) > TARGET_BYTES
+    }
+
+    /// Up to where the keys from `from` on fit one node between `lower` and `upper`; if not to the
+    /// end, the separator behind them. They may not, though `is_full` said no before: the prefix
+    /// shrinks at the end of a group of keys that share much, and there is none without an upper
+    /// fence.
+    fn node_from(
+        &self,
+        level: usize,
+        from: usize,
+        lower: &[u8],
+        upper: Option<&[u8]>,
+    ) -> (usize, Option<Vec<u8>>) {
+        let fits = |to: usize, upper: Option<&[u8]>| {
+            let prefix = upper.map_or(0, |upper| keynode::common_prefix(lower, upper));
+            let fences = lower.len() + upper.map_or(0, <[u8]>::len);
+            self.node_bytes(level, from..to, prefix, fences) <= SPACE_BYTES
+        };
+        if fits(self.count(), upper) {
+            return (self.count(), upper.map(<[u8]>::to_vec));
+        }
+        let mut to = self.count() - 1;
+        loop {
+            let separator = self.separator(level, to);
+            // One key always fits.
+            if to == from + 1 || fits(to, Some(&separator)) {
+                return (to, Some(separator));
+            }
+            to -= 1;
+        }
+    }
+
+    /// The separator in front of key `at`.
+    fn separator(&self, level: usize, at: usize) -> Vec<u8> {
+        let mut separator = Vec::new();
+        if level == 0 {
+            keynode::shortest_separator(self.key(at - 1), self.key(at), &mut separator);
+        } else {
+            separator.extend_from_slice(self.key(at));
+        }
+        separator
     }
 
     fn stage(&mut self, key: &[u8], swip: u64) {
@@ -126,7 +169,7 @@ impl IndexBuilder {
         if leaf.is_full(0, &entry) {
             let mut separator = Vec::new();
             keynode::shortest_separator(leaf.key(leaf.count() - 1), &entry, &mut separator);
-            self.close(0, separator)?;
+            self.close(0, Some(separator))?;
         }
         self.levels[0].stage(&entry, 0);
         self.entry = entry;
@@ -139,19 +182,29 @@ impl IndexBuilder {
             self.levels.push(Level::default());
         }
         if self.levels[level].is_full(level, lower) {
-            self.close(level, lower.to_vec())?;
+            self.close(level, Some(lower.to_vec()))?;
         }
         self.levels[level].stage(lower, Swip::hot(child).raw());
         Ok(())
     }
 
     /// Writes out what `level` has staged, up to `upper`, where its next node begins.
-    fn close(&mut self, level: usize, upper: Vec<u8>) -> Result<()> {
+    fn close(&mut self, level: usize, upper: Option<Vec<u8>>) -> Result<()> {
         let mut staged = std::mem::take(&mut self.levels[level]);
-        self.write(level, &staged, 0..staged.count(), &staged.lower, Some(&upper))?;
+        let mut lower = std::mem::take(&mut staged.lower);
+        let mut from = 0;
+        loop {
+            let (to, fence) = staged.node_from(level, from, &lower, upper.as_deref());
+            self.write(level, &staged, from..to, &lower, fence.as_deref())?;
+            staged.written += 1;
+            from = to;
+            lower = fence.unwrap_or_default();
+            if from == staged.count() {
+                break;
+            }
+        }
         staged.clear();
-        staged.lower = upper;
-        staged.written += 1;
+        staged.lower = lower;
         self.levels[level] = staged;
         Ok(())
     }
@@ -171,7 +224,7 @@ impl IndexBuilder {
         &mut self,
         level: usize,
         staged: &Level,
-        keys: std::ops::Range<usize>,
+        keys: Range<usize>,
         lower: &[u8],
         upper: Option<&[u8]>,
     ) -> Result<()> {
@@ -182,40 +235,16 @@ impl IndexBuilder {
         self.push_child(level + 1, lower, frame)
     }
 
-    /// Writes out the last node of a level, in two if it does not fit without a prefix.
-    fn close_last(&mut self, level: usize) -> Result<()> {
-        let staged = std::mem::take(&mut self.levels[level]);
-        let count = staged.count();
-        if staged.node_bytes(level, 0, 0) <= SPACE_BYTES {
-            return self.write(level, &staged, 0..count, &staged.lower, None);
-        }
-        let middle = count / 2;
-        let mut separator = Vec::new();
-        if level == 0 {
-            let (last, next) = (staged.key(middle - 1), staged.key(middle));
-            keynode::shortest_separator(last, next, &mut separator);
-        } else {
-            separator.extend_from_slice(staged.key(middle));
-        }
-        self.write(level, &staged, 0..middle, &staged.lower, Some(&separator))?;
-        let mut rest = Level { lower: separator, written: staged.written + 1, ..Level::default() };
-        for at in middle..count {
-            rest.stage(staged.key(at), staged.swips[at]);
-        }
-        self.levels[level] = rest;
-        self.close_last(level)
-    }
-
     /// Ends the building. Error: `OutOfMemory`.
     pub fn finish(mut self) -> Result<IndexTree> {
         let mut level = 0;
         loop {
             let top = &self.levels[level];
             let is_root = level > 0 && top.written == 0;
-            if is_root && top.node_bytes(level, 0, 0) <= SPACE_BYTES {
+            if is_root && top.node_bytes(level, 0..top.count(), 0, 0) <= SPACE_BYTES {
                 break;
             }
-            self.close_last(level)?;
+            self.close(level, None)?;
             level += 1;
         }
         let staged = std::mem::take(&mut self.levels[level]);
@@ -233,7 +262,7 @@ fn fill(
     page: &mut PageWrite,
     level: usize,
     staged: &Level,
-    keys: std::ops::Range<usize>,
+    keys: Range<usize>,
     lower: &[u8],
     upper: Option<&[u8]>,
 ) {

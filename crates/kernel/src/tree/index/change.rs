@@ -13,8 +13,8 @@
 use crate::base::{Outcome, RowId, Stop};
 use crate::buffer::PageWrite;
 use crate::page::keynode::{self, KeyNode, Probe, SplitPoint};
-use crate::sync::{mutant, point};
-use crate::tree::descent::{SplitLeaf, SplitPlan};
+use crate::sync::mutant;
+use crate::tree::descent::{SplitLeaf, SplitPlan, fault};
 
 use super::batch::Continue;
 use super::{Entry, FULL_TRIES, IndexTree};
@@ -199,8 +199,8 @@ impl IndexTree {
         }
         if mutant("index_judge_unlatched") {
             drop(first);
-            point("index.judged");
-            first = Held(Some(self.trunk.write_leaf(Probe::before(entry))?));
+            fault("index_judge_unlatched");
+            first = Held(Some(self.trunk.write_leaf(Probe::before(key))?));
         }
         let place = if target.0.is_some() { &mut target } else { &mut first };
         let mut leaf = place.0.take().expect("the entry's leaf is held");

@@ -14,6 +14,17 @@ pub(super) fn seed() -> u64 {
     seed
 }
 
+/// Calls again until it is no `Retry`, as the shell does; not for ever.
+pub(super) fn done<T>(mut operation: impl FnMut() -> Outcome<T>) -> T {
+    for _ in 0..2000 {
+        match operation() {
+            Err(Stop::Retry) => std::thread::yield_now(),
+            other => return other.unwrap(),
+        }
+    }
+    panic!("an operation never ends");
+}
+
 pub(super) fn pool(mib: usize) -> Arc<BufferPool> {
     BufferPool::new(1, mib << 20).unwrap()
 }
@@ -36,13 +47,11 @@ pub(super) fn scan_all(
     let mut out = Vec::new();
     loop {
         let (low, high) = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));
-        let next = match tree.scan(low, high, direction, &mut batch) {
-            Err(Stop::Retry) => continue,
-            other => other.unwrap(),
-        };
+        let next = done(|| tree.scan(low, high, direction, &mut batch));
         assert!(batch.len() <= limit);
         out.extend((0..batch.len()).map(|at| (batch.key(at).to_vec(), batch.row(at))));
         let Some(next) = next else { return out };
+        assert!(out.len() < 1 << 20, "a scan never ends");
         match direction {
             ScanDirection::Forward => from = Bound::Included(next.key),
             ScanDirection::Backward => to = Bound::Excluded(next.key),
