@@ -8,14 +8,21 @@
 mod blocking;
 mod event;
 mod machine;
+mod media;
 mod memory;
 mod real;
+mod recorder;
+mod sim;
 mod threads;
+pub mod trace;
 mod uring;
 
 pub use machine::{RealEntropy, RealTime, Seeded, SimEntropy, SimTime};
 pub use memory::MemoryDisk;
 pub use real::{LOCK_NAME, RealDisk};
+pub use recorder::RecordingDisk;
+pub use sim::{Fault, FaultOn, SimDisk, SimOptions};
+pub use trace::{Trace, replay_prefix};
 
 use std::os::fd::RawFd;
 use std::sync::Arc;

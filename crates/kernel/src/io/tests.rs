@@ -12,6 +12,9 @@ use crate::base::Error;
 /// Runs `check` over each form that exists on this machine.
 fn over_all(check: impl Fn(&dyn Disk)) {
     over_rings(&check);
+    check(&SimDisk::new(SimOptions::seeded(7)));
+    let trace = Trace::in_memory();
+    check(&RecordingDisk::new(Arc::new(SimDisk::new(SimOptions::seeded(8))), trace));
 }
 
 /// Runs `check` over each form that has sockets.
@@ -20,6 +23,9 @@ fn over_rings(check: &impl Fn(&dyn Disk)) {
         let folder = tempfile::tempdir().unwrap();
         check(&RealDisk::open(folder.path(), choice).unwrap());
         check(&MemoryDisk::new(choice));
+        let folder = tempfile::tempdir().unwrap();
+        let real = Arc::new(RealDisk::open(folder.path(), choice).unwrap());
+        check(&RecordingDisk::new(real, Trace::in_memory()));
     }
 }
 
