@@ -34,13 +34,33 @@ pub struct ClientStart {
 /// What Describe of a portal answers: its columns and their formats, if it returns rows.
 pub type PortalDescription = Option<(Arc<[ColumnDescription]>, Vec<Format>)>;
 
+/// Bind, with names that are text.
+#[derive(Clone, Copy, Debug)]
+pub struct BindNames<'m> {
+    /// The portal's name.
+    pub portal: &'m str,
+    /// The statement's name.
+    pub statement: &'m str,
+    /// The parameters' formats: none (all text), one (for all) or one a parameter.
+    pub formats: Codes<'m>,
+    /// The parameters.
+    pub parameters: Parameters<'m>,
+    /// The results' formats.
+    pub results: Codes<'m>,
+}
+
 /// One client's SQL session.
 pub trait Backend<S: InstanceState>: Sized + 'static {
     /// What all sessions of a server share.
     type Shared: Clone + Send + Sync + 'static;
+    /// What the sessions of one instance share.
+    type Local: 'static;
+
+    /// Makes what the sessions of `instance` share.
+    fn local(instance: &Instance<S>, shared: &Self::Shared) -> Self::Local;
 
     /// Opens a session; an error refuses the client (FATAL).
-    fn open(instance: &Instance<S>, shared: &Self::Shared, start: &ClientStart) -> SqlResult<Self>;
+    fn open(instance: &Instance<S>, local: &Self::Local, start: ClientStart) -> SqlResult<Self>;
 
     /// Names and values of the settings that are reported, for the start.
     fn reported_settings(&self) -> Vec<(String, String)>;
@@ -73,15 +93,7 @@ pub trait Backend<S: InstanceState>: Sized + 'static {
     ) -> SqlResult<StatementDescription>;
 
     /// Bind.
-    fn bind(
-        &mut self,
-        context: &TaskContext<S>,
-        portal: &str,
-        statement: &str,
-        formats: Codes<'_>,
-        parameters: Parameters<'_>,
-        results: Codes<'_>,
-    ) -> SqlResult<()>;
+    fn bind(&mut self, context: &TaskContext<S>, bind: &BindNames<'_>) -> SqlResult<()>;
 
     /// Describe of a portal.
     fn describe_portal(
@@ -108,7 +120,7 @@ pub trait Backend<S: InstanceState>: Sized + 'static {
     /// Sync: ends an implicit transaction.
     fn sync(&mut self, context: &TaskContext<S>, client: &mut dyn Client) -> SqlResult<()>;
 
-    /// A message of the extended protocol failed outside the backend.
+    /// A message of the extended protocol failed, here or before the backend was asked.
     fn fail(&mut self, context: &TaskContext<S>);
 
     /// Waits until everything said so far may leave the database (kernel rule 7.6).

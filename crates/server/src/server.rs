@@ -29,7 +29,7 @@ pub fn serve<S: InstanceState, B: Backend<S>>(
         let to = InstanceId(number as u16);
         let (shared, results) = (shared.clone(), results.clone());
         let register = move |instance: &Instance<S>| {
-            let id = Sessions::<S, B>::register(instance, shared, options);
+            let id = Sessions::<S, B>::register(instance, &shared, options);
             results.lock().expect("nothing panics while it holds the results").push(id);
         };
         hub.send(to, Box::new(register));

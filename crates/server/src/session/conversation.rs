@@ -9,7 +9,7 @@ use atoll_kernel::runtime::InstanceState;
 use atoll_sql::session::client::Client;
 use atoll_sql::{SqlError, SqlResult, SqlState};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, BindNames};
 use crate::codec::{Bind, Decoded, DescribeTarget, ErrorSeverity, Frontend, Parse, decode};
 
 use super::link::{Link, Receiving};
@@ -179,14 +179,9 @@ impl<S: InstanceState, B: Backend<S>> Conversation<'_, S, B> {
 
     fn bind(&mut self, bind: Bind<'_>) -> SqlResult<()> {
         let (portal, statement) = (utf8(bind.portal)?, utf8(bind.statement)?);
-        self.backend.bind(
-            self.wire.context,
-            portal,
-            statement,
-            bind.formats,
-            bind.parameters,
-            bind.results,
-        )?;
+        let Bind { formats, parameters, results, .. } = bind;
+        let names = BindNames { portal, statement, formats, parameters, results };
+        self.backend.bind(self.wire.context, &names)?;
         self.wire.out.bind_complete();
         Ok(())
     }

@@ -29,12 +29,15 @@ use crate::codec::{Decoded, Limits, Out, Protocol, decode};
 use super::conversation::{Conversation, Progress, Verdict};
 use super::link::{Link, Receiving};
 use super::start::{First, farewell, first, secret_bytes, welcome};
-use super::wire::{TextSettings, Wire};
+use super::wire::Wire;
 
 /// How long last words may take.
 const DRAIN_NS: u64 = 2_000_000_000;
 /// Bits of a connection's number in its process number; the instance is above.
 const NUMBER_BITS: u32 = 22;
+/// Scratch buffers kept for the next conversations, and their size.
+const SCRATCH_KEPT_MAX: usize = 64;
+const SCRATCH_BYTES_MAX: usize = 64 * 1024;
 const KIND_SEND: u64 = 1 << 32;
 
 /// Settings of a server's sessions.
@@ -71,15 +74,16 @@ struct Connection<B> {
     progress: Cell<Progress>,
     backend: RefCell<Option<B>>,
     interrupt: RefCell<Option<Arc<Interrupt>>>,
-    settings: RefCell<TextSettings>,
 }
 
 /// All sessions of one instance.
 pub struct Sessions<S: InstanceState, B: Backend<S>> {
     me: Weak<Sessions<S, B>>,
     id: Cell<ServiceId>,
-    shared: B::Shared,
+    local: B::Local,
     options: SessionOptions,
+    // Texts and names of running conversations are copied here.
+    scratch: RefCell<Vec<Vec<u8>>>,
     random: RefCell<File>,
     connections: RefCell<Vec<Option<Rc<Connection<B>>>>>,
     free: RefCell<Vec<u32>>,
@@ -91,15 +95,16 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
     /// Adds the service to `instance`. Answers the number under which letters find it.
     pub fn register(
         instance: &Instance<S>,
-        shared: B::Shared,
+        shared: &B::Shared,
         options: SessionOptions,
     ) -> std::io::Result<ServiceId> {
         let random = File::open("/dev/urandom")?;
         let sessions = Rc::new_cyclic(|me: &Weak<Sessions<S, B>>| Sessions {
             me: me.clone(),
             id: Cell::new(ServiceId::STATE),
-            shared,
+            local: B::local(instance, shared),
             options,
+            scratch: RefCell::default(),
             random: RefCell::new(random),
             connections: RefCell::default(),
             free: RefCell::default(),
@@ -143,7 +148,6 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             progress: Cell::default(),
             backend: RefCell::default(),
             interrupt: RefCell::default(),
-            settings: RefCell::default(),
         });
         self.connections.borrow_mut()[number as usize] = Some(connection.clone());
         if self.count() > self.options.sessions_max {
@@ -241,11 +245,8 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         let process = u32::from(instance.id().0) << NUMBER_BITS | connection.number;
         start.process = process;
         start.address.clone_from(&connection.address);
-        let backend = B::open(instance, &self.shared, &start)?;
+        let backend = B::open(instance, &self.local, start)?;
         let reported = backend.reported_settings();
-        for (name, value) in &reported {
-            connection.settings.borrow_mut().changed(name, value);
-        }
         connection.secret_bytes.set(secret_bytes(protocol));
         *connection.interrupt.borrow_mut() = Some(backend.interrupt());
         *connection.backend.borrow_mut() = Some(backend);
@@ -268,18 +269,22 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             if idle && !connection.progress.get().since_sync { Class::New } else { Class::Run };
         let limits = self.options.limits;
         let task = connection.clone();
+        let scratch = self.scratch.borrow_mut().pop().unwrap_or_default();
+        let me = self.me.clone();
         self.run(instance, connection, class, move |context| {
             let Some(mut backend) = task.backend.take() else { return };
-            let mut settings = task.settings.borrow_mut();
             let mut progress = task.progress.get();
             let mut conversation = Conversation {
                 backend: &mut backend,
-                wire: Wire::new(context, &task.link, &limits, &mut settings),
+                wire: Wire::new(context, &task.link, &limits),
                 progress: &mut progress,
-                scratch: Vec::new(),
+                scratch,
             };
             let verdict = conversation.run();
-            drop(conversation);
+            let scratch = conversation.scratch;
+            if let Some(sessions) = me.upgrade() {
+                sessions.keep(scratch);
+            }
             task.progress.set(progress);
             task.verdict.set(verdict);
             match verdict {
@@ -287,6 +292,14 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
                 Verdict::Close => backend.end(context),
             }
         });
+    }
+
+    /// Keeps a conversation's scratch buffer for the next one.
+    fn keep(&self, scratch: Vec<u8>) {
+        let mut kept = self.scratch.borrow_mut();
+        if kept.len() < SCRATCH_KEPT_MAX && scratch.capacity() <= SCRATCH_BYTES_MAX {
+            kept.push(scratch);
+        }
     }
 
     /// Ends the backend in a task, then says `error`, if any, and closes.

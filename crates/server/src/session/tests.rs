@@ -13,14 +13,14 @@ use atoll_kernel::runtime::{
     TaskContext,
 };
 use atoll_kernel::txn::{Interrupt, Reason};
+use atoll_sql::functions::ConstantContext;
 use atoll_sql::session::client::{
     Announce, Client, ColumnDescription, CopyInput, Room, StatementDescription, TransactionStatus,
 };
 use atoll_sql::types::{Datum, Type, TypeOid};
 use atoll_sql::{SqlError, SqlResult, SqlState};
 
-use crate::backend::{Backend, ClientStart, PortalDescription};
-use crate::codec::{Codes, Parameters};
+use crate::backend::{Backend, BindNames, ClientStart, PortalDescription};
 use crate::listen::Listeners;
 use crate::serve;
 use crate::session::SessionOptions;
@@ -67,7 +67,7 @@ impl Fake {
                 let count: usize = rest.parse().unwrap();
                 client.begin_rows(&columns(), &[], announce);
                 for _ in 0..count {
-                    if client.row(&[Datum::Null])? == Room::Full {
+                    if client.row(&[Datum::Null], &ConstantContext)? == Room::Full {
                         self.settle(context)?;
                         client.flush()?;
                     }
@@ -109,8 +109,13 @@ impl Fake {
 
 impl Backend<Nothing> for Fake {
     type Shared = Arc<Counts>;
+    type Local = Arc<Counts>;
 
-    fn open(_: &Instance<Nothing>, counts: &Arc<Counts>, start: &ClientStart) -> SqlResult<Fake> {
+    fn local(_: &Instance<Nothing>, counts: &Arc<Counts>) -> Arc<Counts> {
+        counts.clone()
+    }
+
+    fn open(_: &Instance<Nothing>, counts: &Arc<Counts>, start: ClientStart) -> SqlResult<Fake> {
         if start.user != "postgres" {
             let state = SqlState::INVALID_AUTHORIZATION_SPECIFICATION;
             return Err(SqlError::new(state, format!("role \"{}\" does not exist", start.user)));
@@ -162,22 +167,14 @@ impl Backend<Nothing> for Fake {
         Ok(StatementDescription { parameters: Vec::new(), columns })
     }
 
-    fn bind(
-        &mut self,
-        _: &TaskContext<Nothing>,
-        portal: &str,
-        statement: &str,
-        _: Codes<'_>,
-        parameters: Parameters<'_>,
-        _: Codes<'_>,
-    ) -> SqlResult<()> {
-        let text = self.statements.get(statement).ok_or_else(|| {
+    fn bind(&mut self, _: &TaskContext<Nothing>, bind: &BindNames<'_>) -> SqlResult<()> {
+        let text = self.statements.get(bind.statement).ok_or_else(|| {
             SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, "no such statement")
         })?;
-        let text = parameters.iter().flatten().fold(text.clone(), |text, parameter| {
+        let text = bind.parameters.iter().flatten().fold(text.clone(), |text, parameter| {
             text + " " + std::str::from_utf8(parameter).unwrap()
         });
-        self.portals.insert(portal.to_owned(), text);
+        self.portals.insert(bind.portal.to_owned(), text);
         Ok(())
     }
 

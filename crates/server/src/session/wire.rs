@@ -12,7 +12,6 @@ use atoll_sql::functions::FunctionContext;
 use atoll_sql::session::client::{
     Announce, Client, ColumnDescription, CopyInput, Format, Room, Severity, StatementDescription,
 };
-use atoll_sql::types::datetime::TimeZone;
 use atoll_sql::types::{Datum, binary, text, type_by_oid};
 use atoll_sql::{SqlError, SqlResult, SqlState};
 
@@ -23,54 +22,13 @@ use super::link::{Link, Receiving};
 /// Encoded bytes after which the SQL layer is asked to settle and flush.
 const OUT_BYTES_FULL: usize = 64 * 1024;
 
-/// Settings of the session that the text form of values depends on.
-pub(super) struct TextSettings {
-    time_zone: TimeZone,
-}
-
-impl FunctionContext for TextSettings {
-    fn transaction_timestamp(&self) -> i64 {
-        0
-    }
-    fn statement_timestamp(&self) -> i64 {
-        0
-    }
-    fn clock_timestamp(&self) -> i64 {
-        0
-    }
-    fn random_u64(&self) -> u64 {
-        0
-    }
-    fn time_zone(&self) -> TimeZone {
-        self.time_zone.clone()
-    }
-}
-
-impl Default for TextSettings {
-    fn default() -> Self {
-        TextSettings { time_zone: TimeZone::utc() }
-    }
-}
-
-impl TextSettings {
-    /// A reported setting has a new value.
-    pub(super) fn changed(&mut self, name: &str, value: &str) {
-        if name == "TimeZone"
-            && let Some(zone) = TimeZone::named(value)
-        {
-            self.time_zone = zone;
-        }
-    }
-}
-
 /// One conversation's view of its client.
 pub(super) struct Wire<'c, S: InstanceState> {
     pub(super) context: &'c TaskContext<S>,
     pub(super) link: &'c Link,
     pub(super) limits: &'c Limits,
-    pub(super) settings: &'c mut TextSettings,
     pub(super) out: Out,
-    columns: Arc<[ColumnDescription]>,
+    columns: Option<Arc<[ColumnDescription]>>,
     formats: Vec<Format>,
 }
 
@@ -79,11 +37,9 @@ impl<'c, S: InstanceState> Wire<'c, S> {
         context: &'c TaskContext<S>,
         link: &'c Link,
         limits: &'c Limits,
-        settings: &'c mut TextSettings,
     ) -> Wire<'c, S> {
         let out = Out { bytes: link.buffer() };
-        let columns = Arc::from([]);
-        Wire { context, link, limits, settings, out, columns, formats: Vec::new() }
+        Wire { context, link, limits, out, columns: None, formats: Vec::new() }
     }
 
     /// Hands what is encoded to the link; everything in it is settled. Does not wait.
@@ -189,14 +145,15 @@ impl<S: InstanceState> Client for Wire<'_, S> {
         if announce == Announce::Yes {
             describe(&mut self.out, columns, formats);
         }
-        self.columns = columns.clone();
+        self.columns = Some(columns.clone());
         self.formats.clear();
         self.formats.extend_from_slice(formats);
     }
 
     fn row(&mut self, values: &[Datum], context: &dyn FunctionContext) -> SqlResult<Room> {
+        let columns = self.columns.as_deref().unwrap_or_default();
         let mut row = self.out.data_row(values.len());
-        for (index, (value, column)) in values.iter().zip(self.columns.iter()).enumerate() {
+        for (index, (value, column)) in values.iter().zip(columns).enumerate() {
             if matches!(value, Datum::Null) {
                 row.null();
                 continue;
@@ -240,7 +197,6 @@ impl<S: InstanceState> Client for Wire<'_, S> {
     }
 
     fn parameter_status(&mut self, name: &str, value: &str) {
-        self.settings.changed(name, value);
         self.out.parameter_status(name, value);
     }
 
