@@ -13,11 +13,8 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use super::edges::{Edge, Wait};
-use super::slot::Wake;
-use super::slots::SlotTable;
-use super::table_lock::Asker;
-use super::table_locks::TableLocks;
+use super::locks::{Asker, TableLocks};
+use super::slot::{Edge, SlotTable, Wait, Wake};
 use crate::base::{Cts, Xid};
 use crate::sync::{mutant, point};
 
@@ -46,11 +43,7 @@ pub(super) enum Detected {
 }
 
 /// Looks for a cycle through the waiting transaction `asker`, and ends its youngest member.
-pub(super) fn detect<W: Wake>(
-    slots: &SlotTable<W>,
-    locks: &TableLocks<W>,
-    asker: Xid,
-) -> Detected {
+pub(super) fn detect<W: Wake>(slots: &SlotTable<W>, locks: &TableLocks<W>, asker: Xid) -> Detected {
     detect_with(slots, locks, asker, || point("txn-cycle-found"))
 }
 
@@ -181,11 +174,10 @@ impl<W: Wake> Graph<'_, W> {
 mod tests {
     use super::*;
     use crate::base::{InstanceId, TreeId};
-    use crate::txn::mode::{LockMode, ModeSet};
-    use crate::txn::slots::FreeSlots;
-    use crate::txn::table_lock::Asked;
+    use crate::sync::{AtomicUsize, Ordering};
+    use crate::txn::locks::{Asked, LockMode, ModeSet};
+    use crate::txn::slot::FreeSlots;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[derive(Clone, Default)]
     struct Count(Arc<AtomicUsize>);

@@ -13,11 +13,10 @@ use super::Isolation;
 use super::environment::{Changes, Environment};
 use super::handle::{Parts, Phase, TxnHandle};
 use super::horizon::{Floor, Snapshots};
+use super::locks::LockCache;
 use super::observe::{Observations, Session};
 use super::shared::{IoWaker, StableWaker, TxnShared};
-use super::slot::Wake;
-use super::slots::{FreeSlots, SlotEntry};
-use super::table_locks::LockCache;
+use super::slot::{FreeSlots, SlotEntry, Wake};
 use crate::base::{
     CommandId, Cts, Error, HomeId, InstanceId, LogPosition, Observed, Result, SlotId, Xid,
 };
@@ -259,6 +258,12 @@ impl<E: Environment> TxnLocal<E> {
     pub fn woke(&self) {
         let oldest = self.snapshots.oldest().unwrap_or(Cts::MAX);
         self.floor().wake(oldest.min(self.shared.clock.snapshot()));
+    }
+
+    /// The log's buffer has room again, sooner than its durable end shows: wakes whoever waits.
+    pub fn log_has_room(&self) {
+        let waiters = std::mem::take(&mut *self.room_waiters.borrow_mut());
+        waiters.iter().for_each(Wake::wake);
     }
 
     /// Enlists for the next progress of the own log's buffer. The caller parks at once: nothing

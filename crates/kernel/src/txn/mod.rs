@@ -3,36 +3,30 @@
 
 mod commit;
 mod deadlock;
-mod edges;
 mod environment;
 mod handle;
 mod horizon;
 mod interrupt;
 mod local;
-mod mode;
+mod locks;
 mod observe;
 pub mod redo;
 pub mod rows;
 mod shared;
 mod shell;
 mod slot;
-mod slots;
 mod stability;
-mod table_lock;
-mod table_locks;
-mod word;
 
 pub use commit::Committed;
 pub use environment::{Changes, Environment};
 pub use handle::TxnHandle;
 pub use interrupt::{Interrupt, Reason};
 pub use local::{TxnCounters, TxnLocal};
-pub use mode::{LockMode, ModeSet};
+pub use locks::{LockMode, ModeSet};
 pub use observe::{Observations, Session, Synchronous};
 pub use shared::{OutsideSnapshot, TxnOptions, TxnShared};
 pub use shell::{Waited, Waiter};
-pub use slot::Wake;
-pub use word::State;
+pub use slot::{State, Wake};
 
 /// How much a transaction sees of others (rule 6.4).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use super::deadlock::{Detected, detect};
 use super::horizon::{Floor, Floors};
-use super::slot::{Seen, Wake};
-use super::slots::SlotTable;
+use super::locks::TableLocks;
+use super::slot::{Seen, SlotTable, Wake};
 use super::stability::StableWaiters;
-use super::table_locks::TableLocks;
 use crate::base::{Cts, INSTANCES_MAX, InstanceId, WaitFor, Xid};
 use crate::runtime::{Clock, UnparkClass, Unparker};
 use crate::version::{Fate, Judgement, SnapshotView, TransactionStates};

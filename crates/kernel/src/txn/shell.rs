@@ -10,15 +10,14 @@ use std::sync::Arc;
 
 use super::commit::Committed;
 use super::deadlock::Detected;
-use super::edges::Edge;
 use super::environment::{Changes, Environment};
 use super::handle::{HeldLock, TxnHandle};
 use super::interrupt::Interrupt;
 use super::local::{TxnLocal, is_short_of_undo};
-use super::mode::LockMode;
+use super::locks::{Asked, Asker, LockMode};
 use super::observe::{Session, Synchronous};
 use super::shared::{IoWaker, StableWaker};
-use super::table_lock::{Asked, Asker};
+use super::slot::Edge;
 use crate::base::{Cts, Error, HomeId, Observed, Outcome, Result, Stop, TreeId, WaitFor, Xid};
 use crate::runtime::{Parked, Parker};
 use crate::sync::{mutant, point, spin};

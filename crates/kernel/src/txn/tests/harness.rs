@@ -30,16 +30,17 @@ impl InstanceState for State {
 
 pub(super) type Context = TaskContext<State>;
 
+struct Nobody;
+impl IoWake for Nobody {
+    fn wake(&self) {}
+}
+
 struct NoRing;
 impl Ring for NoRing {
     fn submit(&self, _: Op, _: Token) {}
     fn reap(&self, _: &mut Vec<Completion>) {}
     fn wait(&self, _: Option<Duration>) {}
     fn waker(&self) -> Arc<dyn IoWake> {
-        struct Nobody;
-        impl IoWake for Nobody {
-            fn wake(&self) {}
-        }
         Arc::new(Nobody)
     }
 }

@@ -210,7 +210,8 @@ fn waiters_get_the_row_in_order_of_arrival() {
 #[test]
 fn a_deadlock_ends_its_youngest_member_with_all_named() {
     let mut harness = Harness::new(5, 2, 3, 10);
-    let outcomes: Rc<RefCell<Vec<(usize, Result<(), Error>)>>> = Rc::default();
+    type Outcomes = RefCell<Vec<(usize, Result<(), Error>)>>;
+    let outcomes: Rc<Outcomes> = Rc::default();
     let ready = Rc::new(Cell::new(0));
     let xids: Rc<RefCell<Vec<String>>> = Rc::default();
     for who in 0..3 {
@@ -234,7 +235,9 @@ fn a_deadlock_ends_its_youngest_member_with_all_named() {
             let outcome = add(context, waiter, &mut txn, (who + 1) % 3, 1);
             let local = &context.instance().state().txn;
             match &outcome {
-                Ok(()) => drop(commit(context, session, waiter, txn)),
+                Ok(()) => {
+                    commit(context, session, waiter, txn);
+                }
                 Err(_) => local.abort(&mut txn, session, &()),
             }
             outcomes.borrow_mut().push((who, outcome));
@@ -336,7 +339,7 @@ fn a_commit_ahead_of_the_clock_waits_and_its_overwriter_comes_after_it() {
         assert_eq!(cts, Cts(501));
         let txn = begin(context, session, Isolation::ReadCommitted);
         assert!(txn.snapshot().timestamp > cts, "the session sees its own commit");
-        drop(commit(context, session, waiter, txn));
+        commit(context, session, waiter, txn);
         let _ = local;
         theirs.set(cts);
     });
@@ -358,7 +361,7 @@ fn a_commit_ahead_of_the_clock_waits_and_its_overwriter_comes_after_it() {
         for _ in 0..1000 {
             context.instance().clock().commit_reading();
         }
-        drop(commit(context, session, waiter, txn));
+        commit(context, session, waiter, txn);
     });
     harness.run(20_000);
 }

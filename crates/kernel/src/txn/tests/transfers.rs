@@ -52,8 +52,7 @@ fn client(context: &Context, mut random: fastrand::Rng, told: &Told, transaction
     let interrupt = Interrupt::new();
     let waiter = Waiter { parker: context, interrupt: &interrupt, deadline_ns: None };
     let relaxed = random.u8(..8) == 0;
-    let mut session =
-        Session::new(if relaxed { Synchronous::Off } else { Synchronous::On });
+    let mut session = Session::new(if relaxed { Synchronous::Off } else { Synchronous::On });
     for _ in 0..transactions {
         let isolation =
             if random.bool() { Isolation::ReadCommitted } else { Isolation::RepeatableRead };
@@ -150,9 +149,7 @@ fn transfer(
             let (from, to) = (random.usize(..ROWS), random.usize(..ROWS));
             let amount = random.i64(1..50);
             for (row, delta) in [(from, -amount), (to, amount)] {
-                state.txn.run(txn, waiter, |txn| {
-                    world.add(state.txn.shared(), txn, row, delta)
-                })?;
+                state.txn.run(txn, waiter, |txn| world.add(state.txn.shared(), txn, row, delta))?;
                 state.txn.run(txn, waiter, |txn| state.txn.spill_if_large(txn))?;
                 if random.u8(..3) == 0 {
                     waiter.parker.yield_now();

@@ -216,10 +216,8 @@ impl World {
     /// the durable ones each log still has: the cut (rule 9.3), and the rows replayed.
     pub fn recover(&self, mut survive: impl FnMut(usize) -> usize) -> Recovered {
         let logs = self.logs.borrow();
-        let mut cut: Vec<usize> = logs
-            .iter()
-            .map(|log| log.durable + survive(log.records.len() - log.durable))
-            .collect();
+        let mut cut: Vec<usize> =
+            logs.iter().map(|log| log.durable + survive(log.records.len() - log.durable)).collect();
         loop {
             let end = |home: HomeId, cut: &[usize]| {
                 let home = home.0 as usize;

@@ -23,9 +23,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::mode::{LockMode, ModeSet};
-use super::slot::Wake;
 use crate::base::{InstanceId, Observed, Xid};
 use crate::sync::{AtomicU32, Mutex, Ordering, fence, mutant, point};
+use crate::txn::slot::Wake;
 
 /// Counts of the three weak modes held by one instance's transactions.
 #[repr(align(128))]
@@ -36,7 +36,7 @@ struct Stripe {
 
 /// Who asks for a lock, and what it holds on this table already.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asker {
+pub(in crate::txn) struct Asker {
     /// The transaction; its instance names the stripe.
     pub owner: Xid,
     /// Modes it holds on this table.
@@ -44,7 +44,7 @@ pub(super) struct Asker {
 }
 
 /// A request in the queue.
-pub(super) struct Request<W> {
+pub(in crate::txn) struct Request<W> {
     asker: Asker,
     mode: LockMode,
     // WAITING, then GRANTED or WITHDRAWN. Written under the queue's mutex (Release), read by the
@@ -95,7 +95,7 @@ impl<W: Wake> Drop for Woken<W> {
 }
 
 /// The answer to [`TableLock::request`].
-pub(super) enum Asked<W> {
+pub(in crate::txn) enum Asked<W> {
     /// Held from now on, having waited for none but perhaps come after these commits.
     Granted(Vec<Observed>),
     /// Wait until the request says that it is granted.
@@ -119,7 +119,7 @@ struct Queue<W> {
 /// Who stands in the way of a request: transactions known by name, and instances with weak
 /// holders that the slots' lists must name.
 #[derive(Default, Debug)]
-pub(super) struct Blockers {
+pub(in crate::txn) struct Blockers {
     /// Strong holders, and conflicting waiters ahead.
     pub named: Vec<Xid>,
     /// Instances on which a conflicting weak mode is held, with those modes.
@@ -127,7 +127,7 @@ pub(super) struct Blockers {
 }
 
 /// A table's lock.
-pub(super) struct TableLock<W> {
+pub(in crate::txn) struct TableLock<W> {
     stripes: Box<[Stripe]>,
     strong: AtomicU32,
     queue: Mutex<Queue<W>>,
@@ -363,9 +363,9 @@ fn holds_up<W>(other: &Request<W>, asker: Asker, mode: LockMode) -> bool {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "table_lock_tests.rs"]
+#[path = "tests.rs"]
 mod tests;
 
 #[cfg(all(test, loom))]
-#[path = "table_lock_loom.rs"]
+#[path = "models.rs"]
 mod models;

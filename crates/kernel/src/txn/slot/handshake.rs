@@ -335,5 +335,5 @@ impl Ending {
 }
 
 #[cfg(all(test, loom))]
-#[path = "slot_loom.rs"]
+#[path = "models.rs"]
 mod models;

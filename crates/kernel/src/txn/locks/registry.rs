@@ -9,15 +9,15 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::slot::Wake;
-use super::table_lock::TableLock;
+use super::table::TableLock;
 use crate::base::TreeId;
 use crate::sync::Mutex;
+use crate::txn::slot::Wake;
 
 const SHARDS: usize = 16;
 
 /// The registry, shared by all instances.
-pub(super) struct TableLocks<W> {
+pub(in crate::txn) struct TableLocks<W> {
     instances: usize,
     shards: [Mutex<HashMap<TreeId, Arc<TableLock<W>>>>; SHARDS],
 }
@@ -38,7 +38,7 @@ impl<W: Wake> TableLocks<W> {
 }
 
 /// One instance's references to the locks that it has used. Not shared.
-pub(super) struct LockCache<W> {
+pub(in crate::txn) struct LockCache<W> {
     known: RefCell<HashMap<TreeId, Arc<TableLock<W>>>>,
 }
 

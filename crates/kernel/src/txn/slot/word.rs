@@ -3,7 +3,7 @@
 //! Layout, high to low: sequence 38 bits, attempts 23, state 3. Invariants: the sequence never
 //! goes back and a slot whose sequence would wrap is retired; attempts count the times that this
 //! use went back from *preparing* to *active*, so a reader that sees the same word twice has seen
-//! one attempt. Pure: the atomic that holds the word is in [`super::slot`].
+//! one attempt. Pure: the atomic that holds the word is in [`super::handshake`].
 
 use crate::base::SLOT_SEQUENCE_MAX;
 

@@ -6,14 +6,14 @@
 //! within a slot, so an edge read twice with the same number is the same wait, and a doom meant
 //! for an earlier wait is never taken for this one.
 
+use super::handshake::Wake;
 use crate::base::{TreeId, Xid};
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
-use crate::txn::mode::{LockMode, ModeSet};
-use crate::txn::slot::Wake;
+use crate::txn::locks::{LockMode, ModeSet};
 
 /// What a transaction waits for, as a detector sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Edge {
+pub(in crate::txn) enum Edge {
     /// The end of one transaction.
     End(Xid),
     /// A table lock in a mode, while holding others on the same table.
@@ -51,7 +51,7 @@ impl Edge {
 
 /// One wait as a detector read it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Wait {
+pub(in crate::txn) struct Wait {
     /// Which of the slot's waits.
     pub number: u64,
     /// What for.
@@ -66,7 +66,7 @@ struct Doom<W> {
 
 /// A slot's present wait.
 #[repr(align(128))]
-pub(super) struct WaitEdge<W> {
+pub(in crate::txn) struct WaitEdge<W> {
     // The number of the present or last wait. Owner writes; detectors read before and after
     // `edge` (Acquire pairs with the Release of `edge`).
     number: AtomicU64,
@@ -141,7 +141,7 @@ const INLINE: usize = 15;
 
 /// The table locks that a slot's transaction holds: tree and modes, one word each.
 #[repr(align(128))]
-pub(super) struct HeldTables {
+pub(in crate::txn) struct HeldTables {
     // Owner writes (Release), detectors read (Acquire). 0 = none; else tree << 8 | modes.
     words: [AtomicU64; INLINE],
     // How many are in use, those of `more` included. Owner writes, detectors read.

@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
 
 use super::edges::{HeldTables, WaitEdge};
-use super::slot::{Seen, Slot, Wake};
+use super::handshake::{Seen, Slot, Wake};
 use super::word::SlotWord;
 use crate::base::{Cts, Error, InstanceId, Result, SLOTS_PER_INSTANCE_MAX, SlotId, Xid};
 use crate::sync::{AtomicU32, Ordering};
@@ -19,7 +19,7 @@ const FIRST_SEGMENT: usize = 32;
 const SEGMENTS: usize = 12;
 
 /// A slot with what deadlock detectors read of it.
-pub(super) struct SlotEntry<W> {
+pub(in crate::txn) struct SlotEntry<W> {
     /// Word, cts, waiters.
     pub slot: Slot<W>,
     /// What its transaction waits for.
@@ -43,7 +43,7 @@ struct InstanceSlots<W> {
 }
 
 /// The slots of all instances.
-pub(super) struct SlotTable<W> {
+pub(in crate::txn) struct SlotTable<W> {
     instances: Box<[InstanceSlots<W>]>,
 }
 
@@ -121,7 +121,7 @@ impl<W: Wake> SlotTable<W> {
 }
 
 /// One instance's free slots. Not shared.
-pub(super) struct FreeSlots {
+pub(in crate::txn) struct FreeSlots {
     instance: InstanceId,
     // Last in, first out: the warmest line is used again.
     free: RefCell<Vec<SlotId>>,

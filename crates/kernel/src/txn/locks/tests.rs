@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::base::{Cts, HomeId, SlotId};
-use std::sync::atomic::{AtomicUsize, Ordering as O};
+use crate::sync::{AtomicUsize, Ordering as O};
 
 #[derive(Clone, Default)]
 struct Count(Arc<AtomicUsize>);
