@@ -4,6 +4,7 @@
 mod bench;
 mod check;
 mod demo;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,8 @@ enum Command {
     Check(check::Arguments),
     /// Load, crash, recover and check, through the server's own SQL.
     Demo(demo::Arguments),
+    /// Serve a data directory.
+    Serve(serve::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -11,6 +11,8 @@ pub mod fuzz;
 pub mod listen;
 mod server;
 pub mod session;
+mod sql_backend;
 
 pub use error::{Result, ServerError};
 pub use server::serve;
+pub use sql_backend::SqlBackend;

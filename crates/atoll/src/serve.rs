@@ -1,0 +1,108 @@
+//! `atoll serve`: the server in the foreground.
+//!
+//! Invariants: prints one line on standard output when it accepts connections, and nothing else
+//! there; what goes wrong is on standard error. SIGTERM and SIGINT end it cleanly; a second one
+//! ends it at once, which loses nothing that was acknowledged.
+
+use std::path::PathBuf;
+
+use atoll_kernel::api::Database;
+use atoll_server::config::Config;
+use atoll_server::listen::Listeners;
+use atoll_server::{ServerError, SqlBackend, serve};
+use atoll_sql::session::Engine;
+use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Serve a data directory to PostgreSQL's clients. Settings come from these flags, then from
+/// ATOLL_* variables, then from atoll.toml in the data directory.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// The data directory; created on first start.
+    #[arg(long, value_name = "DIR", env = "ATOLL_DATA")]
+    data: PathBuf,
+    /// Loopback addresses to listen on, separated by commas; port 0 picks a free one; "none" for
+    /// no address [default: 127.0.0.1:5432]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+    /// Folder (made with mode 0700) of the unix socket [default: no socket]
+    #[arg(long, value_name = "DIR")]
+    socket_dir: Option<String>,
+    /// Instances; auto is one per core [default: auto]
+    #[arg(long, value_name = "auto|N")]
+    instances: Option<String>,
+    /// Memory for pages, as 512MB or 4GB; a hard limit [default: 1GB]
+    #[arg(long, value_name = "SIZE")]
+    buffer_pool: Option<String>,
+    /// Memory for before-images of changed rows [default: 1GB]
+    #[arg(long, value_name = "SIZE")]
+    undo_memory: Option<String>,
+    /// Size of a log segment file, when it is made [default: 32MB]
+    #[arg(long, value_name = "SIZE")]
+    log_segment: Option<String>,
+    /// The clock that orders commits [default: auto]
+    #[arg(long, value_name = "auto|tsc|counter")]
+    clock: Option<String>,
+    /// How files and sockets are reached [default: auto]
+    #[arg(long, value_name = "auto|uring|threads")]
+    io: Option<String>,
+    /// Whether instances are bound to processors [default: auto]
+    #[arg(long, value_name = "auto|off")]
+    pin: Option<String>,
+    /// Milliseconds after which a waiter looks for a deadlock [default: 1000]
+    #[arg(long, value_name = "MS")]
+    deadlock_timeout_ms: Option<String>,
+    /// Sessions of one instance at most [default: 10000]
+    #[arg(long, value_name = "N")]
+    sessions_max: Option<String>,
+}
+
+impl Arguments {
+    fn flags(&self) -> Vec<(&'static str, String)> {
+        let all = [
+            ("listen", &self.listen),
+            ("socket_dir", &self.socket_dir),
+            ("instances", &self.instances),
+            ("buffer_pool", &self.buffer_pool),
+            ("undo_memory", &self.undo_memory),
+            ("log_segment", &self.log_segment),
+            ("clock", &self.clock),
+            ("io", &self.io),
+            ("pin", &self.pin),
+            ("deadlock_timeout_ms", &self.deadlock_timeout_ms),
+            ("sessions_max", &self.sessions_max),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
+    }
+}
+
+/// Serves until a signal comes.
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    serve_until_signal(arguments).map_err(|error| error.to_string())
+}
+
+fn serve_until_signal(arguments: &Arguments) -> Result<(), ServerError> {
+    let system = |what| move |source| ServerError::System { what, source };
+    let variable = |name: &str| std::env::var(name).ok();
+    let config = Config::gather(&arguments.data, variable, &arguments.flags())?;
+    // Before anything is begun, so that no signal finds the system's own answer to it.
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(system("wait for signals"))?;
+    std::fs::create_dir_all(&config.data).map_err(system("make the data directory"))?;
+    let listeners = Listeners::bind(&config.listen, config.socket_dir.as_deref())?;
+    let mut options = config.options;
+    options.lock_note = format!("connect to {}", listeners.addresses().join(" or "));
+    let database = Database::open_telling(&config.data, options, &mut |line| {
+        eprintln!("atoll: {line}");
+    })?;
+    let engine = Engine::new(&database);
+    let addresses = serve::<_, SqlBackend>(database.hub(), listeners, engine, config.sessions)?;
+    println!("atoll: ready to accept connections on {}", addresses.join(", "));
+    signals.forever().next();
+    std::thread::spawn(move || {
+        signals.forever().next();
+        std::process::exit(1);
+    });
+    database.close()?;
+    Ok(())
+}

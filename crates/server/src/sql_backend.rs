@@ -1,0 +1,132 @@
+//! `atoll-sql`'s session as the server's backend.
+//!
+//! Invariants: hands every call on; knows the protocol's forms only to turn them into SQL's.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use atoll_kernel::api::{Context, Core, Instance, Interrupt};
+use atoll_sql::SqlResult;
+use atoll_sql::session::client::{Client, Format, StatementDescription, TransactionStatus};
+use atoll_sql::session::{BindRequest, Engine, Local, Session, SessionStart};
+use atoll_sql::types::TypeOid;
+use smallvec::SmallVec;
+
+use crate::backend::{Backend, BindNames, ClientStart, PortalDescription};
+use crate::codec::Codes;
+
+/// Parameters and columns that a Bind handles without allocating.
+const INLINE: usize = 16;
+
+/// One client's session.
+pub struct SqlBackend(Session);
+
+fn formats(codes: Codes<'_>) -> SmallVec<[Format; INLINE]> {
+    let format = |code| if code == 1 { Format::Binary } else { Format::Text };
+    codes.iter().map(format).collect()
+}
+
+impl Backend<Core> for SqlBackend {
+    type Shared = Arc<Engine>;
+    type Local = Rc<Local>;
+
+    fn local(_instance: &Instance, shared: &Arc<Engine>) -> Rc<Local> {
+        Local::new(shared)
+    }
+
+    fn open(instance: &Instance, local: &Rc<Local>, start: ClientStart) -> SqlResult<Self> {
+        let start = SessionStart {
+            user: start.user,
+            database: start.database,
+            settings: start.settings,
+            process_id: start.process.cast_signed(),
+            client_address: start.address,
+        };
+        Session::new(local, instance, start).map(SqlBackend)
+    }
+
+    fn reported_settings(&self) -> Vec<(String, String)> {
+        let settings = self.0.reported_settings();
+        settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    fn interrupt(&self) -> Arc<Interrupt> {
+        self.0.interrupt().clone()
+    }
+
+    fn simple_query(
+        &mut self,
+        context: &Context,
+        text: &str,
+        client: &mut dyn Client,
+    ) -> SqlResult<()> {
+        self.0.simple_query(context, text, client)
+    }
+
+    fn parse(&mut self, context: &Context, name: &str, text: &str, types: &[u32]) -> SqlResult<()> {
+        let types: SmallVec<[TypeOid; INLINE]> = types.iter().copied().map(TypeOid).collect();
+        self.0.parse(context, name, text, &types)
+    }
+
+    fn describe_statement(
+        &mut self,
+        context: &Context,
+        name: &str,
+    ) -> SqlResult<StatementDescription> {
+        self.0.describe_statement(context, name)
+    }
+
+    fn bind(&mut self, context: &Context, bind: &BindNames<'_>) -> SqlResult<()> {
+        let parameters: SmallVec<[Option<&[u8]>; INLINE]> = bind.parameters.iter().collect();
+        self.0.bind(
+            context,
+            BindRequest {
+                portal: bind.portal,
+                statement: bind.statement,
+                parameter_formats: &formats(bind.formats),
+                parameters: &parameters,
+                result_formats: &formats(bind.results),
+            },
+        )
+    }
+
+    fn describe_portal(&mut self, _context: &Context, name: &str) -> SqlResult<PortalDescription> {
+        self.0.describe_portal(name)
+    }
+
+    fn execute(
+        &mut self,
+        context: &Context,
+        portal: &str,
+        rows_max: i32,
+        client: &mut dyn Client,
+    ) -> SqlResult<()> {
+        self.0.execute(context, portal, u32::try_from(rows_max).unwrap_or(0), client)
+    }
+
+    fn close_statement(&mut self, _context: &Context, name: &str) {
+        self.0.close_statement(name);
+    }
+
+    fn close_portal(&mut self, _context: &Context, name: &str) {
+        self.0.close_portal(name);
+    }
+
+    fn sync(&mut self, context: &Context, _client: &mut dyn Client) -> SqlResult<()> {
+        self.0.sync(context)
+    }
+
+    fn fail(&mut self, _context: &Context) {}
+
+    fn settle(&mut self, context: &Context) -> SqlResult<()> {
+        self.0.settle(context)
+    }
+
+    fn status(&self) -> TransactionStatus {
+        self.0.status()
+    }
+
+    fn end(self, context: &Context) {
+        self.0.end(context);
+    }
+}
