@@ -222,7 +222,7 @@ impl Arena {
     }
 
     /// An own record's header.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn header(&self, position: u64) -> Header {
         self.with(position, |words| header(words).expect("an own record is whole"))
     }
@@ -265,7 +265,7 @@ impl Arena {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -396,7 +396,7 @@ fn put(table: Table<'_>, row: RowId, from: &[AtomicU64]) {
     entry[2].store(from[2].load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::base::{InstanceId, SlotId};

@@ -46,6 +46,9 @@ const BALANCE: u16 = 3;
 const NOTE: u16 = 4;
 const ALL: [u16; 5] = [KEY, GROUP, TEXT, BALANCE, NOTE];
 
+/// The columns of an update with their new values.
+type Changed = Vec<(u16, Option<Vec<u8>>)>;
+
 /// What a slot says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {

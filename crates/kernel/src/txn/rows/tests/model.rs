@@ -269,7 +269,7 @@ impl Model {
         });
     }
 
-    fn random_changes(&mut self, old: &Row) -> (Row, Vec<(u16, Option<Vec<u8>>)>) {
+    fn random_changes(&mut self, old: &Row) -> (Row, Changed) {
         let mut new = old.clone();
         let other = self.random_row();
         let mut columns = Vec::new();
