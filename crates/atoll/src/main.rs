@@ -12,7 +12,7 @@ use clap::{Parser, Subcommand};
 
 /// Atoll: a relational database for many-core machines that speaks PostgreSQL's language.
 #[derive(Parser, Debug)]
-#[command(name = "atoll", version, about)]
+#[command(name = "atoll", version, about, propagate_version = true)]
 struct Program {
     #[command(subcommand)]
     command: Command,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+
 use std::time::{Duration, Instant};
 
 use atoll_kernel::io::{Completion, Disk, IoChoice, MemoryDisk, RealTime};
@@ -12,6 +12,7 @@ use atoll_kernel::runtime::{
     Clock, ClockChoice, Hub, Instance, InstanceState, Parker, Poll, Runtime, RuntimeOptions,
     TaskContext,
 };
+use atoll_kernel::sync::{AtomicUsize, Ordering};
 use atoll_kernel::txn::{Interrupt, Reason};
 use atoll_sql::functions::ConstantContext;
 use atoll_sql::session::client::{
