@@ -354,6 +354,24 @@ impl Media {
         }
     }
 
+    /// The program dies and the machine does not: what it had written stays as it is, durable or
+    /// not; each write in flight is done (but not durable) or not.
+    pub fn kill(&mut self, random: &mut Seeded) {
+        for (id, (file, written)) in std::mem::take(&mut self.flying) {
+            if random.one_in(2) {
+                self.flying.insert(id, (file, written.clone()));
+                let end = (written.sectors().end * SECTOR_BYTES) as u64;
+                self.write_end(id, end, Survives::WhenSynced);
+                continue;
+            }
+            for sector in written.sectors() {
+                if let Some(versions) = self.files[file.0].unsynced.get_mut(&sector) {
+                    versions.retain(|version| version.written.id != id);
+                }
+            }
+        }
+    }
+
     /// What is left after a crash now.
     pub fn crash(&self, random: &mut Seeded) -> Media {
         let names = self.surviving_names(random);

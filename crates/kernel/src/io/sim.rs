@@ -178,6 +178,16 @@ impl SimDisk {
         SimDisk::with_media(media, SimOptions { seed, ..state.options })
     }
 
+    /// Ends the program, now, and not the machine (SIGKILL): the disk that the next one finds has
+    /// all that was written, durable or not, and of the writes in flight some.
+    pub fn kill(&self, seed: u64) -> SimDisk {
+        let mut state = self.state();
+        state.power = Power::Off;
+        let mut media = std::mem::take(&mut state.media);
+        media.kill(&mut Seeded::new(seed));
+        SimDisk::with_media(media, SimOptions { seed, ..state.options })
+    }
+
     /// Turns the machine off at the `moments`-th start or end of an operation from now on.
     /// Everything fails afterwards, and nothing changes the disk.
     pub fn crash_after(&self, moments: u64) {

@@ -17,6 +17,7 @@ use super::segment::{folder, name};
 use super::walk::{Step, Walk};
 use crate::base::{Cts, Error, HomeId, INSTANCES_MAX, LogPosition, Result};
 use crate::io::{Disk, Entropy};
+use crate::sync::mutant;
 
 /// What the logs of a directory hold.
 pub struct Examined {
@@ -161,6 +162,9 @@ impl Examined {
 /// it in the page cache only, and others are about to depend on it.
 fn sync_up_to(disk: &dyn Disk, files: &SegmentFiles, incarnation: u32, cut: Cut) -> Result<()> {
     let kept = files.of(incarnation);
+    if mutant("log-cut-not-synced") {
+        return Ok(());
+    }
     for segment in kept.iter().filter(|segment| segment.header.start < cut.position) {
         segment.file.sync()?;
     }

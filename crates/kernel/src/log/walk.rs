@@ -11,6 +11,7 @@ use super::format::{
 use super::segment::{Segment, name};
 use crate::base::{Cts, Error, HomeId, LogPosition, Result};
 use crate::io::IoBuffer;
+use crate::sync::mutant;
 
 /// A walk through one incarnation's part of a log.
 pub struct Walk {
@@ -166,7 +167,9 @@ impl Walk {
     /// The bytes of the flush and of its head, if `bytes` begin with the head that comes next.
     fn head_in(&self, bytes: &[u8], position: LogPosition) -> Option<(usize, usize)> {
         match decode(bytes, self.place(position)) {
-            Some((Record::Flush(head), length)) if head.previous_end == self.previous_end => {
+            Some((Record::Flush(head), length))
+                if head.previous_end == self.previous_end || mutant("log-lost-flush-jumped-over") =>
+            {
                 Some((head.bytes as usize, length))
             }
             _ => None,

@@ -1,6 +1,9 @@
 //! The log as a whole: written, crashed, scanned, cut, read again.
 
 mod basics;
+mod crash;
+mod faults;
+mod speed;
 
 use std::sync::Arc;
 use std::time::Duration;
