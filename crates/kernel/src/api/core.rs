@@ -152,6 +152,10 @@ impl CoreInner {
         let now = instance.time().now_ns();
         let polled = log.poll(instance.ring(), now);
         self.stop_if_poisoned();
+        if polled.room {
+            // Room can come without a flush's end (a segment became ready).
+            self.txn.log_has_room();
+        }
         let Some(seen) = polled.waits_for else {
             self.asked.set(None);
             return Poll::Idle;

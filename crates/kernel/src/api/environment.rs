@@ -99,6 +99,10 @@ impl Changes for SlotChanges {
         SlotChanges::spilled(self, bytes);
     }
 
+    fn is_exhausted(&self) -> bool {
+        SlotChanges::is_exhausted(self)
+    }
+
     fn abort(&mut self, tables: &dyn Tables) {
         SlotChanges::abort(self, tables);
     }

@@ -165,6 +165,7 @@ impl<'t> Statement<'t> {
             }
             Err(error) => {
                 self.handle.changes_mut().roll_back(mark, &*self.core.tables);
+                self.core.txn.discard_chunks(self.handle);
                 Err(error)
             }
         }

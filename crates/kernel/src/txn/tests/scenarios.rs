@@ -323,6 +323,54 @@ fn a_full_disk_fails_the_commit_before_anything_is_visible_and_work_goes_on_afte
     harness.run(10_000);
 }
 
+/// Room can come back without the log's durable end having moved: a segment became ready.
+#[test]
+fn a_waiter_for_room_goes_on_when_the_log_says_so_though_nothing_became_durable() {
+    let mut harness = Harness::new(14, 1, 2, 10);
+    harness.flushing = false;
+    harness.world.room.set(0);
+    let done = Rc::new(Cell::new(false));
+    let flag = Rc::clone(&done);
+    client(&harness, 0, move |context, session, waiter| {
+        let mut txn = begin(context, session, Isolation::ReadCommitted);
+        add(context, waiter, &mut txn, 0, 1).unwrap();
+        commit(context, session, waiter, txn);
+        flag.set(true);
+    });
+    harness.steps(200);
+    assert_eq!(harness.instance(0).state().txn.counters().room_waits, 1);
+    harness.world.room.set(1);
+    harness.steps(200);
+    assert!(!done.get(), "nothing told it");
+    harness.instance(0).state().txn.log_has_room();
+    harness.run(1000);
+    assert!(done.get());
+}
+
+/// A savepoint before what was spilled: the chunks are cut, and later redo takes their place.
+#[test]
+fn what_a_savepoint_discards_is_in_no_chunk_of_the_commit() {
+    let mut harness = Harness::new(15, 1, 4, 10);
+    client(&harness, 0, |context, session, waiter| {
+        let local = &context.instance().state().txn;
+        let mut txn = begin(context, session, Isolation::ReadCommitted);
+        add(context, waiter, &mut txn, 0, 1).unwrap();
+        let mark = txn.changes().mark();
+        for row in [1, 2, 3, 1, 2, 3] {
+            add(context, waiter, &mut txn, row, 100).unwrap();
+            local.run(&mut txn, waiter, |txn| local.spill_if_large(txn)).unwrap();
+        }
+        assert!(local.counters().chunks > 1, "some chunks lie wholly behind the mark");
+        txn.changes_mut().roll_back(mark);
+        local.discard_chunks(&mut txn);
+        add(context, waiter, &mut txn, 3, 5).unwrap();
+        commit(context, session, waiter, txn);
+    });
+    harness.run(10_000);
+    harness.world.flush(0, 9);
+    assert_eq!(harness.world.recover(|_| 0).rows, [11, 10, 10, 15]);
+}
+
 /// Rule 3.3: instance 0's last cts is ahead of the clock, so its next commit is too. It waits
 /// before it is finished, and whoever overwrites it meanwhile comes after it all the same.
 #[test]
