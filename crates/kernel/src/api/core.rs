@@ -26,9 +26,12 @@ pub type Context = TaskContext<Core>;
 /// One instance of a database.
 pub type Instance = crate::runtime::Instance<Core>;
 
-/// Collection starts when so many ended transactions have undo, or after [`COLLECT_EVERY_NS`].
+/// Collection starts this long after the last one if so many ended transactions have undo, and
+/// [`COLLECT_IDLE_NS`] after it if there are fewer: their commits must become stable first, so
+/// trying at once would only keep the instance from sleeping.
 const COLLECT_AT: usize = 64;
-const COLLECT_EVERY_NS: u64 = 2_000_000;
+const COLLECT_BUSY_NS: u64 = 200_000;
+const COLLECT_IDLE_NS: u64 = 2_000_000;
 
 /// What all instances of a database share.
 pub struct Shared {
@@ -118,7 +121,8 @@ pub(super) struct CoreInner {
     // Transactions dropped without an end, rolled back in the next turn.
     pub orphans: RefCell<Vec<super::session::Orphan>>,
     collecting: Cell<bool>,
-    collect_after_ns: Cell<u64>,
+    // When the last collection ended.
+    collected_ns: Cell<u64>,
     // The dependency whose stability this instance has asked to be told of.
     asked: Cell<Option<Observed>>,
 }
@@ -139,7 +143,7 @@ impl Core {
             hub,
             orphans: RefCell::default(),
             collecting: Cell::new(false),
-            collect_after_ns: Cell::new(0),
+            collected_ns: Cell::new(0),
             asked: Cell::new(None),
         };
         Core { inner: Rc::new(inner) }
@@ -187,9 +191,10 @@ impl CoreInner {
         if self.collecting.get() || waiting == 0 {
             return Poll::Idle;
         }
-        let now = instance.time().now_ns();
-        if waiting < COLLECT_AT && now < self.collect_after_ns.get() {
-            return Poll::Until(self.collect_after_ns.get());
+        let pause = if waiting < COLLECT_AT { COLLECT_IDLE_NS } else { COLLECT_BUSY_NS };
+        let due = self.collected_ns.get() + pause;
+        if instance.time().now_ns() < due {
+            return Poll::Until(due);
         }
         self.collecting.set(true);
         instance.spawn(Class::System, |context| {
@@ -199,7 +204,7 @@ impl CoreInner {
                 context.yield_now();
             }
             core.collecting.set(false);
-            core.collect_after_ns.set(context.now_ns() + COLLECT_EVERY_NS);
+            core.collected_ns.set(context.now_ns());
         });
         Poll::Busy
     }
