@@ -29,6 +29,12 @@ pub trait PageBytes: Copy {
     fn append(&self, at: usize, len: usize, out: &mut Vec<u8>);
     /// Compares the `len` bytes at `at` with `other`, as byte strings; an unfitting range is empty.
     fn compare(&self, at: usize, len: usize, other: &[u8]) -> Ordering;
+    /// Asks for the cache lines of `len` bytes from `at`, all at once: a search that hops through
+    /// them would wait for one after the other.
+    #[inline(always)]
+    fn prefetch(&self, at: usize, len: usize) {
+        let _ = (at, len);
+    }
 }
 
 /// A page in a frame whose latch the reader does not hold (or holds shared).
@@ -120,10 +126,11 @@ impl PageBytes for RacyPage {
         let common = len.min(other.len());
         let mut done = 0;
         while done + 8 <= common {
-            let mine = self.u64(at + done).to_le_bytes();
-            let ordering = mine.as_slice().cmp(&other[done..done + 8]);
-            if ordering != Ordering::Equal {
-                return ordering;
+            // As big-endian numbers, eight bytes compare like byte strings.
+            let mine = self.u64(at + done).swap_bytes();
+            let theirs = other[done..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+            if mine != theirs {
+                return mine.cmp(&theirs);
             }
             done += 8;
         }
@@ -135,6 +142,19 @@ impl PageBytes for RacyPage {
             done += 1;
         }
         len.cmp(&other.len())
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, at: usize, len: usize) {
+        #[cfg(target_arch = "x86_64")]
+        for line in 0..len.div_ceil(64).min(PAGE_BYTES / 64) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let address = self.base.wrapping_add(at + line * 64);
+            // SAFETY: a prefetch touches nothing that the program can see, at any address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (at, len);
     }
 }
 

@@ -13,7 +13,8 @@ use std::cmp::Ordering;
 use crate::latch::PageBytes;
 
 use super::{
-    AT_HINTS, AT_LOWER, Edge, HINTED_COUNT_MIN, HINTS, KeyNode, Probe, SWIP_BYTES, head_of,
+    AT_HINTS, AT_LOWER, AT_SLOTS, Edge, HINTED_COUNT_MIN, HINTS, KeyNode, Probe, SLOT_BYTES,
+    SWIP_BYTES, head_of,
 };
 
 impl<P: PageBytes> KeyNode<P> {
@@ -65,6 +66,7 @@ impl<P: PageBytes> KeyNode<P> {
             }
             base = below * distance;
             size = if below == HINTS { count - base } else { distance };
+            self.page.prefetch(AT_SLOTS + base * SLOT_BYTES, size * SLOT_BYTES);
         }
         while size > 1 {
             let half = size / 2;
