@@ -19,6 +19,8 @@
 //! After some failed attempts a reader couples shared latches from the root down.
 
 mod split;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod walk;
 
 use std::sync::Arc;
