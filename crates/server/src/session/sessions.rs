@@ -214,10 +214,18 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
                 self.drain(instance, connection);
             }
             First::Start { start, protocol } => {
-                match self.open(instance, connection, start, protocol) {
-                    Ok(()) => self.advance(instance, connection),
-                    Err(error) => self.last_words(instance, connection, &error),
-                }
+                let (me, task) = (self.me.clone(), connection.clone());
+                self.run(instance, connection, Class::New, move |context| {
+                    let Some(sessions) = me.upgrade() else { return };
+                    let opened = sessions.open(context.instance(), &task, start, protocol);
+                    task.verdict.set(match opened {
+                        Ok(()) => Verdict::Open,
+                        Err(error) => {
+                            sessions.say(context.instance(), &task, &error);
+                            Verdict::Close
+                        }
+                    });
+                });
             }
         }
     }
