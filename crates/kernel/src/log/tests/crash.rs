@@ -299,3 +299,44 @@ fn no_block_with_a_durable_record_is_written_again() {
     }
     assert!(flushes > 20, "{flushes}");
 }
+
+/// Two flushes in flight, the first lost, the second kept: also when a segment ends between them.
+#[test]
+fn a_lost_flush_ends_the_log_wherever_the_next_one_is() {
+    let mut ends = std::collections::HashSet::new();
+    for settled in 1..24u64 {
+        let sim = SimDisk::new(SimOptions::seeded(settled));
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let (manifest, marks) = new_database(&disk, 1);
+        let mut home = Home::open(&disk, &manifest, 0, SMALL, &marks).unwrap();
+        for cts in 1..=settled {
+            home.commit(cts, &[], &[cts as u8; 7000]);
+            home.settle();
+        }
+        // Time for the next segment to become ready.
+        for now in 0..40 {
+            home.turn(now);
+        }
+        for flush in 0..2 {
+            for n in 1..3 {
+                let cts = settled + flush * 2 + n;
+                let room = home.log.reserve(7000).unwrap();
+                home.log.commit(room, Cts(cts), &[], &[], &[cts as u8; 7000]);
+            }
+            home.log.poll(home.ring.as_ref(), 0);
+        }
+        for seed in 0..24 {
+            let disk: Arc<dyn Disk> = Arc::new(sim.crash(seed));
+            let examined = examine_all(&disk).unwrap();
+            let read = read_all(&disk, &examined, 0);
+            let last = read.len() as u64;
+            assert!((settled..=settled + 4).contains(&last), "{last} of {settled}");
+            let whole = read.iter().zip(1..).all(|((cts, payload), n)| {
+                *cts == n && payload.iter().all(|&b| b == n as u8)
+            });
+            assert!(whole, "a prefix, after {settled} settled, seed {seed}");
+            ends.insert(last - settled);
+        }
+    }
+    assert_eq!(ends.len(), 5, "every end is met: {ends:?}");
+}
