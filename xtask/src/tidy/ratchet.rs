@@ -93,6 +93,11 @@ fn functions(file: &Source, found: &mut BTreeMap<String, (usize, usize)>) {
         if code.starts_with("//") || !starts.iter().any(|start| code.starts_with(start)) {
             continue;
         }
+        // A trait's function without a body ends where it is declared.
+        let ends = |line: &&String| line.ends_with(['{', ';', '}']);
+        if file.lines[at..].iter().find(ends).is_some_and(|line| line.ends_with(';')) {
+            continue;
+        }
         let close = format!("{}}}", " ".repeat(depth));
         let end = file.lines[at..].iter().position(|line| *line == close);
         if let Some(lines) = end.map(|end| end + 1).filter(|lines| *lines > FUNCTION_LINES_MAX) {

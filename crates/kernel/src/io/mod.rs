@@ -329,5 +329,5 @@ pub enum IoChoice {
     Threads,
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

@@ -265,7 +265,7 @@ impl RealFile {
 impl File for RealFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
         if self.needs_bounce(into.as_ptr())
-            || (self.direct == Direct::Yes && into.len() % IO_ALIGN != 0)
+            || (self.direct == Direct::Yes && !into.len().is_multiple_of(IO_ALIGN))
         {
             let mut bounce = IoBuffer::zeroed(into.len().next_multiple_of(IO_ALIGN));
             let n = self.pread(offset, &mut bounce)?.min(into.len());

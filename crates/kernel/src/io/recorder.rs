@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::trace::{Ended, Event, Trace};
 use super::{
-    Completion, Direct, DirLock, Disk, Durability, File, FileRef, Op, OpenHow, Ring, Token, Wake,
+    Completion, DirLock, Direct, Disk, Durability, File, FileRef, Op, OpenHow, Ring, Token, Wake,
 };
 use crate::base::Result;
 

@@ -15,7 +15,7 @@ use super::machine::Seeded;
 use super::media::{FileId, Media, Survives, SyncStart, WriteId};
 use super::memory::lock_once;
 use super::{
-    Completion, Direct, DirLock, Disk, Durability, File, FileRef, IO_ALIGN, Op, OpenHow, Returned,
+    Completion, DirLock, Direct, Disk, Durability, File, FileRef, IO_ALIGN, Op, OpenHow, Returned,
     Ring, Token, Wake,
 };
 use crate::base::{Error, Result};
@@ -136,7 +136,13 @@ impl State {
         Ok(self.media.write_start(file.id, offset, bytes))
     }
 
-    fn end_write(&mut self, file: &SimFile, id: WriteId, end: u64, survives: Survives) -> Result<()> {
+    fn end_write(
+        &mut self,
+        file: &SimFile,
+        id: WriteId,
+        end: u64,
+        survives: Survives,
+    ) -> Result<()> {
         if let Err(error) = self.fault(FaultOn::Write, &file.name) {
             self.media.write_failed(id);
             return Err(error);
@@ -419,8 +425,10 @@ impl Ring for SimRing {
             Op::Write { file, offset, buffer, durability } => {
                 let durable = *durability == Durability::Durable;
                 assert!(
-                    !durable || (offset % 512 == 0 && buffer.len() % 512 == 0
-                        && (buffer.as_ptr() as usize).is_multiple_of(IO_ALIGN)),
+                    !durable
+                        || (offset % 512 == 0
+                            && buffer.len() % 512 == 0
+                            && (buffer.as_ptr() as usize).is_multiple_of(IO_ALIGN)),
                     "durable writes are aligned"
                 );
                 match state.start_write(sim_file(file), *offset, buffer) {
@@ -443,8 +451,7 @@ impl Ring for SimRing {
         let mut flying = self.flying.borrow_mut();
         let mut random = self.random.borrow_mut();
         let waited = self.waited.replace(Waited::No);
-        let due: Vec<bool> =
-            flying.iter().map(|_| random.one_in(self.complete_one_in)).collect();
+        let due: Vec<bool> = flying.iter().map(|_| random.one_in(self.complete_one_in)).collect();
         let mut ending = Vec::new();
         let mut staying = Vec::new();
         for (op, due) in flying.drain(..).zip(due) {
@@ -503,7 +510,9 @@ impl SimRing {
                 moved = state.media.read(file.id, offset, &mut buffer);
                 (done.map_err(|e| errno_of(&e)), Returned::Io(buffer))
             }
-            (Op::Write { buffer, .. }, Started::Failed(errno)) => (Err(errno), Returned::Io(buffer)),
+            (Op::Write { buffer, .. }, Started::Failed(errno)) => {
+                (Err(errno), Returned::Io(buffer))
+            }
             (Op::Recv { buffer, .. } | Op::Send { buffer, .. }, Started::Failed(errno)) => {
                 (Err(errno), Returned::Bytes(buffer))
             }

@@ -9,11 +9,11 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::Durability;
 use super::blocking::error_of;
 use super::machine::Seeded;
 use super::media::{FileId, Media, Survives, SyncStart, WriteId};
 use super::sim::{SimDisk, SimOptions};
-use super::Durability;
 use crate::base::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"ATOLLTRC";
@@ -23,27 +23,82 @@ const VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A file was made.
-    Create { file: u32, name: String },
-    /// A file was opened that was there before the recording; these are its bytes.
-    Existing { file: u32, name: String, bytes: Vec<u8> },
+    Create {
+        /// Its number in the recording.
+        file: u32,
+        /// Its name.
+        name: String,
+    },
+    /// A file was opened that was there before the recording.
+    Existing {
+        /// Its number in the recording.
+        file: u32,
+        /// Its name.
+        name: String,
+        /// Its bytes, all taken as durable.
+        bytes: Vec<u8>,
+    },
     /// A write began.
-    WriteStart { op: u64, file: u32, offset: u64, durability: Durability, bytes: Vec<u8> },
+    WriteStart {
+        /// The operation's number.
+        op: u64,
+        /// The file.
+        file: u32,
+        /// Where in it.
+        offset: u64,
+        /// What its end means.
+        durability: Durability,
+        /// What.
+        bytes: Vec<u8>,
+    },
     /// A write or sync ended.
-    End { op: u64, how: Ended },
+    End {
+        /// The operation's number.
+        op: u64,
+        /// How.
+        how: Ended,
+    },
     /// A sync of a file began.
-    SyncStart { op: u64, file: u32 },
-    /// A file was made longer.
-    Allocate { file: u32, bytes: u64 },
+    SyncStart {
+        /// The operation's number.
+        op: u64,
+        /// The file.
+        file: u32,
+    },
+    /// A file was made at least so long.
+    Allocate {
+        /// The file.
+        file: u32,
+        /// Its length.
+        bytes: u64,
+    },
     /// A file got another name.
-    Rename { from: String, to: String },
+    Rename {
+        /// The old one.
+        from: String,
+        /// The new one.
+        to: String,
+    },
     /// A file was removed.
-    Remove { name: String },
+    Remove {
+        /// Its name.
+        name: String,
+    },
     /// A folder was made, and those above it.
-    CreateFolder { name: String },
+    CreateFolder {
+        /// Its name.
+        name: String,
+    },
     /// The names in a folder were made durable.
-    SyncFolder { name: String },
+    SyncFolder {
+        /// Its name.
+        name: String,
+    },
     /// What the program says: an acknowledgement, say. Opaque here.
-    Note { bytes: Vec<u8> },
+    Note {
+        /// What it says.
+        bytes: Vec<u8>,
+    },
 }
 
 /// How an operation ended.

@@ -111,7 +111,7 @@ fn needs(logs: &[LogSummary]) -> BTreeMap<(HomeId, HomeId), Vec<Need>> {
     needs
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -161,7 +161,8 @@ mod tests {
     }
 
     fn is_consistent(logs: &[Generated], lengths: &[usize]) -> bool {
-        let reach = |home: usize| lengths[home].checked_sub(1).map_or(Cts::ZERO, |n| logs[home][n].0);
+        let reach =
+            |home: usize| lengths[home].checked_sub(1).map_or(Cts::ZERO, |n| logs[home][n].0);
         logs.iter().zip(lengths).all(|(log, &length)| {
             let dependencies = log[..length].iter().flat_map(|(_, on)| on);
             dependencies.into_iter().all(|on| on.cts <= reach(usize::from(on.home.0)))

@@ -79,13 +79,16 @@ impl Inner {
             Place { incarnation: self.incarnation, home: self.home, position: fill.position };
         let head = self.head_bytes;
         encode_flush(
-            &mut fill.buffer, head, place, self.durable, self.previous_end, fill.used, &marks,
+            &mut fill.buffer,
+            head,
+            place,
+            self.durable,
+            self.previous_end,
+            fill.used,
+            &marks,
         );
-        let durability = if mutant("log-volatile-flush") {
-            Durability::Volatile
-        } else {
-            Durability::Durable
-        };
+        let durability =
+            if mutant("log-volatile-flush") { Durability::Volatile } else { Durability::Durable };
         let token = self.flush_token();
         let end = LogPosition(fill.position.0 + padded as u64);
         let offset = fill.position.0 - self.segment.header.start.0;

@@ -367,7 +367,8 @@ impl SegmentHeader {
     pub fn decode(bytes: &[u8]) -> std::result::Result<SegmentHeader, HeaderFault> {
         let whole = bytes.len() >= SEGMENT_CHECKED_BYTES + 4
             && &bytes[..8] == SEGMENT_MAGIC
-            && crc32c::crc32c(&bytes[..SEGMENT_CHECKED_BYTES]) == u32_at(bytes, SEGMENT_CHECKED_BYTES);
+            && crc32c::crc32c(&bytes[..SEGMENT_CHECKED_BYTES])
+                == u32_at(bytes, SEGMENT_CHECKED_BYTES);
         if !whole {
             return Err(HeaderFault::Invalid);
         }
@@ -387,7 +388,7 @@ impl SegmentHeader {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

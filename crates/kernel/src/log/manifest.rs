@@ -187,10 +187,8 @@ impl Manifest {
 
     /// Reads a manifest from its bytes; `name` is for people.
     pub fn decode(bytes: &[u8], name: &str) -> Result<Manifest> {
-        let damaged = |what: &str| Error::Corrupt {
-            page: None,
-            detail: format!("\"{name}\": {what}"),
-        };
+        let damaged =
+            |what: &str| Error::Corrupt { page: None, detail: format!("\"{name}\": {what}") };
         if bytes.len() < HEADER_BYTES + 4 {
             return Err(damaged("too short"));
         }
@@ -235,8 +233,7 @@ impl Manifest {
             && usize::from(homes) <= INSTANCES_MAX
             && homes > 0
             && input.bytes.is_empty();
-        let manifest =
-            Manifest { number, database, page_bytes, clock_offset, homes, incarnations };
+        let manifest = Manifest { number, database, page_bytes, clock_offset, homes, incarnations };
         sane.then_some(manifest)
     }
 
@@ -302,7 +299,7 @@ impl Input<'_> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::io::{IoChoice, MemoryDisk};

@@ -30,5 +30,5 @@ pub use reader::{CommitRecord, LogReader};
 pub use recover::{Examined, create, examine};
 pub use writer::LogWriter;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

@@ -68,8 +68,7 @@ pub fn scan(disk: &dyn Disk, manifest: &Manifest, home: HomeId) -> Result<Scanne
         );
         return Err(walk.corrupt(&what));
     }
-    let summary =
-        LogSummary { home, end: walk.end(), last_cts: walk.last_cts(), dependents };
+    let summary = LogSummary { home, end: walk.end(), last_cts: walk.last_cts(), dependents };
     Ok(ScannedLog { summary, commits, marks: evidence.marks, here: walk.here() })
 }
 

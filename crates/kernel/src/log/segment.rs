@@ -193,8 +193,7 @@ impl Preparer {
             Ok((segment, reused)) => {
                 let buffer = IoBuffer::zeroed(PIECE_BYTES);
                 // A file that is used again only needs its new header.
-                let until =
-                    if reused { SEGMENT_HEADER_BYTES as u64 } else { segment.header.bytes };
+                let until = if reused { SEGMENT_HEADER_BYTES as u64 } else { segment.header.bytes };
                 self.state = State::Writing { segment, written: 0, until, buffer: Some(buffer) };
                 Ok(())
             }

@@ -64,7 +64,7 @@ impl Stability {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::HomeId;

@@ -168,7 +168,8 @@ impl Walk {
     fn head_in(&self, bytes: &[u8], position: LogPosition) -> Option<(usize, usize)> {
         match decode(bytes, self.place(position)) {
             Some((Record::Flush(head), length))
-                if head.previous_end == self.previous_end || mutant("log-lost-flush-jumped-over") =>
+                if head.previous_end == self.previous_end
+                    || mutant("log-lost-flush-jumped-over") =>
             {
                 Some((head.bytes as usize, length))
             }
@@ -208,7 +209,13 @@ impl Walk {
     }
 
     /// Appends a part of a chunk's payload to `out`. `Corrupt` if it is not there.
-    pub fn chunk(&self, position: LogPosition, from: u32, to: u32, out: &mut Vec<u8>) -> Result<()> {
+    pub fn chunk(
+        &self,
+        position: LogPosition,
+        from: u32,
+        to: u32,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let missing = || self.corrupt(&format!("the chunk at {position} is not there"));
         let index = self.segments.partition_point(|s| s.header.end() <= position);
         let segment = self.segments.get(index).ok_or_else(missing)?;

@@ -125,8 +125,7 @@ impl World {
     /// Reads everything and compares it with what was written.
     fn check(&mut self, examined: &Examined) {
         let disk = self.as_disk();
-        let kept: Vec<_> =
-            (0..self.homes()).map(|home| read_all(&disk, examined, home)).collect();
+        let kept: Vec<_> = (0..self.homes()).map(|home| read_all(&disk, examined, home)).collect();
         let last = |home: usize| kept[home].last().map_or(0, |(cts, _)| *cts);
         for (home, written) in self.model.iter().enumerate() {
             let about = format!("{}, home {home}", self.about);
@@ -279,8 +278,8 @@ fn no_block_with_a_durable_record_is_written_again() {
                 paths.insert(*file, name.clone());
             }
             Event::WriteStart { op, file, offset, bytes, durability } => {
-                let is_flush = paths[file].ends_with(".seg")
-                    && *durability == crate::io::Durability::Durable;
+                let is_flush =
+                    paths[file].ends_with(".seg") && *durability == crate::io::Durability::Durable;
                 if !is_flush {
                     continue;
                 }
@@ -333,9 +332,10 @@ fn a_lost_flush_ends_the_log_wherever_the_next_one_is() {
             let read = read_all(&disk, &examined, 0);
             let last = read.len() as u64;
             assert!((stable..=settled + 4).contains(&last), "{last} of {settled}, {stable} stable");
-            let whole = read.iter().zip(1..).all(|((cts, payload), n)| {
-                *cts == n && payload.iter().all(|&b| b == n as u8)
-            });
+            let whole = read
+                .iter()
+                .zip(1..)
+                .all(|((cts, payload), n)| *cts == n && payload.iter().all(|&b| b == n as u8));
             assert!(whole, "a prefix, after {settled} settled, seed {seed}");
             ends.insert(last - settled);
         }

@@ -107,7 +107,8 @@ fn two_logs() -> (SimDisk, Arc<dyn Disk>) {
         (0..2).map(|home| Home::open(&disk, &manifest, home, SMALL, &marks).unwrap()).collect();
     for cts in 1..=40u64 {
         let (home, other) = ((cts % 2) as usize, (cts % 2) as u16 ^ 1);
-        let observed = [Observed { home: HomeId(other), cts: homes[usize::from(other)].log.last_cts() }];
+        let observed =
+            [Observed { home: HomeId(other), cts: homes[usize::from(other)].log.last_cts() }];
         homes[home].commit(cts, &observed, &[cts as u8; 700]);
         homes[0].settle();
         homes[1].settle();
@@ -216,10 +217,12 @@ fn a_segment_of_another_database_is_refused() {
     let (other_sim, other) = sim(9);
     create(&other, 2, 16384, 0, &SimEntropy::new(77)).unwrap();
     other.create_dir("log/0000").unwrap();
-    let theirs = disk.open(SEGMENT[0], crate::io::OpenHow::Existing, crate::io::Direct::No).unwrap();
+    let theirs =
+        disk.open(SEGMENT[0], crate::io::OpenHow::Existing, crate::io::Direct::No).unwrap();
     let mut bytes = vec![0; theirs.len().unwrap() as usize];
     theirs.read_at(0, &mut bytes).unwrap();
-    let ours = other.open(SEGMENT[0], crate::io::OpenHow::CreateNew, crate::io::Direct::No).unwrap();
+    let ours =
+        other.open(SEGMENT[0], crate::io::OpenHow::CreateNew, crate::io::Direct::No).unwrap();
     ours.write_at(0, &bytes).unwrap();
     let Err(Error::Unusable { detail }) = examine_all(&other) else { panic!("taken") };
     assert!(detail.contains(SEGMENT[0]), "{detail}");

@@ -44,6 +44,9 @@ fn commits_are_written_and_read() {
     let rate = |time: std::time::Duration| commits as f64 / time.as_secs_f64() / 1e6;
     println!(
         "{commits} commits: written {:.2}, scanned {:.2}, read {:.2} million a second; {:?}",
-        rate(written), rate(scanned), rate(read), home.log.counters()
+        rate(written),
+        rate(scanned),
+        rate(read),
+        home.log.counters()
     );
 }
