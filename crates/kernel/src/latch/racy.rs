@@ -124,15 +124,27 @@ impl PageBytes for RacyPage {
     fn compare(&self, at: usize, len: usize, other: &[u8]) -> Ordering {
         let len = if at > PAGE_BYTES || len > PAGE_BYTES - at { 0 } else { len };
         let common = len.min(other.len());
+        // As big-endian numbers, eight bytes compare like byte strings.
+        let eight = |from: usize| {
+            let theirs = other[from..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+            self.u64(at + from).swap_bytes().cmp(&theirs)
+        };
         let mut done = 0;
         while done + 8 <= common {
-            // As big-endian numbers, eight bytes compare like byte strings.
-            let mine = self.u64(at + done).swap_bytes();
-            let theirs = other[done..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-            if mine != theirs {
-                return mine.cmp(&theirs);
+            let ordering = eight(done);
+            if ordering != Ordering::Equal {
+                return ordering;
             }
             done += 8;
+        }
+        if done < common && common >= 8 {
+            // The last eight, some of them once more. A writer may have changed those; then the
+            // page does not validate.
+            let ordering = eight(common - 8);
+            if ordering != Ordering::Equal {
+                return ordering;
+            }
+            done = common;
         }
         while done < common {
             let ordering = self.u8(at + done).cmp(&other[done]);

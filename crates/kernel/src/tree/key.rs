@@ -144,6 +144,8 @@ fn escape(value: &[u8], out: &mut Vec<u8>) {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "clippy sees helpers here as no tests under cfg(all)")]
+
     use std::cmp::Ordering;
 
     use super::*;

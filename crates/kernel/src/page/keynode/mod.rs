@@ -247,20 +247,20 @@ impl<P: PageBytes> KeyNode<P> {
     /// place itself, may be here.
     pub fn upper_is_above(&self, place: Probe<'_>) -> bool {
         let len = self.page.u16(AT_UPPER + 2);
-        if len == NO_UPPER {
-            return true;
-        }
-        !self.is_below(self.page.u16(AT_UPPER) as usize, len as usize, place)
-            && !(place.edge == Edge::Before
-                && self.page.compare(self.page.u16(AT_UPPER) as usize, len as usize, place.bytes)
-                    == std::cmp::Ordering::Equal)
+        let (at, len) = match len {
+            NO_UPPER => return true,
+            len => (self.page.u16(AT_UPPER) as usize, len as usize),
+        };
+        let is_fence =
+            place.edge == Edge::Before && self.page.compare(at, len, place.bytes).is_eq();
+        !is_fence && !self.is_below(at, len, place)
     }
 
     /// Whether lower fence ≤ place < upper fence.
     pub fn covers(&self, place: Probe<'_>) -> bool {
         let (at, len) = (self.page.u16(AT_LOWER) as usize, self.page.u16(AT_LOWER + 2) as usize);
-        let from_lower = self.is_below(at, len, place)
-            || self.page.compare(at, len, place.bytes) == std::cmp::Ordering::Equal;
+        let from_lower =
+            self.is_below(at, len, place) || self.page.compare(at, len, place.bytes).is_eq();
         from_lower && self.upper_is_above(place)
     }
 

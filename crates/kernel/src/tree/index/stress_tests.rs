@@ -47,7 +47,7 @@ fn readers_meet_all_that_stays_exactly_once_while_leaves_split() {
                 let mut random = fastrand::Rng::with_seed(seed ^ round);
                 for _ in 0..9000 {
                     let n = random.u64(0..16_000);
-                    if n % 40 == 0 {
+                    if n.is_multiple_of(40) {
                         continue;
                     }
                     if random.u8(0..4) > 0 {

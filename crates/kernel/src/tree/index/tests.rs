@@ -1,4 +1,5 @@
 //! Index trees, one thread, against a model.
+#![expect(clippy::unwrap_used, reason = "clippy sees helpers here as no tests under cfg(all)")]
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -394,7 +395,7 @@ fn a_stamp_names_the_leaf_and_its_version() {
     let mut batch = IndexBatch::new();
     let from = 1500_u64.to_be_bytes();
     let from = Bound::Included(from.as_slice());
-    let mut scan = |batch: &mut IndexBatch| {
+    let scan = |batch: &mut IndexBatch| {
         let next = tree.scan(from, Bound::Unbounded, ScanDirection::Forward, batch).unwrap();
         let stamp = batch.stamp().unwrap();
         assert_eq!(next.unwrap().key, stamp.upper.unwrap());
