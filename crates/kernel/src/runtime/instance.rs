@@ -141,6 +141,8 @@ pub struct Instance<S: InstanceState> {
     slice_calls: Cell<u32>,
     turns: Cell<u64>,
     stopping: Cell<bool>,
+    // Tasks with a stack that admission does not count.
+    pub(super) uncounted: Cell<usize>,
 }
 
 impl<S: InstanceState> Instance<S> {
@@ -173,6 +175,7 @@ impl<S: InstanceState> Instance<S> {
             slice_calls: Cell::new(0),
             turns: Cell::new(0),
             stopping: Cell::new(false),
+            uncounted: Cell::new(0),
         });
         let state = state(&instance)?;
         assert!(instance.state.set(state).is_ok(), "the state is set once");
@@ -349,7 +352,8 @@ impl<S: InstanceState> Instance<S> {
     }
 
     fn admission(&self) -> Admission {
-        if self.stacks.live() < self.hub.options().admission_max {
+        let counted = self.stacks.live() - self.uncounted.get();
+        if counted < self.hub.options().admission_max {
             Admission::Open
         } else {
             Admission::Closed

@@ -107,10 +107,34 @@ impl<S: InstanceState> TaskContext<S> {
         self.instance.io_wait(op, self)
     }
 
+    /// Runs `body`, which waits while no transaction is open here (for a flush, say), without
+    /// counting this task among those that bound new transactions (rule 2.4): what has committed
+    /// keeps nobody out.
+    pub fn uncounted<R>(&self, body: impl FnOnce() -> R) -> R {
+        let _outside = Uncounted::enter(&self.instance.uncounted);
+        body()
+    }
+
     fn yielder(&self) -> &Yielder<Parked, Suspend> {
         // SAFETY: the yielder lives at the base of the coroutine's stack, below the frame that
         // holds this context, and the context is neither cloned nor given away.
         unsafe { &*self.yielder }
+    }
+}
+
+/// One task more that admission does not count, until dropped.
+struct Uncounted<'a>(&'a Cell<usize>);
+
+impl<'a> Uncounted<'a> {
+    fn enter(count: &'a Cell<usize>) -> Uncounted<'a> {
+        count.set(count.get() + 1);
+        Uncounted(count)
+    }
+}
+
+impl Drop for Uncounted<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
 

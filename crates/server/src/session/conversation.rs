@@ -6,7 +6,7 @@
 //! the input, or earlier when much is encoded. Names and texts are checked for UTF-8 here.
 
 use atoll_kernel::runtime::InstanceState;
-use atoll_sql::session::client::Client;
+use atoll_sql::session::client::{Client, TransactionStatus};
 use atoll_sql::{SqlError, SqlResult, SqlState};
 
 use crate::backend::{Backend, BindNames};
@@ -271,7 +271,13 @@ impl<S: InstanceState, B: Backend<S>> Conversation<'_, S, B> {
         if self.wire.out.bytes.is_empty() {
             return Ok(());
         }
-        self.backend.settle(self.wire.context)?;
+        // What an open transaction has read is told before it ends; then it counts.
+        if self.backend.status() == TransactionStatus::Idle && !self.progress.since_sync {
+            let (context, backend) = (self.wire.context, &mut *self.backend);
+            context.uncounted(|| backend.settle(context))?;
+        } else {
+            self.backend.settle(self.wire.context)?;
+        }
         if self.wire.link.all_sent() {
             self.wire.hand_over();
             Ok(())

@@ -249,12 +249,16 @@ struct Served {
 }
 
 fn served() -> Served {
+    served_by(IoChoice::Auto)
+}
+
+fn served_by(io: IoChoice) -> Served {
     let options = RuntimeOptions { instances: 2, ..RuntimeOptions::default() };
     let clock = Clock::choose(ClockChoice::Counter).unwrap();
     let hub = Hub::new(options, Arc::new(RealTime::default()), clock);
     let runtime = Runtime::start(
         hub,
-        Arc::new(|_| MemoryDisk::new(IoChoice::Auto).ring()),
+        Arc::new(move |_| MemoryDisk::new(io).ring()),
         Arc::new(|_| Ok(Nothing)),
     )
     .unwrap();
@@ -544,7 +548,11 @@ fn closing_tells_every_session_and_ends_it() {
 
 #[test]
 fn many_sessions_take_turns() {
-    let served = served();
+    take_turns(served());
+    take_turns(served_by(IoChoice::Threads));
+}
+
+fn take_turns(served: Served) {
     let mut clients: Vec<_> = (0..100).map(|_| Raw::start(&served.address)).collect();
     for round in 0..3 {
         for client in &mut clients {

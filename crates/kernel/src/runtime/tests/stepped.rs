@@ -117,6 +117,22 @@ fn admission_bounds_new_work_only() {
 }
 
 #[test]
+fn what_waits_for_its_flush_keeps_nobody_out() {
+    let options = RuntimeOptions { admission_max: 1, ..RuntimeOptions::default() };
+    let instance = stepped(options, HandClock::new());
+    for number in 0..3 {
+        instance.spawn(Class::New, move |context| {
+            context.instance().state().add(format!("new{number}"));
+            context.uncounted(|| context.park(None));
+        });
+    }
+    settle(&instance);
+    assert_eq!(instance.state().taken(), ["new0", "new1", "new2"]);
+    instance.leave();
+    assert_eq!(instance.uncounted.get(), 0);
+}
+
+#[test]
 fn a_panic_ends_its_task_alone_and_its_owner_is_told() {
     let instance = plain();
     let told: Rc<RefCell<Vec<TaskEnd>>> = Rc::default();
