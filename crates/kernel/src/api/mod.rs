@@ -2,8 +2,8 @@
 //!
 //! ```
 //! use atoll_kernel::api::{
-//!     Access, ColumnDef, ColumnType, Database, Isolation, NewTable, Options, RowBuffer, Session,
-//!     TableLockMode, Target, PUBLIC_NAMESPACE,
+//!     Access, ColumnDef, ColumnId, ColumnType, Database, Isolation, NewTable, Options, RowBuffer,
+//!     Session, TableLockMode, Target, PUBLIC_NAMESPACE,
 //! };
 //!
 //! # fn main() -> atoll_kernel::api::Result<()> {
@@ -34,7 +34,7 @@
 //!     let mut statement = transaction.statement(&mut session, context)?;
 //!     statement.lock_table(accounts.def.oid, TableLockMode::AccessShare)?;
 //!     let mut found = RowBuffer::new();
-//!     statement.get(&accounts, row, &[1], &mut found)?;
+//!     statement.get(&accounts, row, &[ColumnId(1)], &mut found)?;
 //!     let bytes = found.column(0).expect("the balance is not null");
 //!     Ok::<i64, atoll_kernel::api::Error>(i64::from_le_bytes(bytes.try_into().expect("8 bytes")))
 //! })??;
