@@ -2,6 +2,8 @@
 #![allow(dead_code)]
 
 pub mod bind;
+pub mod copy;
+pub mod ddl;
 pub mod error;
 pub mod functions;
 pub mod parse;

@@ -1,0 +1,90 @@
+//! COPY's CSV format: quoted fields may hold delimiters, quotes (escaped) and newlines; an unquoted
+//! field equal to the null string is NULL.
+
+use super::{CopyFormat, Decoded, Fields, bad};
+use crate::error::SqlResult;
+
+/// Reads one row off `rest`: what it was, bytes used, lines used.
+pub(super) fn read(
+    format: &CopyFormat,
+    rest: &[u8],
+    finished: bool,
+    fields: &mut Fields,
+) -> SqlResult<(Decoded, usize, u64)> {
+    let (mut at, mut lines, mut quoted, mut was_quoted) = (0, 1, false, false);
+    let mut start = 0;
+    loop {
+        let Some(byte) = rest.get(at).copied() else {
+            if !finished {
+                return Ok((Decoded::NeedsMore, 0, 0));
+            }
+            if quoted {
+                return Err(bad("unterminated CSV quoted field"));
+            }
+            end_field(format, fields, start, was_quoted);
+            return Ok((Decoded::Row, at, lines));
+        };
+        if quoted {
+            if byte == format.escape
+                && let Some(next) = rest.get(at + 1)
+                && (*next == format.quote || *next == format.escape)
+            {
+                fields.bytes.push(*next);
+                at += 2;
+                continue;
+            }
+            if byte == format.escape && byte == format.quote && at + 1 == rest.len() && !finished {
+                return Ok((Decoded::NeedsMore, 0, 0));
+            }
+            if byte == format.quote {
+                quoted = false;
+            } else {
+                lines += u64::from(byte == b'\n');
+                fields.bytes.push(byte);
+            }
+        } else if byte == format.quote {
+            (quoted, was_quoted) = (true, true);
+        } else if byte == format.delimiter {
+            end_field(format, fields, start, was_quoted);
+            (start, was_quoted) = (fields.bytes.len(), false);
+        } else if byte == b'\n' {
+            if fields.bytes.last() == Some(&b'\r') && fields.bytes.len() > start {
+                fields.bytes.pop();
+            }
+            if fields.is_empty() && !was_quoted && &fields.bytes[start..] == b"\\." {
+                return Ok((Decoded::End, at + 1, 1));
+            }
+            end_field(format, fields, start, was_quoted);
+            return Ok((Decoded::Row, at + 1, lines));
+        } else {
+            fields.bytes.push(byte);
+        }
+        at += 1;
+    }
+}
+
+fn end_field(format: &CopyFormat, fields: &mut Fields, start: usize, was_quoted: bool) {
+    let is_null = !was_quoted && fields.bytes[start..] == *format.null.as_bytes();
+    fields.end_field(is_null);
+}
+
+/// Appends a value, in quotes if it needs them.
+pub(super) fn write(format: &CopyFormat, value: &str, is_first: bool, out: &mut Vec<u8>) {
+    let special = |byte: u8| {
+        byte == format.delimiter || byte == format.quote || byte == b'\n' || byte == b'\r'
+    };
+    let needs_quotes =
+        value == format.null || value.bytes().any(special) || (is_first && value == "\\.");
+    if !needs_quotes {
+        out.extend_from_slice(value.as_bytes());
+        return;
+    }
+    out.push(format.quote);
+    for byte in value.bytes() {
+        if byte == format.quote || byte == format.escape {
+            out.push(format.escape);
+        }
+        out.push(byte);
+    }
+    out.push(format.quote);
+}
