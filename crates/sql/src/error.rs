@@ -238,6 +238,12 @@ impl SqlError {
         SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
     }
 
+    /// A refusal in these words (0A000).
+    #[cold]
+    pub fn not_supported_message(message: impl Into<String>) -> SqlError {
+        SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+    }
+
     /// A broken promise between modules (XX000).
     #[cold]
     pub fn internal(message: impl Into<String>) -> SqlError {

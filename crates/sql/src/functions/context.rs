@@ -141,11 +141,6 @@ pub trait FunctionContext {
         0
     }
 
-    /// The client's address, None on a unix socket.
-    fn client_address(&self) -> Option<Text> {
-        None
-    }
-
     /// When the server started. Microseconds since 2000-01-01 UTC.
     fn server_start(&self) -> i64 {
         0
@@ -227,6 +222,11 @@ pub trait FunctionContext {
     /// built in.
     fn type_name(&self, oid: TypeOid) -> Option<Text> {
         self.object_name(ObjectClass::Type, oid.0).map(|name| name.name)
+    }
+
+    /// Compiled regular expressions, if the session or instance keeps them.
+    fn patterns(&self) -> Option<&super::PatternCache> {
+        None
     }
 
     /// Called in long loops of one function; an error ends the statement (57014).

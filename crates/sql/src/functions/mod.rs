@@ -12,6 +12,18 @@ mod resolve;
 mod row;
 mod tables;
 mod quote;
+mod array;
+mod compare;
+mod datetime;
+mod decimal;
+mod extract;
+mod float;
+mod integer;
+mod pattern;
+mod regexp;
+mod session;
+mod sets;
+mod string;
 
 pub use coerce::{
     Coercion, apply_typmod, can_coerce, common_type, find_coercion, is_binary_coercible,
@@ -19,6 +31,7 @@ pub use coerce::{
 pub use context::{
     ConstantContext, FunctionContext, ObjectClass, ObjectName, SettingScope, SizeOf,
 };
+pub use pattern::PatternCache;
 pub use quote::{quote_identifier, quote_literal};
 pub use resolve::{
     ResolvedCall, ResolvedFunction, ResolvedOperator, VariadicCall, default_order,

@@ -28,7 +28,8 @@ pub struct ResolvedFunction {
     pub args: Vec<TypeOid>,
     /// The concrete result type (polymorphic results are resolved).
     pub result: TypeOid,
-    /// Gather the actual arguments from this one on into an array of this element type.
+    /// Gather the actual arguments from this one on into an array of this element type; where
+    /// that is ANY, into a record with the arguments' own types.
     pub gather: Option<(usize, TypeOid)>,
     /// Values of arguments left out, to be appended.
     pub defaults: &'static [Default],
@@ -125,7 +126,9 @@ fn finish_function(
     let row = candidate.row;
     let mut args = candidate.args;
     let result = resolve_polymorphic(&mut args, actual, row.result)?;
-    let gather = candidate.gather.then(|| {
+    // A lone "any" loses its type in a datum: it is gathered, too, so that the record tells it.
+    let lone_any = row.args == [TypeOid::ANY] && row.scalar().is_some();
+    let gather = (candidate.gather || lone_any).then(|| {
         let first = row.args.len() - 1;
         (first, args[first])
     });

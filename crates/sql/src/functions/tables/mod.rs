@@ -3,14 +3,32 @@
 //! Invariants: oids are PostgreSQL's where it has the row; no two functions share name and
 //! argument types; no two operators share name and operand types (tests check both).
 
+mod aggregate_functions;
+mod array_functions;
 mod build;
+mod casts;
+mod datetime_functions;
+mod datetime_operators;
+mod integer_operators;
+mod math_functions;
+mod operators;
+mod session_functions;
+mod text_functions;
 
 use super::row::{CastRow, FunctionRow, OperatorRow};
 use crate::types::TypeOid;
 
-static FUNCTION_GROUPS: &[&[FunctionRow]] = &[];
-static OPERATOR_GROUPS: &[&[OperatorRow]] = &[];
-static CAST_GROUPS: &[&[CastRow]] = &[];
+static FUNCTION_GROUPS: &[&[FunctionRow]] = &[
+    aggregate_functions::FUNCTIONS,
+    array_functions::FUNCTIONS,
+    datetime_functions::FUNCTIONS,
+    math_functions::FUNCTIONS,
+    session_functions::FUNCTIONS,
+    text_functions::FUNCTIONS,
+];
+static OPERATOR_GROUPS: &[&[OperatorRow]] =
+    &[integer_operators::OPERATORS, operators::OPERATORS, datetime_operators::OPERATORS];
+static CAST_GROUPS: &[&[CastRow]] = &[casts::CASTS];
 
 /// Every built-in function.
 pub fn functions() -> impl Iterator<Item = &'static FunctionRow> {

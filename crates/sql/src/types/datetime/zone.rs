@@ -59,6 +59,19 @@ impl TimeZone {
         posix(name).map(|seconds| TimeZone { name: Text::new(name), kind: Kind::Fixed(seconds) })
     }
 
+    /// A zone as AT TIME ZONE and date_trunc take it: abbreviations first.
+    pub fn in_query(name: &str) -> Option<TimeZone> {
+        match TimeZone::abbreviation(name) {
+            Some(seconds) => Some(TimeZone { name: Text::new(name), kind: Kind::Fixed(seconds) }),
+            None if name.parse::<f64>().is_ok() => {
+                // As a POSIX zone: hours west.
+                let hours: f64 = name.parse().ok()?;
+                Some(TimeZone::fixed(-(hours * 3600.0) as i32))
+            }
+            None => TimeZone::named(name),
+        }
+    }
+
     /// The zone of an abbreviation in a literal, `EST` or `CEST`, in seconds east.
     pub(super) fn abbreviation(name: &str) -> Option<i32> {
         let hours = match name.to_ascii_lowercase().as_str() {

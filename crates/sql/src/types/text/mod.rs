@@ -156,6 +156,11 @@ pub(super) fn integer<T: std::str::FromStr>(text: &str, ty: &str) -> SqlResult<T
     ))
 }
 
+/// An int4 in text form, wide (22P02, 22003).
+pub(crate) fn integer_text(text: &str) -> SqlResult<i64> {
+    integer::<i32>(text, "integer").map(i64::from)
+}
+
 fn oid_number(text: &str, oid: TypeOid) -> SqlResult<u32> {
     let name = oid.sql_name();
     let value: i64 = integer(text, &name)?;
