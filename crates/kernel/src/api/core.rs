@@ -14,7 +14,7 @@ use super::registry::{LocalTables, Registry};
 use crate::base::{Cts, HomeId, Observed, TreeId};
 use crate::buffer::BufferPool;
 use crate::catalog::{CatalogCache, Oid, Published};
-use crate::io::{Completion, DirLock, Disk, TimeSource};
+use crate::io::{Completion, DirLock, Disk};
 use crate::log::{LogHealth, StableMarks, Unflushed};
 use crate::runtime::{Class, Hub, InstanceState, Parker, Poll, TaskContext};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, mutant};
@@ -37,7 +37,6 @@ const COLLECT_IDLE_NS: u64 = 2_000_000;
 pub struct Shared {
     pub(super) options: Options,
     pub(super) disk: Arc<dyn Disk>,
-    pub(super) time: Arc<dyn TimeSource>,
     pub(super) pool: Arc<BufferPool>,
     pub(super) versions: Arc<VersionSpace>,
     pub(super) txn: Arc<TxnShared>,
@@ -58,7 +57,6 @@ pub struct Shared {
 pub(super) struct Parts {
     pub options: Options,
     pub disk: Arc<dyn Disk>,
-    pub time: Arc<dyn TimeSource>,
     pub pool: Arc<BufferPool>,
     pub versions: Arc<VersionSpace>,
     pub txn: Arc<TxnShared>,
@@ -83,7 +81,6 @@ impl Shared {
             failure: OnceLock::new(),
             options: parts.options,
             disk: parts.disk,
-            time: parts.time,
             pool: parts.pool,
             versions: parts.versions,
             txn: parts.txn,

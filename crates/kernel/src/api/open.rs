@@ -110,7 +110,6 @@ pub(super) fn recover(
     let shared = Shared::new(Parts {
         options,
         disk: machine.disk,
-        time: machine.time,
         pool,
         versions,
         txn: TxnShared::new(txn, clock),

@@ -248,7 +248,7 @@ fn transfers(database: &Database, table: Oid, accounts: i64, rounds: u32) {
             }
         }));
     }
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    threads.into_iter().for_each(|thread| thread.join().expect("no client panics"));
 }
 
 #[test]

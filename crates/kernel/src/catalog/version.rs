@@ -5,7 +5,7 @@
 //! shards behind `Arc`s, so that one change copies one shard of each map, not the catalog.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use super::{IndexDef, NamespaceDef, Oid, TableDef};
@@ -337,10 +337,8 @@ impl<K: Hash + Eq + Clone, V: Clone> Sharded<K, V> {
     }
 
     fn at(key: &K) -> usize {
-        let mut hasher =
-            std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::new().build_hasher();
-        key.hash(&mut hasher);
-        hasher.finish() as usize % SHARDS
+        let hasher = std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::new();
+        hasher.hash_one(key) as usize % SHARDS
     }
 
     fn get(&self, key: &K) -> Option<&V> {

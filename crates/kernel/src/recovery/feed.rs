@@ -66,7 +66,7 @@ impl Feed {
     /// Forgets the commits whose cts is at most `to`.
     pub fn drop_up_to(&mut self, to: Cts) {
         let count = self.commits.iter().take_while(|commit| commit.cts <= to).count();
-        let taken = self.commits.drain(..count).last();
+        let taken = self.commits.drain(..count).next_back();
         let Some(end) = taken.map(|commit| commit.payload.end) else { return };
         self.bytes.drain(..end);
         for commit in &mut self.commits {

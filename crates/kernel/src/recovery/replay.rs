@@ -130,7 +130,7 @@ fn row_of(change: &Change<'_>) -> RowId {
 fn worker_of(tree: TreeId, row: RowId, workers: usize) -> usize {
     let place = (row.0 / ROWS_TOGETHER) ^ u64::from(tree.0) << 40;
     let hash = u128::from(place.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    (hash * workers as u128 >> 64) as usize
+    ((hash * workers as u128) >> 64) as usize
 }
 
 fn parse(feed: &Feed, to: Cts, workers: usize) -> Result<Parsed<'_>> {
@@ -200,12 +200,12 @@ fn apply_lists(mut lists: Vec<&[Item<'_>]>, definitions: &Definitions, home: Hom
 fn store(tree: &TableTree, cursor: &mut RestoreCursor, change: &Change<'_>) -> Result<()> {
     match change {
         Change::Insert { row, values, .. } => {
-            let columns: Vec<Option<&[u8]>> = values.clone().collect();
+            let columns: Vec<Option<&[u8]>> = values.collect();
             until_done(|| tree.restore(cursor, *row, &columns))
         }
         Change::Update { row, changes, .. } => {
             let columns: Vec<(usize, Option<&[u8]>)> =
-                changes.clone().map(|(column, value)| (usize::from(column), value)).collect();
+                changes.map(|(column, value)| (usize::from(column), value)).collect();
             let is_there = until_done(|| tree.restore_columns(cursor, *row, &columns))?;
             if is_there {
                 return Ok(());
