@@ -194,9 +194,10 @@ impl Trunk {
         read: &mut impl FnMut(&PageRead) -> Outcome<R>,
     ) -> Outcome<R> {
         let leaf = self.descend(place, side, 0)?.node;
+        let is_faulty = fault("descent_leaf_unvalidated");
         let result = read(&leaf);
         point("descent.read");
-        if !fault("descent_leaf_unvalidated") {
+        if !is_faulty {
             leaf.validate()?;
         }
         result
