@@ -6,7 +6,6 @@
 //! flushes from the start; the stable mark is published after it moved, never before.
 
 use super::format::{BLOCK_BYTES, FLUSH_MARKS_MAX, Place, encode_flush};
-use super::segment::Wanted;
 use super::writer::{Flight, FlightState, Inner};
 use super::{LogHealth, LogPoll, Retention, Unflushed};
 use crate::base::{Error, HomeId, LogPosition, Observed, Result};
@@ -43,11 +42,15 @@ impl Inner {
         LogPoll { unflushed, stable, advanced, asked, room, waits_for }
     }
 
-    /// The next segment is made ready once a quarter of the current one is used.
-    fn wanted(&self) -> Wanted {
+    /// How much of the next segment should be written by now: it is begun when an eighth of the
+    /// current one is used, and ready when three quarters are, a little at a time.
+    fn wanted(&self) -> u64 {
+        if self.waited {
+            return u64::MAX;
+        }
+        let bytes = self.segment.header.bytes;
         let used = self.next.0 - self.segment.header.start.0;
-        let short = self.waited || used >= self.segment.header.bytes / 4;
-        if short { Wanted::Yes } else { Wanted::No }
+        used.saturating_sub(bytes / 8).saturating_mul(8) / 5
     }
 
     fn has_bytes(&self) -> bool {

@@ -21,7 +21,9 @@ use crate::io::{Direct, Disk, Durability, FileRef, IoBuffer, Op, OpenHow, Return
 /// How long to leave a full disk alone before trying again.
 const FULL_RETRY_NS: u64 = 100_000_000;
 /// Bytes of one write of zeros: small enough not to hold up flushes on the same device.
-const PIECE_BYTES: usize = 512 << 10;
+const PIECE_BYTES: usize = 128 << 10;
+/// Bytes of one write of zeros at start, when nobody waits for flushes.
+const PIECE_NOW_BYTES: usize = 1 << 20;
 
 /// The folder of a home's segments.
 pub fn folder(home: HomeId) -> String {
@@ -87,10 +89,10 @@ impl Preparer {
     pub fn prepare_now(&mut self) -> Result<()> {
         self.create_folder()?;
         let segment = self.create()?;
-        let zeros = IoBuffer::zeroed(PIECE_BYTES);
+        let zeros = IoBuffer::zeroed(PIECE_NOW_BYTES);
         let mut at = 0;
         while at < segment.header.bytes {
-            let n = piece(at, segment.header.bytes);
+            let n = piece(at, segment.header.bytes, PIECE_NOW_BYTES);
             segment.file.write_at(at, &zeros[..n])?;
             at += n as u64;
         }
@@ -167,9 +169,10 @@ impl Preparer {
         }
     }
 
-    /// Goes on with, or begins, making a segment ready if none is and one is wanted.
-    /// `Io` poisons the log.
-    pub fn poll(&mut self, ring: &dyn Ring, now_ns: u64, wanted: Wanted) -> Result<()> {
+    /// Goes on with, or begins, making a segment ready if none is. `wanted`: how many of its
+    /// bytes should be written by now, so that a flush never waits behind many of them; 0: do not
+    /// begin. `Io` poisons the log.
+    pub fn poll(&mut self, ring: &dyn Ring, now_ns: u64, wanted: u64) -> Result<()> {
         if let State::Full { retry_ns, .. } = &mut self.state {
             match retry_ns {
                 None => *retry_ns = Some(now_ns + FULL_RETRY_NS),
@@ -177,10 +180,10 @@ impl Preparer {
                 Some(_) => {}
             }
         }
-        if matches!(self.state, State::Idle) && self.ready.is_empty() && wanted == Wanted::Yes {
+        if matches!(self.state, State::Idle) && self.ready.is_empty() && wanted > 0 {
             self.begin()?;
         }
-        self.submit(ring);
+        self.submit(ring, wanted);
         Ok(())
     }
 
@@ -211,11 +214,11 @@ impl Preparer {
         }
     }
 
-    fn submit(&mut self, ring: &dyn Ring) {
+    fn submit(&mut self, ring: &dyn Ring, wanted: u64) {
         match &mut self.state {
-            State::Writing { segment, written, until, buffer } => {
+            State::Writing { segment, written, until, buffer } if *written < wanted => {
                 let Some(mut buffer) = buffer.take() else { return };
-                buffer.set_len(piece(*written, *until));
+                buffer.set_len(piece(*written, *until, PIECE_BYTES));
                 if *written == 0 {
                     segment.header.encode(&mut buffer);
                 } else {
@@ -229,7 +232,7 @@ impl Preparer {
                 *submitted = Submitted::Yes;
                 ring.submit(Op::Sync { file: segment.file.clone() }, self.token);
             }
-            State::Syncing { .. } | State::Idle | State::Full { .. } => {}
+            State::Writing { .. } | State::Syncing { .. } | State::Idle | State::Full { .. } => {}
         }
     }
 
@@ -265,15 +268,6 @@ impl Preparer {
     }
 }
 
-/// Whether another segment should be ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// Soon.
-    Yes,
-    /// Not yet.
-    No,
-}
-
-fn piece(at: u64, until: u64) -> usize {
-    usize::try_from(until - at).unwrap_or(PIECE_BYTES).min(PIECE_BYTES)
+fn piece(at: u64, until: u64, bytes_max: usize) -> usize {
+    usize::try_from(until - at).unwrap_or(bytes_max).min(bytes_max)
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::super::*;
 use super::*;
 use crate::base::{Cts, HomeId};
-use crate::io::{IoChoice, MemoryDisk};
+use crate::io::{IoChoice, MemoryDisk, RealDisk};
 
 #[test]
 fn commits_are_written_and_read() {
@@ -49,4 +49,33 @@ fn commits_are_written_and_read() {
         rate(read),
         home.log.counters()
     );
+}
+
+#[test]
+fn flushes_on_a_real_disk() {
+    for choice in [IoChoice::Auto, IoChoice::Threads] {
+        let folder = tempfile::tempdir().unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(folder.path(), choice).unwrap());
+        let (manifest, marks) = new_database(&disk, 1);
+        let options = LogOptions { segment_bytes: 8 << 20, ..LogOptions::default() };
+        let start = Instant::now();
+        let mut home = Home::open(&disk, &manifest, 0, options, &marks).unwrap();
+        let opened = start.elapsed();
+        let flushes = if cfg!(debug_assertions) { 20 } else { 1000 };
+        let mut times = Vec::new();
+        for cts in 1..=flushes {
+            let start = Instant::now();
+            home.commit(cts, &[], &[5; 200]);
+            home.settle();
+            times.push(start.elapsed().as_micros());
+        }
+        times.sort_unstable();
+        let (median, slow) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+        println!(
+            "{}: opened in {} ms; a flush takes {median} us, 99 of 100 take {slow} us",
+            disk.kind(),
+            opened.as_millis()
+        );
+        assert_eq!(home.log.stable(), Cts(flushes));
+    }
 }
