@@ -8,7 +8,7 @@
 use crossbeam_utils::CachePadded;
 
 use crate::base::{Cts, HomeId, LogPosition};
-use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, fence, mutant};
 
 /// The marks of all homes.
 pub struct StableMarks {
@@ -69,7 +69,9 @@ impl StableMarks {
         let marks = &self.homes[usize::from(home.0)];
         marks.asked.store(true, Ordering::Relaxed);
         // With the fence in `publish_stable`: one of the two sees the other's store.
-        fence(Ordering::SeqCst);
+        if !mutant("log-ask-without-fence") {
+            fence(Ordering::SeqCst);
+        }
         if self.get(home) >= cts { Asked::Reached } else { Asked::Noted }
     }
 
@@ -104,5 +106,27 @@ mod tests {
         assert!(!marks.publish_stable(HomeId(0), Cts(8)));
         assert_eq!(marks.get(HomeId(0)), Cts(8));
         assert_eq!(marks.get(HomeId(1)), Cts(0));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    #[test]
+    fn loom_asking_is_never_missed() {
+        loom::model(|| {
+            let marks = Arc::new(StableMarks::new(&[(Cts(1), LogPosition(0))]));
+            let other = marks.clone();
+            let asker = thread::spawn(move || other.ask(HomeId(0), Cts(2)));
+            let other = marks.clone();
+            let publisher = thread::spawn(move || other.publish_stable(HomeId(0), Cts(2)));
+            let asked = asker.join().unwrap();
+            let told = publisher.join().unwrap();
+            assert!(asked == Asked::Reached || told, "who asked is told or has seen the mark");
+        });
     }
 }
