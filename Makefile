@@ -7,7 +7,8 @@ export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/atoll/target
 demo: setup
 	cargo run --quiet --profile quick --package atoll -- demo --data demo-data
 
-test: setup
+test:
+	@./.ci/setup tests
 	cargo xtask ci
 
 release: setup

@@ -109,7 +109,6 @@ fn simulation(root: &Path) -> Result<Count> {
     let arguments = ["run", "--quiet", "--profile", "quick", "--package", "atoll"];
     let mut command = cargo(root, &arguments);
     command.args(["--features", "interleave"]);
-    command.env("CARGO_TARGET_DIR", side_target(root, "interleave"));
     command.args(["--", "sim", "--seconds", "120", "--fixed", "--fresh"]);
     let (text, succeeded) = tee(command)?;
     counted(&text, succeeded)

@@ -52,46 +52,35 @@ fn run<'a>(root: &Path, chosen: impl Iterator<Item = &'a Mutant>) -> Result<Coun
 
 fn is_caught(root: &Path, mutant: &Mutant) -> Result<bool> {
     let (kind, rest) = mutant.catcher.split_once(' ').ok_or("a catcher is KIND and ARGUMENTS")?;
-    let mut words: Vec<&str> = rest.split(' ').collect();
-    let (arguments, target): (&[&str], &str) = match kind {
-        "test" => (&["test", "--quiet", "--profile", "quick", "--features", "mutants"], "mutants"),
-        "loom" => {
-            (&["test", "--quiet", "--profile", "quick", "--features", "mutants"], "mutants-loom")
+    let (program, what): (&str, &[&str]) = match kind {
+        "test" | "loom" => {
+            ("test", &["--package", "atoll-kernel", "--lib", "--features", "mutants"])
         }
-        "sim" => (&["run", "--quiet", "--profile", "quick"], "mutants"),
+        "sim" => ("run", &["--package", "atoll", "--features", "mutants,interleave"]),
         other => return Err(format!("{}: unknown kind of catcher \"{other}\"", mutant.name)),
     };
-    let mut command = cargo(root, arguments);
-    command.env("ATOLL_MUTANT", &mutant.name);
-    command.env("CARGO_TARGET_DIR", side_target(root, target));
-    if kind == "sim" {
-        command.args(["--package", "atoll", "--features", "mutants,interleave", "--"]);
-    } else {
-        command.args(["--package", "atoll-kernel", "--lib"]);
-    }
-    if kind == "loom" {
-        command.env("RUSTFLAGS", "--cfg loom").env("LOOM_MAX_PREEMPTIONS", "3");
-    }
-    // A build that fails must not count as a catch: build first.
-    let mut build = cargo(root, &[if kind == "sim" { "build" } else { "test" }]);
-    build.env("CARGO_TARGET_DIR", side_target(root, target)).args([
-        "--quiet",
-        "--profile",
-        "quick",
-    ]);
-    match kind {
-        "sim" => build.args(["--package", "atoll", "--features", "mutants,interleave"]),
-        _ => {
-            build.args(["--package", "atoll-kernel", "--lib", "--features", "mutants", "--no-run"])
+    let command = |program: &str| {
+        let mut command = cargo(root, &[program, "--quiet", "--profile", "quick"]);
+        command.args(what).env("ATOLL_MUTANT", &mutant.name);
+        if kind == "loom" {
+            command.env("RUSTFLAGS", "--cfg loom").env("LOOM_MAX_PREEMPTIONS", "3");
+            command.env("CARGO_TARGET_DIR", side_target(root, "loom"));
         }
+        command
     };
-    if kind == "loom" {
-        build.env("RUSTFLAGS", "--cfg loom");
+    // A build that fails must not count as a catch: build first.
+    let mut build = command(if kind == "sim" { "build" } else { "test" });
+    if kind != "sim" {
+        build.arg("--no-run");
     }
     crate::run::must(build)?;
-    command.args(words.drain(..));
-    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-    let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+    let mut catcher = command(program);
+    if kind == "sim" {
+        catcher.args(["--", "sim"]);
+    }
+    catcher.args(rest.split(' '));
+    catcher.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let mut child = catcher.spawn().map_err(|error| format!("{catcher:?}: {error}"))?;
     // A fault that loses a wake-up shows as a run that never ends.
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {

@@ -46,8 +46,7 @@ pub fn tee(mut command: Command) -> Result<(String, bool)> {
 pub fn sim(root: &Path, rest: &[String]) -> Result<()> {
     let mut command =
         cargo(root, &["run", "--quiet", "--profile", "quick", "--features", "interleave"]);
-    command.args(["--package", "atoll", "--target-dir"]).arg(side_target(root, "interleave"));
-    command.args(["--", "sim"]).args(rest);
+    command.args(["--package", "atoll", "--", "sim"]).args(rest);
     must(command)
 }
 
@@ -67,7 +66,9 @@ pub fn fuzz(root: &Path, rest: &[String]) -> Result<()> {
     must(command)
 }
 
-/// A target directory beside the usual one, for builds with other features.
+/// A target directory beside the usual one, for builds with other compiler flags. (Builds with
+/// other features share the usual one: cargo keeps them apart, and what does not depend on the
+/// features is built once.)
 pub fn side_target(root: &Path, name: &str) -> PathBuf {
     let base =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);

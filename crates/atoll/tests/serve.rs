@@ -1,56 +1,15 @@
 //! `atoll serve` as a whole program: start, refusal, stop.
 
-use std::io::{BufRead, BufReader, Read, Write};
+mod common;
+
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
+
+use common::{Running, atoll};
 
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
-
-fn atoll(data: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
-    command.arg("serve").arg("--data").arg(data);
-    command.args(["--buffer-pool", "32MB", "--instances", "2"]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// A server that ends with the test.
-struct Running {
-    child: Child,
-    ready: String,
-}
-
-impl Running {
-    fn start(mut command: Command) -> Running {
-        let mut child = command.spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let mut ready = String::new();
-        lines.read_line(&mut ready).unwrap();
-        assert!(ready.starts_with("atoll: ready to accept connections on 127.0.0.1:"), "{ready}");
-        Running { child, ready }
-    }
-
-    fn port(&self) -> u16 {
-        let after = self.ready.split("127.0.0.1:").nth(1).unwrap();
-        after.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
-    }
-
-    fn terminate(mut self) {
-        let id = rustix::process::Pid::from_raw(self.child.id().cast_signed()).unwrap();
-        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
-        assert!(self.child.wait().unwrap().success());
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Already waited for if the test has passed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn fails(mut command: Command) -> String {
     let output = command.output().unwrap();
