@@ -7,6 +7,7 @@ pub mod ddl;
 pub mod error;
 pub mod functions;
 pub mod parse;
+pub mod pg_catalog;
 pub mod relations;
 pub mod session;
 pub mod types;

@@ -3,12 +3,9 @@
 //!
 //! Invariants: a [`RelationInfo`] is immutable and belongs to one version of the catalog; virtual
 //! relations have no state of their own, they compute their rows from the [`CatalogView`] that
-//! they are given. To add a virtual relation: implement [`VirtualRelation`], list it in
-//! [`registry`]; nothing else needs to know it.
+//! they are given. To add a virtual relation: list it in `pg_catalog`; nothing else needs to know it.
 
-mod class;
 mod registry;
-mod types;
 pub mod view;
 
 use crate::error::SqlResult;
@@ -16,7 +13,14 @@ use crate::types::{Datum, Type, TypeOid};
 use atoll_kernel::api::TableEntry;
 use std::sync::Arc;
 pub use registry::{PG_CATALOG, INFORMATION_SCHEMA, Registry};
+pub use crate::pg_catalog::{DATABASE_OID, constraint_definition, namespaces};
 pub use view::CatalogView;
+
+/// `pg_get_indexdef` with the table's schema: see [`crate::pg_catalog::index_definition`].
+pub fn index_definition(view: &CatalogView, index: u32, column: i32) -> Option<String> {
+    use crate::pg_catalog::{Qualified, index_definition};
+    index_definition(view, index, column, Qualified::Always)
+}
 
 /// A column of a relation as the binder sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

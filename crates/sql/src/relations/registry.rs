@@ -34,8 +34,8 @@ impl Registry {
     /// With everything that this crate has.
     pub fn standard() -> Registry {
         let mut relations: Vec<&'static dyn VirtualRelation> = Vec::new();
-        relations.extend(super::class::RELATIONS);
-        relations.extend(super::types::RELATIONS);
+        let standard = crate::pg_catalog::relations();
+        relations.extend(standard.map(|relation| relation as &'static dyn VirtualRelation));
         Registry::new(&relations)
     }
 

@@ -1,3 +1,0 @@
-//! x
-use super::VirtualRelation;
-pub(super) static RELATIONS: &[&dyn VirtualRelation] = &[];
