@@ -351,6 +351,8 @@ struct Extreme {
     best: Datum,
     order: Comparator,
     keep: Ordering,
+    /// Of equal values the last one is kept, for all types but bpchar.
+    ties: Ordering,
 }
 
 impl Accumulator for Extreme {
@@ -358,9 +360,13 @@ impl Accumulator for Extreme {
         if args[0].is_null() {
             return Ok(());
         }
-        if self.best.is_null() || (self.order)(&args[0], &self.best) == self.keep {
-            self.best = args[0].clone();
+        if !self.best.is_null() {
+            let ordering = (self.order)(&args[0], &self.best);
+            if ordering != self.keep && ordering != self.ties {
+                return Ok(());
+            }
         }
+        self.best = args[0].clone();
         Ok(())
     }
 
@@ -371,7 +377,8 @@ impl Accumulator for Extreme {
 
 fn extreme(types: &[TypeOid], keep: Ordering) -> State {
     let order = types.first().and_then(|ty| comparator(*ty)).unwrap_or(compare);
-    Box::new(Extreme { best: Datum::Null, order, keep })
+    let ties = if types.first() == Some(&TypeOid::BPCHAR) { keep } else { Ordering::Equal };
+    Box::new(Extreme { best: Datum::Null, order, keep, ties })
 }
 
 /// `min`.

@@ -68,13 +68,15 @@ fn unit(text: &str, ty: TypeOid) -> SqlResult<Unit> {
         "timezone" => Unit::Zone,
         "timezone_hour" | "timezone_h" => Unit::ZoneHour,
         "timezone_minute" | "timezone_m" => Unit::ZoneMinute,
-        _ => {
-            return Err(SqlError::new(
-                SqlState::INVALID_PARAMETER_VALUE,
-                format!("unit \"{lower}\" not recognized for type {ty}"),
-            ));
-        }
+        _ => return Err(not_recognized(&lower, ty)),
     })
+}
+
+fn not_recognized(text: &str, ty: TypeOid) -> SqlError {
+    SqlError::new(
+        SqlState::INVALID_PARAMETER_VALUE,
+        format!("unit \"{}\" not recognized for type {ty}", text.to_lowercase()),
+    )
 }
 
 fn not_supported(text: &str, ty: TypeOid) -> SqlError {
@@ -255,8 +257,7 @@ fn field(args: &[Datum], context: Context) -> SqlResult<Field> {
         }
         Datum::Timestamp(micros) => {
             let unit = unit(text, TypeOid::TIMESTAMP)?;
-            let zoned = matches!(unit, Unit::Zone | Unit::ZoneHour | Unit::ZoneMinute);
-            let found = if is_finite(*micros) || zoned {
+            let found = if is_finite(*micros) {
                 calendar_field(unit, *micros)
             } else {
                 Some(infinite_field(unit, *micros > 0))
@@ -325,12 +326,26 @@ fn truncate(unit: Unit, micros: i64) -> Option<i64> {
     }
 }
 
+/// What date_trunc knows as a unit: the names of single fields are none.
+fn trunc_unit(text: &str, ty: TypeOid) -> SqlResult<Unit> {
+    let found = unit(text, ty)?;
+    match found {
+        Unit::IsoYear
+        | Unit::WeekDay
+        | Unit::IsoWeekDay
+        | Unit::YearDay
+        | Unit::Julian
+        | Unit::Epoch => Err(not_recognized(text, ty)),
+        _ => Ok(found),
+    }
+}
+
 /// `date_trunc(unit, value [, zone])`.
 pub(super) fn date_trunc(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let text = args[0].as_str();
     match &args[1] {
         Datum::Timestamp(micros) => {
-            let unit = unit(text, TypeOid::TIMESTAMP)?;
+            let unit = trunc_unit(text, TypeOid::TIMESTAMP)?;
             if !is_finite(*micros) {
                 return Ok(args[1].clone());
             }
@@ -339,7 +354,7 @@ pub(super) fn date_trunc(args: &[Datum], context: Context) -> SqlResult<Datum> {
                 .ok_or_else(|| not_supported(text, TypeOid::TIMESTAMP))
         }
         Datum::Timestamptz(utc) => {
-            let unit = unit(text, TypeOid::TIMESTAMPTZ)?;
+            let unit = trunc_unit(text, TypeOid::TIMESTAMPTZ)?;
             if !is_finite(*utc) {
                 return Ok(args[1].clone());
             }
@@ -356,7 +371,7 @@ pub(super) fn date_trunc(args: &[Datum], context: Context) -> SqlResult<Datum> {
             }
             local_to_utc(local, &zone).map(Datum::Timestamptz)
         }
-        other => truncate_interval(unit(text, TypeOid::INTERVAL)?, other.as_interval())
+        other => truncate_interval(trunc_unit(text, TypeOid::INTERVAL)?, other.as_interval())
             .map(Datum::from)
             .ok_or_else(|| not_supported(text, TypeOid::INTERVAL)),
     }

@@ -91,7 +91,7 @@ unary! {
     cosh = f64::cosh;
     tanh = f64::tanh;
     asinh = f64::asinh;
-    sign = |value: f64| if value == 0.0 || value.is_nan() { value } else { value.signum() };
+    sign = |value: f64| if value == 0.0 || value.is_nan() { 0.0 } else { value.signum() };
 }
 
 fn input_out_of_range() -> SqlError {

@@ -42,3 +42,6 @@ pub use row::{
     OperatorRow, ScalarFn, SetFn, SetValues, Strictness, Volatility,
 };
 pub use tables::{casts, function_by_oid, functions, operator_by_oid, operators};
+
+#[cfg(test)]
+mod tests;

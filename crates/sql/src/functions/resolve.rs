@@ -326,7 +326,9 @@ fn last_gasp<R>(candidates: Vec<Candidate<R>>, actual: &[TypeOid]) -> Option<Can
         return None;
     }
     let mut fitting = candidates.into_iter().filter(|candidate| {
+        let alike = vec![first; actual.len()];
         candidate.args.iter().all(|formal| can_coerce(first, *formal, CastContext::Implicit))
+            && resolve_polymorphic(&mut candidate.args.clone(), &alike, TypeOid::ANY).is_ok()
     });
     let chosen = fitting.next()?;
     fitting.next().is_none().then_some(chosen)
