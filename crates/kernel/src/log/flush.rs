@@ -34,12 +34,12 @@ impl Inner {
         if room {
             (self.waited, self.room) = (false, false);
         }
-        let unflushed = if self.has_bytes() || !self.flights.is_empty() {
-            Unflushed::Some
-        } else {
-            Unflushed::Nothing
-        };
-        LogPoll { unflushed, stable, advanced, asked, room, waits_for }
+        LogPoll { unflushed: self.unflushed(), stable, advanced, asked, room, waits_for }
+    }
+
+    pub(super) fn unflushed(&self) -> Unflushed {
+        let some = self.has_bytes() || !self.flights.is_empty();
+        if some { Unflushed::Some } else { Unflushed::Nothing }
     }
 
     /// How much of the next segment should be written by now: it is begun when an eighth of the

@@ -19,7 +19,9 @@ use super::format::{
 use super::manifest::Manifest;
 use super::segment::{Preparer, Segment, numbers};
 use super::stability::Stability;
-use super::{ChunkRef, LogCounters, LogHealth, LogOptions, LogPoll, Reservation, StableMarks};
+use super::{
+    ChunkRef, LogCounters, LogHealth, LogOptions, LogPoll, Reservation, StableMarks, Unflushed,
+};
 use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Outcome, Result, Stop, WaitFor, Xid};
 use crate::io::{Completion, Disk, IoBuffer, Ring, Token};
 use crate::sync::point;
@@ -205,6 +207,11 @@ impl LogWriter {
     /// The end of what has been committed to the buffer.
     pub fn end(&self) -> LogPosition {
         self.inner.borrow().end
+    }
+
+    /// Whether bytes have been committed that are not durable. Changes nothing, unlike a poll.
+    pub fn unflushed(&self) -> Unflushed {
+        self.inner.borrow().unflushed()
     }
 
     /// The largest stable cts.

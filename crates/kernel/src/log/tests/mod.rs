@@ -3,6 +3,7 @@
 mod basics;
 mod crash;
 mod faults;
+mod fuzz;
 mod speed;
 
 use std::sync::Arc;
