@@ -23,6 +23,7 @@ mod pattern;
 mod regexp;
 mod session;
 mod sets;
+mod signature;
 mod string;
 
 pub use coerce::{

@@ -2,9 +2,9 @@
 //!
 //! Invariants: one row each; oids, strictness and volatility are PostgreSQL's.
 
-use super::build::scalar;
+use super::build::{scalar, set};
 use crate::functions::row::FunctionRow;
-use crate::functions::session;
+use crate::functions::{session, signature};
 use crate::types::TypeOid;
 
 #[rustfmt::skip]
@@ -45,9 +45,12 @@ pub(super) static FUNCTIONS: &[FunctionRow] = &[
     scalar(1573, "pg_get_ruledef", &[TypeOid::OID], TypeOid::TEXT, session::always_null).stable(),
     scalar(2504, "pg_get_ruledef", &[TypeOid::OID, TypeOid::BOOL], TypeOid::TEXT, session::always_null).stable(),
     scalar(6174, "pg_get_statisticsobjdef_columns", &[TypeOid::OID], TypeOid::TEXT, session::always_null).stable(),
-    scalar(2165, "pg_get_function_result", &[TypeOid::OID], TypeOid::TEXT, session::always_null).stable(),
-    scalar(2162, "pg_get_function_arguments", &[TypeOid::OID], TypeOid::TEXT, session::always_null).stable(),
-    scalar(2232, "pg_get_function_identity_arguments", &[TypeOid::OID], TypeOid::TEXT, session::always_null).stable(),
+    scalar(2165, "pg_get_function_result", &[TypeOid::OID], TypeOid::TEXT, signature::result).stable(),
+    scalar(2162, "pg_get_function_arguments", &[TypeOid::OID], TypeOid::TEXT, signature::arguments).stable(),
+    scalar(2232, "pg_get_function_identity_arguments", &[TypeOid::OID], TypeOid::TEXT, signature::identity_arguments).stable(),
+    scalar(6197, "pg_get_function_sqlbody", &[TypeOid::OID], TypeOid::TEXT, session::always_null).stable(),
+    scalar(2098, "pg_get_functiondef", &[TypeOid::OID], TypeOid::TEXT, signature::definition).stable(),
+    set(3425, "pg_partition_ancestors", &[TypeOid::REGCLASS], TypeOid::REGCLASS, signature::no_ancestors).volatile(),
     scalar(6121, "pg_relation_is_publishable", &[TypeOid::REGCLASS], TypeOid::BOOL, session::always_false).stable(),
     scalar(3778, "pg_tablespace_location", &[TypeOid::OID], TypeOid::TEXT, session::always_null).stable(),
     scalar(1348, "obj_description", &[TypeOid::OID], TypeOid::TEXT, session::object_comment).stable(),
