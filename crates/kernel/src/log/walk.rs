@@ -27,6 +27,7 @@ pub struct Walk {
     flush_end: usize,
     /// Where the record that was met last lies.
     met: (usize, usize),
+    start: LogPosition,
     previous_end: LogPosition,
     whole_end: LogPosition,
     end: LogPosition,
@@ -61,6 +62,9 @@ impl Walk {
         limit: LogPosition,
     ) -> Result<Walk> {
         let first = LogPosition(start.0 + SEGMENT_HEADER_BYTES as u64);
+        // Without its beginning the part has no valid prefix at all.
+        let begins = segments.first().is_some_and(|segment| segment.header.start == start);
+        let segments = if begins { segments } else { Vec::new() };
         let mut walk = Walk {
             home,
             incarnation,
@@ -70,6 +74,7 @@ impl Walk {
             offset: SEGMENT_HEADER_BYTES,
             flush_end: 0,
             met: (0, 0),
+            start,
             previous_end: LogPosition(0),
             whole_end: first,
             end: start,
@@ -167,8 +172,10 @@ impl Walk {
     /// The bytes of the flush and of its head, if `bytes` begin with the head that comes next.
     fn head_in(&self, bytes: &[u8], position: LogPosition) -> Option<(usize, usize)> {
         match decode(bytes, self.place(position)) {
+            // What lay before the part's beginning may have been recycled (rule 8.7).
             Some((Record::Flush(head), length))
                 if head.previous_end == self.previous_end
+                    || position == LogPosition(self.start.0 + SEGMENT_HEADER_BYTES as u64)
                     || mutant("log-lost-flush-jumped-over") =>
             {
                 Some((head.bytes as usize, length))

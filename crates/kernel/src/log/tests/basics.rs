@@ -6,7 +6,7 @@ use super::super::manifest::Manifest;
 use super::super::*;
 use super::*;
 use crate::base::{Cts, Error, InstanceId, SlotId, Stop, Xid};
-use crate::io::{IoChoice, MemoryDisk, RealDisk};
+use crate::io::{IoChoice, MemoryDisk, RealDisk, SimDisk, SimOptions};
 
 fn disks() -> Vec<(tempfile::TempDir, Arc<dyn Disk>)> {
     let make = |which: u8| {
@@ -140,6 +140,48 @@ fn a_memory_log_uses_its_segments_again() {
     assert!(home.log.counters().segments > 20);
     let files = disk.list("log/0000").unwrap();
     assert!(files.len() <= 4, "{files:?}");
+}
+
+/// What checkpoints will do (rule 8.7): move the beginning, use old segments again.
+#[test]
+fn a_log_begins_where_the_manifest_says_and_stale_bytes_are_not_read() {
+    let sim = SimDisk::new(SimOptions::seeded(5));
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let (mut manifest, marks) = new_database(&disk, 1);
+    let mut home = Home::open(&disk, &manifest, 0, SMALL, &marks).unwrap();
+    let mut cts = 0;
+    let mut write = |home: &mut Home, commits: u64| {
+        for _ in 0..commits {
+            cts += 1;
+            home.commit(cts, &[], &[cts as u8; 3000]);
+            home.turn(cts);
+        }
+        home.settle();
+        cts
+    };
+    write(&mut home, 200);
+    let files = super::super::files::SegmentFiles::open(disk.as_ref(), &manifest, HomeId(0));
+    let chain = files.unwrap().of(1);
+    assert!(chain.len() > 4);
+    let begin = chain[3].header.start;
+    manifest.incarnations[0].logs[0].start = begin;
+    manifest.number += 1;
+    manifest.swap(disk.as_ref()).unwrap();
+    home.log.recycle_below(begin);
+    let last = write(&mut home, 120);
+    let names = disk.list("log/0000").unwrap();
+    assert!(!names.contains(&"000000000002.seg".to_owned()), "used again: {names:?}");
+
+    let disk: Arc<dyn Disk> = Arc::new(sim.crash(9));
+    let examined = examine_all(&disk).unwrap();
+    let read = read_all(&disk, &examined, 0);
+    let (first, end) = (read[0].0, read[read.len() - 1].0);
+    assert!(first > 1 && end == last, "{first} to {end} of {last}");
+    let whole = read
+        .iter()
+        .zip(first..)
+        .all(|((cts, payload), n)| *cts == n && payload.iter().all(|&byte| byte == n as u8));
+    assert!(whole, "every commit from {first} on");
 }
 
 #[test]
