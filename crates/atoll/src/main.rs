@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod demo;
 mod serve;
+mod sim;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,8 @@ enum Command {
     Check(check::Arguments),
     /// Load, crash, recover and check, through the server's own SQL.
     Demo(demo::Arguments),
+    /// Simulate many instances, crashes and recoveries, and judge every read and commit.
+    Sim(sim::Arguments),
     /// Serve a data directory.
     Serve(serve::Arguments),
 }
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Sim(arguments) => sim::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
     };
     match result {

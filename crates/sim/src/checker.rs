@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use atoll_kernel::base::Cts;
 
-use crate::history::{End, History, Read, Row, Transaction, TransactionId};
+use crate::history::{End, History, Read, Row, Transaction, TransactionId, Write};
 
 /// What is wrong, as one line.
 pub type Complaint = String;
@@ -24,17 +24,26 @@ struct Version<'a> {
 struct Versions<'a> {
     base: &'a BTreeMap<i64, Row>,
     of: BTreeMap<i64, Vec<Version<'a>>>,
+    writers: BTreeSet<TransactionId>,
+}
+
+/// What a snapshot has for a key: the row, and who wrote (or deleted) it since the start.
+struct AtSnapshot<'a> {
+    row: Option<&'a Row>,
+    writer: Option<TransactionId>,
 }
 
 impl<'a> Versions<'a> {
     fn of(history: &'a History) -> Versions<'a> {
         let mut of: BTreeMap<i64, Vec<Version<'a>>> = BTreeMap::new();
+        let mut writers = BTreeSet::new();
         for (id, transaction) in &history.transactions {
             let cts = match transaction.end {
                 End::Committed(cts) | End::Acknowledged(cts) => cts,
                 End::Asked => None,
                 End::Open | End::RolledBack => continue,
             };
+            writers.insert(*id);
             for write in &transaction.writes {
                 let version =
                     Version { cts, step: write.step, writer: *id, row: write.row.as_ref() };
@@ -44,22 +53,73 @@ impl<'a> Versions<'a> {
         for versions in of.values_mut() {
             versions.sort_by_key(|version| version.step);
         }
-        Versions { base: &history.base, of }
+        Versions { base: &history.base, of, writers }
     }
 
-    /// The row of `key` at `snapshot`; none if a transaction whose timestamp the client never
+    /// What `snapshot` has for `key`; none if a transaction whose timestamp the client never
     /// learnt wrote the key, so that both answers are right.
-    fn at(&self, key: i64, snapshot: Cts) -> Option<Option<&'a Row>> {
-        let mut row = self.base.get(&key);
+    fn at(&self, key: i64, snapshot: Cts) -> Option<AtSnapshot<'a>> {
+        let mut found = AtSnapshot { row: self.base.get(&key), writer: None };
         for version in self.of.get(&key).into_iter().flatten() {
             match version.cts {
                 None => return None,
-                Some(cts) if cts < snapshot => row = version.row,
+                Some(cts) if cts < snapshot => {
+                    found = AtSnapshot { row: version.row, writer: Some(version.writer) };
+                }
                 Some(_) => {}
             }
         }
-        Some(row)
+        Some(found)
     }
+}
+
+/// Checks that every change was made to the newest version there was: nobody's update was lost,
+/// and nobody changed what was not committed.
+pub fn check_changes(history: &History) -> Result<(), Complaint> {
+    #[derive(PartialEq)]
+    enum Weight {
+        Certain,
+        Unknown,
+        Void,
+    }
+    let mut of: BTreeMap<i64, Vec<(&Write, TransactionId, Weight)>> = BTreeMap::new();
+    for (id, transaction) in &history.transactions {
+        for write in &transaction.writes {
+            let weight = match transaction.end {
+                End::Committed(_) | End::Acknowledged(_) => Weight::Certain,
+                End::Asked => Weight::Unknown,
+                End::Open | End::RolledBack => Weight::Void,
+            };
+            of.entry(write.key).or_default().push((write, *id, weight));
+        }
+    }
+    for (key, mut writes) in of {
+        writes.sort_by_key(|(write, ..)| write.step);
+        let mut newest = vec![history.base.get(&key)];
+        // The transaction that is changing the key, and what it has made of it.
+        let mut changing: Option<(TransactionId, Weight, Option<&Row>)> = None;
+        for (write, id, weight) in writes {
+            let replaced = write.replaced.as_ref();
+            let own = changing.take_if(|(writer, ..)| *writer == id);
+            if let Some((_, weight, row)) = changing.take() {
+                match weight {
+                    Weight::Certain => newest = vec![row],
+                    Weight::Unknown => newest.push(row),
+                    Weight::Void => {}
+                }
+            }
+            let expected = own.map_or_else(|| newest.clone(), |(.., row)| vec![row]);
+            if !expected.contains(&replaced) {
+                return Err(format!(
+                    "transaction {} changed key {key} when it was {replaced:?}; the newest \
+                     version was one of {expected:?}",
+                    id.0
+                ));
+            }
+            changing = Some((id, weight, write.row.as_ref()));
+        }
+    }
+    Ok(())
 }
 
 /// Checks every read of every transaction, and that versions of a key have growing timestamps.
@@ -103,7 +163,7 @@ fn check_read(
         let expected = match own.get(&key) {
             Some(row) => *row,
             None => match versions.at(key, read.snapshot) {
-                Some(row) => row,
+                Some(at) => at.row,
                 None => continue,
             },
         };
@@ -132,6 +192,7 @@ pub struct Recovered<'a> {
 /// "read or overwrote the work of".
 pub fn check_recovery(history: &History, after: &Recovered<'_>) -> Result<(), Complaint> {
     let writes_of = |it: &Transaction| !it.writes.is_empty();
+    let versions = Versions::of(history);
     for (id, transaction) in &history.transactions {
         let survived = after.survivors.contains(id);
         match transaction.end {
@@ -144,8 +205,16 @@ pub fn check_recovery(history: &History, after: &Recovered<'_>) -> Result<(), Co
             _ => {}
         }
         let counts = survived || matches!(transaction.end, End::Acknowledged(_));
-        if counts {
-            check_closed(history, after, *id, transaction)?;
+        let reads = if counts { transaction.reads.len() } else { transaction.told };
+        check_closed(&versions, after, *id, &transaction.reads[..reads])?;
+        let lost = transaction.seen.iter().find(|writer| {
+            history.transactions.contains_key(writer) && !after.survivors.contains(writer)
+        });
+        if let (true, Some(writer)) = (counts, lost) {
+            return Err(format!(
+                "transaction {} counts, but {} whose row it locked or replaced is lost",
+                id.0, writer.0
+            ));
         }
     }
     let mut expected = history.base.clone();
@@ -178,19 +247,27 @@ pub fn check_recovery(history: &History, after: &Recovered<'_>) -> Result<(), Co
     Ok(())
 }
 
-/// Everything that a surviving (or acknowledged) transaction saw must have survived too.
+/// Everything that these reads of a transaction met must have survived: rows found, and for reads
+/// by key also what made rows absent.
 fn check_closed(
-    history: &History,
+    versions: &Versions<'_>,
     after: &Recovered<'_>,
     id: TransactionId,
-    transaction: &Transaction,
+    reads: &[Read],
 ) -> Result<(), Complaint> {
-    let seen = transaction.reads.iter().flat_map(|read| read.found.values().map(|row| row.writer));
-    for writer in seen.filter(|writer| *writer != id) {
-        if history.transactions.contains_key(&writer) && !after.survivors.contains(&writer) {
+    for read in reads {
+        let mut met: BTreeSet<TransactionId> = read.found.values().map(|row| row.writer).collect();
+        met.retain(|writer| versions.writers.contains(writer));
+        if read.group.is_none() {
+            let absent = versions.of.range(read.keys.clone()).map(|(key, _)| *key);
+            let absent = absent.filter(|key| !read.found.contains_key(key));
+            met.extend(absent.filter_map(|key| versions.at(key, read.snapshot)?.writer));
+        }
+        met.remove(&id);
+        if let Some(writer) = met.iter().find(|writer| !after.survivors.contains(writer)) {
             return Err(format!(
-                "transaction {} counts, but {} whose row it read is lost",
-                id.0, writer.0
+                "transaction {} counts, but {} is lost, and it had read its work at snapshot {}",
+                id.0, writer.0, read.snapshot
             ));
         }
     }
@@ -205,7 +282,6 @@ fn written_keys(history: &History) -> BTreeSet<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::Write;
 
     fn row(balance: i64, writer: u64) -> Row {
         Row { balance, group: 0, writer: TransactionId(writer) }
@@ -216,8 +292,8 @@ mod tests {
             History::starting_with(BTreeMap::from([(1, row(10, 0)), (2, row(20, 0))]));
         let id = TransactionId(1);
         history.begin(id);
-        history.wrote(id, 1, Some(row(5, 1)));
-        history.wrote(id, 2, None);
+        history.wrote(id, 1, Some(row(10, 0)), Some(row(5, 1)));
+        history.wrote(id, 2, Some(row(20, 0)), None);
         history.of(id).end = End::Acknowledged(Some(Cts(100)));
         history
     }
@@ -273,7 +349,31 @@ mod tests {
         assert!(
             check_recovery(&history, &Recovered { rows: &rows, survivors: &survivors }).is_err()
         );
-        let write = Write { step: 1, key: 1, row: None };
-        assert_eq!(write.key, 1);
+    }
+
+    #[test]
+    fn an_update_of_an_old_version_is_a_lost_update() {
+        let mut history = history();
+        assert_eq!(check_changes(&history), Ok(()));
+        let id = TransactionId(2);
+        history.begin(id);
+        history.wrote(id, 1, Some(row(10, 0)), Some(row(11, 2)));
+        assert!(check_changes(&history).is_err());
+    }
+
+    #[test]
+    fn what_was_told_must_survive() {
+        let mut history = history();
+        history.of(TransactionId(1)).end = End::Committed(Some(Cts(100)));
+        let id = TransactionId(2);
+        history.begin(id);
+        history.read(id, read(101, &[(1, row(5, 1))]));
+        let base = history.base.clone();
+        let lost = |history: &History| {
+            check_recovery(history, &Recovered { rows: &base, survivors: &BTreeSet::new() })
+        };
+        assert_eq!(lost(&history), Ok(()));
+        history.tell(id);
+        assert!(lost(&history).is_err());
     }
 }

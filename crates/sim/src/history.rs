@@ -5,7 +5,7 @@
 //! write only after the first has ended. A transaction's end is recorded when the client knows it;
 //! at a crash some are `Open` or `Asked`: they may survive or not, but never by half.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use atoll_kernel::base::Cts;
 
@@ -31,6 +31,8 @@ pub struct Write {
     pub step: u64,
     /// Which key.
     pub key: i64,
+    /// What it was when the writer had it for itself.
+    pub replaced: Option<Row>,
     /// What it is from then on; none is a delete.
     pub row: Option<Row>,
 }
@@ -72,6 +74,10 @@ pub struct Transaction {
     pub writes: Vec<Write>,
     /// Its reads, in order.
     pub reads: Vec<Read>,
+    /// Whose rows it met otherwise: the newest version of a row that it had waited for.
+    pub seen: BTreeSet<TransactionId>,
+    /// Of how many of its reads the client was told.
+    pub told: usize,
     /// How it ended.
     pub end: End,
 }
@@ -84,6 +90,44 @@ pub struct History {
     /// The transactions.
     pub transactions: BTreeMap<TransactionId, Transaction>,
     steps: u64,
+    digest: Digest,
+}
+
+/// A number that tells two histories apart (FNV-1a).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Digest(pub u64);
+
+impl Default for Digest {
+    fn default() -> Digest {
+        Digest(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Digest {
+    /// Takes a word in.
+    pub fn word(&mut self, word: u64) {
+        for byte in word.to_le_bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    /// Takes a text in.
+    pub fn text(&mut self, text: &str) {
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    fn row(&mut self, row: Option<&Row>) {
+        match row {
+            None => self.word(1),
+            Some(row) => {
+                self.word(row.balance as u64);
+                self.word(row.group as u64);
+                self.word(row.writer.0);
+            }
+        }
+    }
 }
 
 impl History {
@@ -98,11 +142,23 @@ impl History {
         self.steps
     }
 
+    /// What tells this history from any other.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
     /// A transaction begins.
     pub fn begin(&mut self, id: TransactionId) {
-        let new = Transaction { writes: Vec::new(), reads: Vec::new(), end: End::Open };
+        let new = Transaction {
+            writes: Vec::new(),
+            reads: Vec::new(),
+            seen: BTreeSet::new(),
+            told: 0,
+            end: End::Open,
+        };
         let before = self.transactions.insert(id, new);
         assert!(before.is_none(), "transactions have different names");
+        self.digest.word(id.0);
     }
 
     /// The transaction called `id`.
@@ -111,8 +167,48 @@ impl History {
     }
 
     /// A change was made.
-    pub fn wrote(&mut self, id: TransactionId, key: i64, row: Option<Row>) {
+    pub fn wrote(
+        &mut self,
+        id: TransactionId,
+        key: i64,
+        replaced: Option<Row>,
+        row: Option<Row>,
+    ) {
         let step = self.step();
-        self.of(id).writes.push(Write { step, key, row });
+        self.digest.word(key as u64);
+        self.digest.row(row.as_ref());
+        if let Some(writer) = replaced.as_ref().map(|row| row.writer).filter(|it| *it != id) {
+            self.of(id).seen.insert(writer);
+        }
+        self.of(id).writes.push(Write { step, key, replaced, row });
+    }
+
+    /// A read was answered.
+    pub fn read(&mut self, id: TransactionId, read: Read) {
+        self.digest.word(read.snapshot.0);
+        for (key, row) in &read.found {
+            self.digest.word(*key as u64);
+            self.digest.row(Some(row));
+        }
+        self.of(id).reads.push(read);
+    }
+
+    /// It came to this with `id`.
+    pub fn ends(&mut self, id: TransactionId, end: End) {
+        let word = match end {
+            End::Open => 1,
+            End::Asked => 2,
+            End::Committed(cts) => 3 + (cts.map_or(0, |cts| cts.0) << 3),
+            End::Acknowledged(cts) => 4 + (cts.map_or(0, |cts| cts.0) << 3),
+            End::RolledBack => 5,
+        };
+        self.digest.word(word);
+        self.of(id).end = end;
+    }
+
+    /// The client has been told of all reads of `id` so far.
+    pub fn tell(&mut self, id: TransactionId) {
+        let transaction = self.of(id);
+        transaction.told = transaction.reads.len();
     }
 }

@@ -2,7 +2,15 @@
 //! and a checker that knows nothing of the kernel.
 //!
 //! Invariants: a seed determines a run completely; every choice comes from it. Nothing here is
-//! used by a server.
+//! used by a server. docs/testing.md says how to use it.
 
+pub mod campaign;
 pub mod checker;
+pub mod clients;
+pub mod counters;
+pub mod cut;
 pub mod history;
+pub mod life;
+pub mod operations;
+pub mod run;
+pub mod tables;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use super::core::{Context, Core, Instance, Shared};
 use super::metrics::Metrics;
-use super::open::{Machine, Recovered, RecoveryReport, recover};
+use super::open::{Machine, Recovered, RecoveryReport, recover, workers};
 use super::options::Options;
 use super::session::{Access, Session};
 use crate::base::{InstanceId, Result};
@@ -58,7 +58,7 @@ impl Database {
     ) -> Result<Database> {
         let time: Arc<dyn TimeSource> = Arc::new(RealTime::default());
         let entropy: Arc<dyn Entropy> = Arc::new(RealEntropy);
-        let machine = Machine { disk, time, entropy, retention: Retention::Keep };
+        let machine = Machine { disk, time, entropy, retention: Retention::Keep, workers: workers() };
         Database::run_threads(recover(machine, options, progress)?)
     }
 
@@ -67,7 +67,7 @@ impl Database {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new(options.rings));
         let time: Arc<dyn TimeSource> = Arc::new(RealTime::default());
         let entropy: Arc<dyn Entropy> = Arc::new(RealEntropy);
-        let machine = Machine { disk, time, entropy, retention: Retention::Recycle };
+        let machine = Machine { disk, time, entropy, retention: Retention::Recycle, workers: workers() };
         Database::run_threads(recover(machine, options, &mut |_| ())?)
     }
 

@@ -1,5 +1,6 @@
 //! Numbers about a running database, summed over its instances.
 
+use super::core::Core;
 use crate::buffer::PoolStats;
 use crate::log::LogCounters;
 use crate::txn::TxnCounters;
@@ -23,5 +24,14 @@ impl Metrics {
         let flushes: u64 = self.logs.iter().map(|log| log.flushes).sum();
         let commits: u64 = self.logs.iter().map(|log| log.commits).sum();
         if flushes == 0 { 0.0 } else { commits as f64 / flushes as f64 }
+    }
+}
+
+impl Core {
+    /// What this instance's transactions and log have done since the start: for whoever runs the
+    /// instances by hand and cannot wait for [`super::Database::metrics`].
+    pub fn counters(&self) -> (TxnCounters, LogCounters) {
+        let txn = &self.inner.txn;
+        (txn.counters(), txn.environment().log.counters())
     }
 }

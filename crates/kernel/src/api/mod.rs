@@ -82,7 +82,7 @@ pub use database::Database;
 pub use definitions::{NewIndex, NewTable};
 pub use metrics::Metrics;
 pub use open::RecoveryReport;
-#[cfg(feature = "interleave")]
+#[cfg(not(loom))]
 pub use open::open_interleaved;
 pub use options::{Instances, OnFailure, Options};
 pub use session::{Access, Durability, Session, Transaction};

@@ -48,6 +48,8 @@ pub(super) struct Machine {
     pub time: Arc<dyn TimeSource>,
     pub entropy: Arc<dyn Entropy>,
     pub retention: Retention,
+    /// Threads that replay.
+    pub workers: usize,
 }
 
 /// A recovered database whose instances do not run yet.
@@ -70,6 +72,7 @@ pub(super) fn recover(
     let lock = machine.disk.lock(&options.lock_note)?;
     let instances = options.instances.count();
     let clock = Clock::choose(options.clock)?;
+    let workers = machine.workers;
     let found = Manifest::read(&*machine.disk)?;
     let homes = found.as_ref().map_or(instances, |manifest| manifest.homes.max(instances));
     let pool = BufferPool::new(usize::from(homes), options.buffer_pool_bytes as usize)?;
@@ -91,7 +94,7 @@ pub(super) fn recover(
         }
     };
     let began = Instant::now();
-    let catalog = build_catalog(&definitions, &versions, workers())?;
+    let catalog = build_catalog(&definitions, &versions, workers)?;
     report.indexes = began.elapsed();
     let txn = TxnOptions {
         instances: usize::from(instances),
@@ -152,7 +155,7 @@ impl Restart<'_> {
                 progress(&format!("replayed {} row changes, {rate:.0} a second", done.changes));
             }
         };
-        let replayed = replay(readers, self.definitions, workers(), &mut tell)?;
+        let replayed = replay(readers, self.definitions, self.machine.workers, &mut tell)?;
         self.report.commits = replayed.commits;
         self.report.changes = replayed.changes;
         self.report.bytes = replayed.bytes;
@@ -184,7 +187,8 @@ pub(super) fn inspect(
     build_catalog(&definitions, &versions, workers())
 }
 
-fn workers() -> usize {
+/// One replaying thread a core.
+pub(super) fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
@@ -213,7 +217,7 @@ impl Recovered {
 
 /// Opens a database on `disk` for the simulator: the caller runs the instances, one step at a
 /// time.
-#[cfg(feature = "interleave")]
+#[cfg(not(loom))]
 pub fn open_interleaved(
     disk: Arc<dyn Disk>,
     time: Arc<dyn TimeSource>,
@@ -222,7 +226,8 @@ pub fn open_interleaved(
     decide: &Rc<dyn Fn(&'static str) -> bool>,
 ) -> Result<(super::Database, Vec<crate::runtime::Interleaved<Core>>)> {
     use crate::runtime::Interleaved;
-    let machine = Machine { disk, time, entropy, retention: Retention::Keep };
+    // One thread replays, so that the seed decides where every row comes to lie.
+    let machine = Machine { disk, time, entropy, retention: Retention::Keep, workers: 1 };
     let recovered = recover(machine, options, &mut |_| ())?;
     let open = recovered.open_state();
     let mut instances = Vec::new();

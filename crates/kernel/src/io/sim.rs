@@ -19,6 +19,7 @@ use super::{
     Ring, Token, Wake,
 };
 use crate::base::{Error, Result};
+use crate::sync::point;
 
 /// How a simulated disk behaves.
 #[derive(Clone, Copy, Debug)]
@@ -472,6 +473,8 @@ impl Ring for SimRing {
 
     fn wait(&self, _timeout: Option<Duration>) {
         self.waited.set(Waited::Yes);
+        // The simulator may leave the instance asleep here for as long as it likes.
+        point("asleep");
     }
 
     fn waker(&self) -> Arc<dyn Wake> {

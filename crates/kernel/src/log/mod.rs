@@ -27,7 +27,7 @@ pub use options::{
     ChunkRef, LogCounters, LogHealth, LogOptions, LogPoll, Reservation, Retention, Unflushed,
 };
 pub use reader::{CommitRecord, LogReader};
-pub use recover::{Examined, create, examine};
+pub use recover::{Examined, create, examine, summaries};
 pub use writer::LogWriter;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::StableMarks;
-use super::cut::cut;
+use super::cut::{LogSummary, cut};
 use super::files::SegmentFiles;
 use super::format::SEGMENT_HEADER_BYTES;
 use super::manifest::{Cut, Incarnation, LogSpan, Manifest};
@@ -31,6 +31,12 @@ pub struct Examined {
     pub commits: u64,
     /// Those of them that the cut leaves out.
     pub commits_cut: u64,
+}
+
+/// What the cut is made from: the valid prefix of every log of the running incarnation, with its
+/// dependencies. For those who want to judge the cut.
+pub fn summaries(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Result<Vec<LogSummary>> {
+    Ok(scan_all(disk, manifest)?.into_iter().map(|log| log.summary).collect())
 }
 
 /// Scans all logs, a few threads at a time, and cuts them. Changes nothing. `Corrupt` names the

@@ -1,5 +1,6 @@
 //! The simulator's form of an instance: it can be suspended at any [`crate::sync::point`], latches
-//! held and all, while other instances run on the same thread (feature `interleave`).
+//! held and all, while other instances run on the same thread. Without feature `interleave` there
+//! are no points, and it stops at the end of a turn only.
 //!
 //! Invariants: the instance runs on a stack of its own, its tasks on theirs; a point suspends
 //! whatever stack it is reached on, by switching to the simulator's. What a thread would keep
@@ -14,7 +15,15 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::instance::{Instance, InstanceState, Turn};
 use crate::latch::exchange_held;
+#[cfg(feature = "interleave")]
 use crate::sync::{PointHook, with_hook};
+
+#[cfg(not(feature = "interleave"))]
+type PointHook = Rc<dyn Fn(&'static str)>;
+#[cfg(not(feature = "interleave"))]
+fn with_hook<R>(_hook: PointHook, body: impl FnOnce() -> R) -> R {
+    body()
+}
 
 const STACK_BYTES: usize = 1 << 20;
 
@@ -63,6 +72,10 @@ impl<S: InstanceState> Interleaved<S> {
             let mut turn = Turn::Busy;
             while yielder.suspend(Pause::Turn(turn)) == Wish::GoOn {
                 turn = inner.turn();
+                if let Turn::Idle { until } = turn {
+                    // A simulated ring does not wait; the floor says "asleep" meanwhile.
+                    inner.sleep(until);
+                }
             }
             place.borrow_mut().take();
         });
@@ -110,7 +123,7 @@ impl<S: InstanceState> Interleaved<S> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "interleave"))]
 mod tests {
     use super::*;
     use crate::io::{Completion, Op, Ring, TimeSource, Token, Wake};

@@ -13,7 +13,7 @@ mod hub;
 mod inbox;
 mod instance;
 mod io_wait;
-#[cfg(feature = "interleave")]
+#[cfg(not(loom))]
 mod interleave;
 mod options;
 mod park;
@@ -31,7 +31,7 @@ pub use accepted::accepted;
 pub use clock::{Clock, ClockChoice, ClockForm};
 pub use hub::{Hub, Message, Target};
 pub use instance::{Instance, InstanceState, Poll, Service, ServiceId, Turn};
-#[cfg(feature = "interleave")]
+#[cfg(not(loom))]
 pub use interleave::{Interleaved, Pause};
 pub use options::{Pin, RuntimeOptions, Slice};
 pub use park::{Parked, Parker, ThreadParker, UnparkClass, Unparker};

@@ -1,0 +1,273 @@
+//! Simulated clients: tasks that run random transactions and write down what they did and saw.
+//!
+//! Invariants: a client writes down a change when the kernel says that it is done and before its
+//! transaction ends; nothing of `Clients` is borrowed while the kernel runs, because the kernel may
+//! suspend the whole instance there and let other clients run.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use atoll_kernel::api::{
+    Access, Committed, Context, Durability, Error, Isolation, Parker, Result, RowId, Session,
+    Transaction,
+};
+use atoll_kernel::io::{Seeded, SimDisk};
+
+use crate::counters::Counters;
+use crate::history::{End, History, Read, Row, TransactionId};
+use crate::operations::{self, Op};
+
+/// What all clients of one life share.
+pub struct Clients {
+    /// What happened.
+    pub history: RefCell<History>,
+    /// What was met.
+    pub counters: RefCell<Counters>,
+    /// What is wrong already.
+    pub complaints: RefCell<Vec<String>>,
+    /// Clients end after their present transaction.
+    pub stop: Cell<bool>,
+    /// Clients that have not ended.
+    pub running: Cell<u64>,
+    /// Tells whether the machine is on.
+    pub disk: SimDisk,
+    /// The next transaction's name; goes on from life to life.
+    pub next: Cell<u64>,
+    /// Who holds which row, by tree and row, as far as clients know.
+    locks: RefCell<BTreeMap<(u32, RowId), TransactionId>>,
+}
+
+impl Clients {
+    /// Nobody has done anything.
+    pub fn new(base: BTreeMap<i64, Row>, next: u64, disk: SimDisk) -> Clients {
+        Clients {
+            history: RefCell::new(History::starting_with(base)),
+            counters: RefCell::default(),
+            complaints: RefCell::default(),
+            stop: Cell::new(false),
+            running: Cell::new(0),
+            disk,
+            next: Cell::new(next),
+            locks: RefCell::default(),
+        }
+    }
+
+    /// Counts something rare.
+    pub fn count(&self, name: &'static str) {
+        self.counters.borrow_mut().add(name, 1);
+    }
+
+    /// Something is wrong.
+    pub fn complain(&self, what: String) {
+        self.complaints.borrow_mut().push(what);
+    }
+
+    /// A read was answered.
+    pub fn read(&self, id: TransactionId, read: Read) {
+        self.history.borrow_mut().read(id, read);
+    }
+
+    /// The kernel gave `id` a row; nobody else may have it.
+    pub fn locked(&self, tree: u32, row: RowId, id: TransactionId) {
+        if let Some(other) = self.locks.borrow_mut().insert((tree, row), id)
+            && other != id
+        {
+            let text = format!("transactions {} and {} both have row {row}", other.0, id.0);
+            self.complain(text);
+        }
+    }
+
+    fn unlock(&self, id: TransactionId) {
+        self.locks.borrow_mut().retain(|_, holder| *holder != id);
+    }
+
+    fn begin(&self) -> TransactionId {
+        let id = TransactionId(self.next.get());
+        self.next.set(id.0 + 1);
+        self.history.borrow_mut().begin(id);
+        id
+    }
+
+    fn ends(&self, id: TransactionId, end: End) {
+        self.history.borrow_mut().ends(id, end);
+    }
+
+    /// An error that a client may meet; anything else is a complaint.
+    fn met(&self, error: &Error) {
+        let name = match error {
+            Error::SerializationFailure { .. } => "serialization failure",
+            Error::Deadlock { .. } => "deadlock",
+            Error::UniqueViolation { .. } => "unique conflict",
+            Error::DiskFull { .. } => "disk full",
+            Error::OutOfMemory { .. } => "out of memory",
+            Error::CatalogChanged => "catalog changed",
+            Error::AlreadyExists { .. } | Error::NotFound { .. } => "object made or gone meanwhile",
+            Error::Limit { .. } => "no slot left",
+            Error::Io { .. } => "disk failed under a statement",
+            other => return self.complain(format!("a statement failed with: {other:?}")),
+        };
+        self.count(name);
+    }
+}
+
+/// Runs transactions until told to stop.
+pub fn client(context: &Context, clients: &Clients, seed: u64) {
+    let mut random = Seeded::new(seed);
+    let mut session = Session::new(context.instance());
+    let relaxed = random.one_in(8);
+    if relaxed {
+        session.set_durability(Durability::Relaxed);
+    }
+    let mut client = Client { context, clients, random, session, relaxed };
+    while !clients.stop.get() {
+        client.transaction();
+        client.pause();
+    }
+    clients.running.set(clients.running.get() - 1);
+}
+
+struct Client<'c> {
+    context: &'c Context,
+    clients: &'c Clients,
+    random: Seeded,
+    session: Session,
+    // Its commits are told before they are stable.
+    relaxed: bool,
+}
+
+impl Client<'_> {
+    fn pause(&mut self) {
+        match self.random.below(4) {
+            0 => self.context.yield_now(),
+            1 => {
+                let until = self.context.now_ns() + self.random.below(20_000);
+                self.context.park(Some(until));
+            }
+            _ => {}
+        }
+    }
+
+    fn transaction(&mut self) {
+        let definitions = self.random.one_in(50);
+        let isolation = if definitions || self.random.one_in(2) {
+            Isolation::ReadCommitted
+        } else {
+            Isolation::RepeatableRead
+        };
+        let id = self.clients.begin();
+        let begun = self.session.begin(self.context, isolation, Access::ReadWrite);
+        let mut transaction = match begun {
+            Ok(transaction) => transaction,
+            Err(error) => {
+                self.clients.met(&error);
+                self.clients.ends(id, End::RolledBack);
+                return;
+            }
+        };
+        let outcome = if definitions {
+            self.definitions(id, &mut transaction)
+        } else {
+            self.operations(id, &mut transaction)
+        };
+        let outcome = outcome.and_then(|()| self.journal(id, &mut transaction));
+        if let Err(error) = &outcome {
+            self.clients.met(error);
+        }
+        if outcome.is_err() || self.random.one_in(10) {
+            self.roll_back(id, transaction);
+        } else {
+            self.commit(id, transaction);
+        }
+    }
+
+    /// Some statements; a unique conflict or a full disk need not end the transaction.
+    fn operations(&mut self, id: TransactionId, transaction: &mut Transaction) -> Result<()> {
+        for _ in 0..1 + self.random.below(5) {
+            let isolation = transaction.isolation();
+            let mut statement = transaction.statement(&mut self.session, self.context)?;
+            let own_writes = self.clients.history.borrow_mut().of(id).writes.len();
+            let clients = self.clients;
+            let mut op = Op { clients, random: &mut self.random, id, own_writes, isolation };
+            let result = operations::random(&mut op, &mut statement);
+            drop(statement);
+            match result {
+                Err(error @ (Error::UniqueViolation { .. } | Error::DiskFull { .. }))
+                    if self.random.one_in(2) =>
+                {
+                    self.clients.met(&error);
+                }
+                other => other?,
+            }
+            if self.random.one_in(12) {
+                self.tell(id, transaction);
+            }
+            self.pause();
+        }
+        Ok(())
+    }
+
+    /// Tells the client, in the middle of the transaction, what was read so far.
+    fn tell(&mut self, id: TransactionId, transaction: &Transaction) {
+        if self.relaxed {
+            return;
+        }
+        transaction.settle(&self.session, self.context);
+        if !self.clients.disk.is_off() {
+            self.clients.history.borrow_mut().tell(id);
+        }
+    }
+
+    fn definitions(&mut self, id: TransactionId, transaction: &mut Transaction) -> Result<()> {
+        let isolation = transaction.isolation();
+        let mut statement = transaction.statement(&mut self.session, self.context)?;
+        let clients = self.clients;
+        let mut op = Op { clients, random: &mut self.random, id, own_writes: 0, isolation };
+        operations::definitions(&mut op, &mut statement)
+    }
+
+    /// The row by which recovery shows that the transaction is there.
+    fn journal(&mut self, id: TransactionId, transaction: &mut Transaction) -> Result<()> {
+        if self.clients.history.borrow_mut().of(id).writes.is_empty() {
+            return Ok(());
+        }
+        let mut statement = transaction.statement(&mut self.session, self.context)?;
+        operations::journal(&mut statement, id)
+    }
+
+    fn commit(&mut self, id: TransactionId, transaction: Transaction) {
+        let wrote = !self.clients.history.borrow_mut().of(id).writes.is_empty();
+        self.clients.unlock(id);
+        self.clients.ends(id, End::Asked);
+        let cts = match transaction.commit(&mut self.session, self.context) {
+            Ok(Committed::At(cts)) => Some(cts),
+            Ok(Committed::Nothing) => None,
+            Err(error) => {
+                self.clients.met(&error);
+                return self.clients.ends(id, End::RolledBack);
+            }
+        };
+        if wrote && cts.is_none() {
+            self.clients.complain(format!("transaction {} wrote and has no timestamp", id.0));
+        }
+        self.clients.ends(id, End::Committed(cts));
+        if self.settled() {
+            self.clients.ends(id, End::Acknowledged(cts));
+            self.clients.count("acknowledged");
+        }
+    }
+
+    fn roll_back(&mut self, id: TransactionId, transaction: Transaction) {
+        self.clients.unlock(id);
+        transaction.rollback(&mut self.session);
+        self.clients.ends(id, End::RolledBack);
+        if self.settled() {
+            self.clients.history.borrow_mut().tell(id);
+        }
+    }
+
+    /// Waits until what the client is to be told is stable; whether it is told then.
+    fn settled(&mut self) -> bool {
+        let settled = self.session.settle(self.context);
+        settled.is_ok() && !self.relaxed && !self.clients.disk.is_off()
+    }
+}

@@ -1,0 +1,88 @@
+//! Counts of what a simulation met: the rare states that a long enough run must all have seen.
+//!
+//! Invariants: names are fixed; counting changes nothing.
+
+use std::collections::BTreeMap;
+
+use atoll_kernel::log::LogCounters;
+use atoll_kernel::txn::TxnCounters;
+
+/// States that every run of some minutes must have met, or it did not test what it should.
+pub const RARE: [&str; 19] = [
+    "preparing met",
+    "read retried",
+    "slot reused",
+    "waited for another's end",
+    "waited for a table lock",
+    "waited for stability",
+    "dependency logged",
+    "chunk spilled",
+    "deadlock",
+    "serialization failure",
+    "unique conflict",
+    "newer version locked",
+    "log shortened by the cut",
+    "crash during recovery",
+    "power cut",
+    "process killed",
+    "disk full",
+    "disk failed",
+    "instances changed",
+];
+
+/// Those of [`RARE`] that only show when instances stop inside protocols.
+pub const INTERLEAVED_ONLY: [&str; 2] = ["preparing met", "read retried"];
+
+/// Numbers by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl Counters {
+    /// Adds to a count.
+    pub fn add(&mut self, name: &'static str, more: u64) {
+        *self.counts.entry(name).or_default() += more;
+    }
+
+    /// A count.
+    pub fn get(&self, name: &str) -> u64 {
+        self.counts.get(name).copied().unwrap_or(0)
+    }
+
+    /// All counts, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.counts.iter().map(|(name, count)| (*name, *count))
+    }
+
+    /// Adds all counts of another run.
+    pub fn merge(&mut self, other: &Counters) {
+        other.iter().for_each(|(name, count)| self.add(name, count));
+    }
+
+    /// Adds what one instance did in one life.
+    pub fn instance(&mut self, txn: &TxnCounters, log: &LogCounters) {
+        self.add("transactions begun", txn.begun);
+        self.add("transactions committed", txn.committed);
+        self.add("transactions rolled back", txn.aborted);
+        self.add("slot reused", txn.slots_reused);
+        self.add("preparing met", txn.preparing_met);
+        self.add("read retried", txn.retries);
+        self.add("waited for another's end", txn.end_waits);
+        self.add("waited for a table lock", txn.table_lock_waits);
+        self.add("waited for stability", txn.stable_waits);
+        self.add("waited for log room", txn.room_waits + log.waits);
+        self.add("waited for the clock", txn.clock_waits);
+        self.add("dependency logged", txn.dependencies);
+        self.add("chunk spilled", txn.chunks);
+        self.add("log flushed", log.flushes_done);
+        self.add("log segment begun", log.segments);
+    }
+
+    /// Which rare states were never met.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let interleaved = cfg!(feature = "interleave");
+        let expected = RARE.iter().filter(|it| interleaved || !INTERLEAVED_ONLY.contains(it));
+        expected.filter(|name| self.get(name) == 0).copied().collect()
+    }
+}

@@ -1,0 +1,228 @@
+//! The tables that simulated clients use, through the kernel's front door.
+//!
+//! `main` has rows (id, balance, grp, writer) with a primary key on id and a plain index on grp;
+//! `journal` has one row for each transaction that wrote; `side_0` to `side_2` come and go. In the
+//! model all rows share one space of keys: those of a side table begin at [`side_base`], and a key
+//! of its own says that the table is there.
+//!
+//! Invariants: nothing here looks below `kernel::api`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use atoll_kernel::api::{
+    Access, ColumnDef, ColumnId, ColumnType, Context, Direction, Error, IndexColumn, IndexEntry,
+    IndexKind, Isolation, KeyRange, NewIndex, NewTable, Nulls, Oid, PUBLIC_NAMESPACE, Result,
+    RowBuffer, ScanDirection, Session, Statement, TableEntry, TableLockMode,
+};
+
+use crate::history::{Row, TransactionId};
+
+/// Keys of `main` are below this.
+pub const MAIN_KEYS: i64 = 40;
+/// Groups are below this.
+pub const GROUPS: i64 = 6;
+/// How many side tables there are at most.
+pub const SIDES: i64 = 3;
+/// Rows of a side table have numbers from 1 on, below this.
+pub const SIDE_KEYS: i64 = 12;
+
+/// The row of the model that says that a side table is there.
+pub const THERE: Row = Row { balance: 0, group: -1, writer: TransactionId(0) };
+
+/// All columns.
+pub const ALL: [ColumnId; 4] = [ColumnId(0), ColumnId(1), ColumnId(2), ColumnId(3)];
+/// The primary key.
+pub const ID: ColumnId = ColumnId(0);
+/// Money.
+pub const BALANCE: ColumnId = ColumnId(1);
+/// The indexed column.
+pub const GROUP: ColumnId = ColumnId(2);
+/// Who wrote the version.
+pub const WRITER: ColumnId = ColumnId(3);
+
+/// The key that says that a side table is there; its rows' keys follow.
+pub fn side_base(side: i64) -> i64 {
+    10_000 + side * 100
+}
+
+/// Its name.
+pub fn side_name(side: i64) -> String {
+    format!("side_{side}")
+}
+
+/// The physical form of a number.
+pub fn bytes(value: i64) -> [u8; 8] {
+    value.to_le_bytes()
+}
+
+/// A number of a row; panics where the table promises one and has none.
+pub fn number(row: &RowBuffer, column: usize) -> i64 {
+    let bytes = row.column(column).expect("no column of these tables is ever null");
+    i64::from_le_bytes(bytes.try_into().expect("an int8 has eight bytes"))
+}
+
+/// Key and row of what was read with [`ALL`].
+pub fn row_of(buffer: &RowBuffer) -> (i64, Row) {
+    let writer = TransactionId(number(buffer, 3) as u64);
+    (number(buffer, 0), Row { balance: number(buffer, 1), group: number(buffer, 2), writer })
+}
+
+/// The index of a table by the end of its name.
+pub fn index<'t>(table: &'t TableEntry, suffix: &str) -> Option<&'t Arc<IndexEntry>> {
+    table.indexes.iter().find(|index| index.def.name.ends_with(suffix))
+}
+
+/// Looks a table up and locks it. None if there is none.
+pub fn table(
+    statement: &mut Statement<'_>,
+    name: &str,
+    mode: TableLockMode,
+) -> Result<Option<Arc<TableEntry>>> {
+    let Some(found) = statement.catalog().table(PUBLIC_NAMESPACE, name) else { return Ok(None) };
+    let oid = found.def.oid;
+    statement.lock_table(oid, mode)?;
+    statement.table(oid).map(Some)
+}
+
+/// Inserts a row of the model.
+pub fn insert(
+    statement: &mut Statement<'_>,
+    table: &TableEntry,
+    key: i64,
+    row: &Row,
+) -> Result<()> {
+    let values = [bytes(key), bytes(row.balance), bytes(row.group), bytes(row.writer.0 as i64)];
+    statement.insert(table, &values.each_ref().map(|value| Some(value.as_slice()))).map(drop)
+}
+
+/// Makes a table of rows of the model with a primary key, and perhaps an index on groups.
+pub fn make(statement: &mut Statement<'_>, name: &str, grouped: Grouped) -> Result<Oid> {
+    let column = |name: &str| ColumnDef::plain(name, ColumnType::Int8);
+    let table = statement.create_table(NewTable {
+        namespace: PUBLIC_NAMESPACE,
+        name: name.to_owned(),
+        columns: ["id", "balance", "grp", "writer"].map(column).to_vec(),
+        options: Vec::new(),
+    })?;
+    make_index(statement, table, format!("{name}_pkey"), ID, IndexKind::Primary)?;
+    if grouped == Grouped::Yes {
+        make_index(statement, table, format!("{name}_grp"), GROUP, IndexKind::Plain)?;
+    }
+    Ok(table)
+}
+
+/// Whether a table has an index on its groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Grouped {
+    /// Yes.
+    Yes,
+    /// No.
+    No,
+}
+
+/// Makes an index on one column.
+pub fn make_index(
+    statement: &mut Statement<'_>,
+    table: Oid,
+    name: String,
+    column: ColumnId,
+    kind: IndexKind,
+) -> Result<()> {
+    let column = IndexColumn { column, direction: Direction::Ascending, nulls: Nulls::Last };
+    statement.create_index(NewIndex { table, name, columns: vec![column], kind }).map(drop)
+}
+
+/// Makes `main` with `rows`, and `journal`, in one transaction, unless they are there. Answers
+/// when that is stable.
+pub fn make_all(context: &Context, rows: &BTreeMap<i64, Row>) -> Result<()> {
+    let mut session = Session::new(context.instance());
+    if session.catalog().table(PUBLIC_NAMESPACE, "main").is_some() {
+        return Ok(());
+    }
+    let mut transaction = session.begin(context, Isolation::ReadCommitted, Access::ReadWrite)?;
+    let mut statement = transaction.statement(&mut session, context)?;
+    make(&mut statement, "main", Grouped::Yes)?;
+    make(&mut statement, "journal", Grouped::No)?;
+    let main = table(&mut statement, "main", TableLockMode::RowExclusive)?;
+    let main = main.ok_or(Error::CatalogChanged)?;
+    for (key, row) in rows {
+        insert(&mut statement, &main, *key, row)?;
+    }
+    drop(statement);
+    transaction.commit(&mut session, context)?;
+    session.settle(context)
+}
+
+/// What a database holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Rows of the model.
+    pub rows: BTreeMap<i64, Row>,
+    /// The transactions in the journal.
+    pub journal: BTreeSet<TransactionId>,
+    /// What is wrong in itself: two rows with one key, an index that answers otherwise.
+    pub problems: Vec<String>,
+}
+
+/// Reads everything, each table in place and by its primary key.
+pub fn read_all(context: &Context) -> Result<Contents> {
+    let mut session = Session::new(context.instance());
+    let mut transaction = session.begin(context, Isolation::RepeatableRead, Access::ReadOnly)?;
+    let mut statement = transaction.statement(&mut session, context)?;
+    let mut contents = Contents::default();
+    let sides = (0..SIDES).map(|side| (side_name(side), Some(side_base(side))));
+    let tables = [("main".to_owned(), None), ("journal".to_owned(), None)];
+    for (name, base) in tables.into_iter().chain(sides) {
+        let Some(found) = table(&mut statement, &name, TableLockMode::AccessShare)? else {
+            continue;
+        };
+        let mut rows = BTreeMap::new();
+        let mut cursor = statement.scan(&found, &ALL);
+        let mut buffer = RowBuffer::new();
+        while cursor.next(&mut statement, &mut buffer)?.is_some() {
+            let (key, row) = row_of(&buffer);
+            if rows.insert(key, row).is_some() {
+                contents.problems.push(format!("two rows of {name} have key {key}"));
+            }
+        }
+        compare_with_index(&mut statement, &found, &rows, &mut contents)?;
+        if name == "journal" {
+            contents.journal = rows.keys().map(|id| TransactionId(*id as u64)).collect();
+            continue;
+        }
+        if let Some(base) = base {
+            contents.rows.insert(base, THERE);
+        }
+        contents.rows.extend(rows);
+    }
+    drop(statement);
+    transaction.commit(&mut session, context)?;
+    Ok(contents)
+}
+
+fn compare_with_index(
+    statement: &mut Statement<'_>,
+    table: &TableEntry,
+    rows: &BTreeMap<i64, Row>,
+    contents: &mut Contents,
+) -> Result<()> {
+    let name = &table.def.name;
+    for index in &table.indexes {
+        let (mut buffer, mut found) = (RowBuffer::new(), BTreeMap::new());
+        let all = KeyRange::all();
+        let mut cursor = statement.index_scan(table, index, all, ScanDirection::Forward, &ALL);
+        while cursor.next(statement, &mut buffer)?.is_some() {
+            let (key, row) = row_of(&buffer);
+            if found.insert(key, row).is_some() {
+                let index = &index.def.name;
+                contents.problems.push(format!("{index} gives row {key} of {name} twice"));
+            }
+        }
+        if found != *rows {
+            let index = &index.def.name;
+            contents.problems.push(format!("{index} and {name} differ: {found:?}, {rows:?}"));
+        }
+    }
+    Ok(())
+}
