@@ -167,13 +167,7 @@ impl History {
     }
 
     /// A change was made.
-    pub fn wrote(
-        &mut self,
-        id: TransactionId,
-        key: i64,
-        replaced: Option<Row>,
-        row: Option<Row>,
-    ) {
+    pub fn wrote(&mut self, id: TransactionId, key: i64, replaced: Option<Row>, row: Option<Row>) {
         let step = self.step();
         self.digest.word(key as u64);
         self.digest.row(row.as_ref());

@@ -73,7 +73,7 @@ pub fn options(instances: u16) -> Options {
         instances: Instances::Count(instances),
         buffer_pool_bytes: 8 << 20,
         undo_bytes: 16 << 20,
-        log_segment_bytes: 256 << 10,
+        log_segment_bytes: 128 << 10,
         log_buffer_bytes: 16 << 10,
         clock: ClockChoice::Counter,
         pin: Pin::No,

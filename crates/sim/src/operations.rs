@@ -143,10 +143,30 @@ fn find(
 }
 
 /// Takes a row of a scan in; a key that comes twice is wrong.
-fn take(op: &Op<'_>, found: &mut BTreeMap<i64, Row>, buffer: &RowBuffer) -> i64 {
+fn take(
+    op: &Op<'_>,
+    statement: &Statement<'_>,
+    found: &mut BTreeMap<i64, Row>,
+    (at, buffer): (RowId, &RowBuffer),
+) -> i64 {
     let (key, row) = row_of(buffer);
-    if found.insert(key, row).is_some() {
-        op.clients.complain(format!("transaction {}: a scan met key {key} twice", op.id.0));
+    let Some(other) = found.insert(key, row.clone()) else { return key };
+    // REPEATABLE READ sees its own new row beside the one that its snapshot still has and somebody
+    // deleted since, as in PostgreSQL. Keep the own one.
+    let own = [&other, &row].into_iter().find(|it| it.writer == op.id).cloned();
+    if let (Isolation::RepeatableRead, Some(own), true) =
+        (op.isolation, own, (other.writer == op.id) != (row.writer == op.id))
+    {
+        op.clients.count("own row beside an old one");
+        found.insert(key, own);
+    } else {
+        op.clients.complain(format!(
+            "transaction {} ({:?}, snapshot {}): a scan met key {key} twice: {other:?}, then \
+             {row:?} in row {at}",
+            op.id.0,
+            op.isolation,
+            statement.snapshot_timestamp()
+        ));
     }
     key
 }
@@ -160,14 +180,16 @@ fn scan_keys(
     let (a, b) = (op.key(), op.key());
     let keys = a.min(b)..=a.max(b);
     let key = |key: i64| KeyBytes::encode(index, &[Some(&bytes(key))]);
-    let range =
-        KeyRange { from: Bound::Included(key(*keys.start())), to: Bound::Included(key(*keys.end())) };
+    let range = KeyRange {
+        from: Bound::Included(key(*keys.start())),
+        to: Bound::Included(key(*keys.end())),
+    };
     let backward = op.random.one_in(2);
     let direction = if backward { ScanDirection::Backward } else { ScanDirection::Forward };
     let mut cursor = statement.index_scan(table, index, range, direction, &ALL);
     let (mut buffer, mut found, mut order) = (RowBuffer::new(), BTreeMap::new(), Vec::new());
-    while cursor.next(statement, &mut buffer)?.is_some() {
-        order.push(take(op, &mut found, &buffer));
+    while let Some(at) = cursor.next(statement, &mut buffer)? {
+        order.push(take(op, statement, &mut found, (at, &buffer)));
         op.breathe(statement.context());
     }
     if backward {
@@ -191,7 +213,7 @@ fn scan_group(
     let mut cursor = statement.index_scan(table, index, range, ScanDirection::Forward, &ALL);
     let (mut buffer, mut found, mut rows) = (RowBuffer::new(), BTreeMap::new(), Vec::new());
     while let Some(at) = cursor.next(statement, &mut buffer)? {
-        let key = take(op, &mut found, &buffer);
+        let key = take(op, statement, &mut found, (at, &buffer));
         rows.push((at, key, found[&key].clone()));
         op.breathe(statement.context());
     }
@@ -207,8 +229,8 @@ fn scan_table(
 ) -> Result<BTreeMap<i64, Row>> {
     let mut cursor = statement.scan(table, &ALL);
     let (mut buffer, mut found) = (RowBuffer::new(), BTreeMap::new());
-    while cursor.next(statement, &mut buffer)?.is_some() {
-        take(op, &mut found, &buffer);
+    while let Some(at) = cursor.next(statement, &mut buffer)? {
+        take(op, statement, &mut found, (at, &buffer));
         op.breathe(statement.context());
     }
     op.read(statement, keys, None, found.clone());
@@ -298,11 +320,7 @@ fn update(
 }
 
 /// Moves money between two accounts.
-fn transfer(
-    op: &mut Op<'_>,
-    statement: &mut Statement<'_>,
-    table: &Arc<TableEntry>,
-) -> Result<()> {
+fn transfer(op: &mut Op<'_>, statement: &mut Statement<'_>, table: &Arc<TableEntry>) -> Result<()> {
     // A few accounts are wanted by everybody.
     let near = if op.random.one_in(2) { 5 } else { MAIN_KEYS as u64 };
     let (from, to) = (op.random.below(near) as i64, op.random.below(near) as i64);
@@ -439,7 +457,8 @@ fn fill(op: &mut Op<'_>, statement: &mut Statement<'_>, name: &str, base: i64) -
         op.clients.complain(format!("{name} was just made or locked and is not there"));
         return Ok(());
     };
-    for number in 0..op.random.below(4) as i64 {
+    let rows = if op.random.one_in(3) { SIDE_KEYS as u64 - 1 } else { 4 };
+    for number in 0..op.random.below(rows) as i64 {
         let (key, row) = (base + 1 + number, op.new_row());
         tables::insert(statement, &table, key, &row)?;
         op.wrote(key, None, Some(row));

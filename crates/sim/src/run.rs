@@ -90,7 +90,10 @@ struct Run {
 impl Run {
     fn new(setting: &Setting) -> Run {
         let mut random = Seeded::new(setting.seed);
-        let disk = SimDisk::new(SimOptions::seeded(random.next_u64()));
+        let disk = SimDisk::new(SimOptions {
+            complete_one_in: 1 + random.below(20),
+            ..SimOptions::seeded(random.next_u64())
+        });
         Run {
             setting: *setting,
             random,
@@ -403,8 +406,7 @@ mod tests {
 
     #[test]
     fn a_database_that_never_crashes_ends_in_peace() {
-        let setting =
-            Setting { seed: 5, steps: 4_000, instances_max: 2, crashes_max: 0 };
+        let setting = Setting { seed: 5, steps: 4_000, instances_max: 2, crashes_max: 0 };
         let outcome = simulate(&setting);
         assert_eq!(outcome.complaint, None);
         assert_eq!(outcome.counters.get("peace"), 1);

@@ -25,7 +25,7 @@ pub const GROUPS: i64 = 6;
 /// How many side tables there are at most.
 pub const SIDES: i64 = 3;
 /// Rows of a side table have numbers from 1 on, below this.
-pub const SIDE_KEYS: i64 = 12;
+pub const SIDE_KEYS: i64 = 80;
 
 /// The row of the model that says that a side table is there.
 pub const THERE: Row = Row { balance: 0, group: -1, writer: TransactionId(0) };
