@@ -122,7 +122,8 @@ pub fn find_coercion(source: TypeOid, target: TypeOid, context: CastContext) -> 
             CastMethod::Function(function) => Coercion::Function(function),
         });
     }
-    if let (Some(from), Some(to)) = (true_element(source), true_element(target)) {
+    // Vectors become arrays element by element, arrays do not become vectors.
+    if let (Some(from), Some(to)) = (source.element_type(), true_element(target)) {
         return match find_coercion(from, to, context)? {
             Coercion::ViaText { .. } => Some(Coercion::ViaText { source, target }),
             each => Some(Coercion::Elements { element: to, each: Box::new(each) }),

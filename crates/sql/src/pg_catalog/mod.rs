@@ -23,6 +23,8 @@ mod view_columns;
 mod views;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod client_tests;
 
 pub use describe::{Qualified, constraint_definition, index_definition};
 pub use shared::{DATABASE_NAME, DATABASE_OID, OWNER_NAME, OWNER_OID, namespaces};

@@ -51,7 +51,7 @@ fn define(context: &Context) -> atoll_kernel::api::Result<()> {
     transaction.commit(&mut session, context).map(drop)
 }
 
-fn view() -> CatalogView {
+pub(super) fn view() -> CatalogView {
     let database = Database::open_in_memory(Options::default()).expect("in memory");
     database.run(Target::Any, define).expect("no panic").expect("the schema is made");
     let catalog = database.catalog();

@@ -50,7 +50,7 @@ pub(super) static FUNCTIONS: &[FunctionRow] = &[
     scalar(2232, "pg_get_function_identity_arguments", &[TypeOid::OID], TypeOid::TEXT, signature::identity_arguments).stable(),
     scalar(6197, "pg_get_function_sqlbody", &[TypeOid::OID], TypeOid::TEXT, session::always_null).stable(),
     scalar(2098, "pg_get_functiondef", &[TypeOid::OID], TypeOid::TEXT, signature::definition).stable(),
-    set(3425, "pg_partition_ancestors", &[TypeOid::REGCLASS], TypeOid::REGCLASS, signature::no_ancestors).volatile(),
+    set(3425, "pg_partition_ancestors", &[TypeOid::REGCLASS], TypeOid::REGCLASS, signature::no_ancestors).volatile().columns(&[("relid", TypeOid::REGCLASS)]),
     scalar(6121, "pg_relation_is_publishable", &[TypeOid::REGCLASS], TypeOid::BOOL, session::always_false).stable(),
     scalar(3778, "pg_tablespace_location", &[TypeOid::OID], TypeOid::TEXT, session::always_null).stable(),
     scalar(1348, "obj_description", &[TypeOid::OID], TypeOid::TEXT, session::object_comment).stable(),
