@@ -77,14 +77,13 @@ impl Backend<Core> for SqlBackend {
     }
 
     fn bind(&mut self, context: &Context, bind: &BindNames<'_>) -> SqlResult<()> {
-        let parameters: SmallVec<[Option<&[u8]>; INLINE]> = bind.parameters.iter().collect();
         self.0.bind(
             context,
             BindRequest {
                 portal: bind.portal,
                 statement: bind.statement,
                 parameter_formats: &formats(bind.formats),
-                parameters: &parameters,
+                parameters: &mut bind.parameters.iter(),
                 result_formats: &formats(bind.results),
             },
         )
@@ -112,11 +111,13 @@ impl Backend<Core> for SqlBackend {
         self.0.close_portal(name);
     }
 
-    fn sync(&mut self, context: &Context, _client: &mut dyn Client) -> SqlResult<()> {
-        self.0.sync(context)
+    fn sync(&mut self, context: &Context, client: &mut dyn Client) -> SqlResult<()> {
+        self.0.sync(context, client)
     }
 
-    fn fail(&mut self, _context: &Context) {}
+    fn fail(&mut self, _context: &Context) {
+        self.0.fail();
+    }
 
     fn settle(&mut self, context: &Context) -> SqlResult<()> {
         self.0.settle(context)

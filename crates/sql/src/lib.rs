@@ -3,11 +3,13 @@
 
 pub mod bind;
 pub mod copy;
-pub mod ddl;
+mod ddl;
 pub mod error;
+pub mod exec;
 pub mod functions;
 pub mod parse;
 pub mod pg_catalog;
+pub mod plan;
 pub mod relations;
 pub mod session;
 pub mod types;

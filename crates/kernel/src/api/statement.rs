@@ -316,6 +316,12 @@ impl<'t> Statement<'t> {
         result
     }
 
+    /// Waits until everything that this command has seen is stable: for rows that leave before it
+    /// ends (rule 7.6).
+    pub fn settle(&mut self) {
+        self.core.txn.settle_transaction(self.handle, &self.session.inner, self.context);
+    }
+
     /// Whether this command may read the index: not one that is younger than its snapshot
     /// (rule 6.10).
     pub fn may_read(&self, index: &IndexEntry) -> bool {

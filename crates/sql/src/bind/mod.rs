@@ -32,6 +32,7 @@ use scope::Block;
 use std::sync::Arc;
 
 pub use coerce::type_of;
+pub use modify::parse_expression;
 
 /// A statement bound.
 #[derive(Debug)]

@@ -1,160 +1,147 @@
-//! DROP and TRUNCATE.
+//! DROP TABLE, DROP INDEX, DROP SCHEMA.
+//!
+//! Invariants: with IF EXISTS a missing object is a notice; an index of a constraint goes with
+//! the constraint only (2BP01).
 
 use super::Definer;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::parse::ast::Name;
 use crate::parse::statement::DropKind;
-use crate::relations::Source;
 use crate::relations::view::Found;
-use atoll_kernel::api::IndexKind;
+use atoll_kernel::api::{IndexKind, Oid};
 
-impl Definer<'_, '_> {
-    pub(super) fn drop(
-        &mut self,
-        kind: DropKind,
-        names: &[Name],
-        if_exists: bool,
-        cascade: bool,
-    ) -> SqlResult<&'static str> {
-        for name in names {
-            match kind {
-                DropKind::Table => self.drop_table(name, if_exists)?,
-                DropKind::Index => self.drop_index(name, if_exists)?,
-                DropKind::Schema => self.drop_schema(name, if_exists, cascade)?,
-                DropKind::Other(word) => self.drop_other(word, name, if_exists)?,
-            }
-        }
-        Ok(match kind {
-            DropKind::Table => "DROP TABLE",
-            DropKind::Index => "DROP INDEX",
-            DropKind::Schema => "DROP SCHEMA",
-            DropKind::Other(word) => other_tag(word),
-        })
-    }
-
-    fn drop_table(&mut self, name: &Name, if_exists: bool) -> SqlResult<()> {
-        match self.view().find(name) {
-            Some(Found::Relation(relation)) => match &relation.source {
-                Source::Table(table) => Ok(self.statement.drop_table(table.def.oid)?),
-                Source::Virtual(_) => Err(SqlError::new(
-                    SqlState::INSUFFICIENT_PRIVILEGE,
-                    format!("permission denied: \"{}\" is a system catalog", name.name),
-                )),
-            },
-            Some(Found::Index(_)) => Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("\"{}\" is not a table", name.name),
-            )
-            .hint("Use DROP INDEX to remove an index.")),
-            None => self.missing("table", name, if_exists, SqlState::UNDEFINED_TABLE),
+/// DROP.
+pub(super) fn drop(
+    definer: &mut Definer<'_, '_>,
+    kind: DropKind,
+    names: &[Name],
+    if_exists: bool,
+    cascade: bool,
+) -> SqlResult<()> {
+    for name in names {
+        match kind {
+            DropKind::Table => drop_table(definer, name, if_exists)?,
+            DropKind::Index => drop_index(definer, name, if_exists)?,
+            DropKind::Schema => drop_schema(definer, &name.name, if_exists, cascade)?,
+            DropKind::Other(word) => missing(definer, word, name, if_exists)?,
         }
     }
+    Ok(())
+}
 
-    fn drop_index(&mut self, name: &Name, if_exists: bool) -> SqlResult<()> {
-        match self.view().find(name) {
-            Some(Found::Index(index)) => {
-                if matches!(index.def.kind, IndexKind::Primary | IndexKind::UniqueConstraint) {
-                    let table = self.statement.table(index.def.table)?;
-                    let (index, table) = (&index.def.name, &table.def.name);
-                    return Err(SqlError::new(
-                        SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-                        format!(
-                            "cannot drop index {index} because constraint {index} on table \
-                             {table} requires it"
-                        ),
-                    )
-                    .hint(format!("You can drop constraint {index} on table {table} instead.")));
-                }
-                Ok(self.statement.drop_index(index.def.oid)?)
-            }
-            Some(Found::Relation(_)) => Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("\"{}\" is not an index", name.name),
-            )),
-            None => self.missing("index", name, if_exists, SqlState::UNDEFINED_OBJECT),
-        }
-    }
-
-    fn drop_schema(&mut self, name: &Name, if_exists: bool, cascade: bool) -> SqlResult<()> {
-        let catalog = self.statement.catalog().clone();
-        let Some(namespace) = catalog.namespace(&name.name) else {
-            if self.names.registry.has_schema(&name.name) {
-                return Err(SqlError::new(
-                    SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-                    format!(
-                        "cannot drop schema {} because it is required by the database system",
-                        name.name
-                    ),
-                ));
-            }
-            return self.missing("schema", name, if_exists, SqlState::INVALID_SCHEMA_NAME);
-        };
-        let inside: Vec<_> =
-            catalog.tables().filter(|table| table.def.namespace == namespace.oid).collect();
-        if let Some(table) = inside.first().filter(|_| !cascade) {
-            return Err(SqlError::new(
-                SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-                format!("cannot drop schema {} because other objects depend on it", name.name),
-            )
-            .detail(format!(
-                "table {}.{} depends on schema {}",
-                name.name, table.def.name, name.name
-            ))
-            .hint("Use DROP ... CASCADE to drop the dependent objects too."));
-        }
-        for table in inside {
-            self.statement.drop_table(table.def.oid)?;
-        }
-        Ok(self.statement.drop_namespace(namespace.oid)?)
-    }
-
-    /// A kind of object that this database never has.
-    fn drop_other(&mut self, word: &'static str, name: &Name, if_exists: bool) -> SqlResult<()> {
+fn missing(
+    definer: &mut Definer<'_, '_>,
+    word: &str,
+    name: &Name,
+    if_exists: bool,
+) -> SqlResult<()> {
+    if let Some(schema) = &name.schema
+        && !definer.view.schema_exists(schema)
+    {
         if if_exists {
-            return self.missing(word, name, true, SqlState::UNDEFINED_OBJECT);
-        }
-        Err(SqlError::not_supported(format_args!("DROP {}", word.to_uppercase())))
-    }
-
-    pub(super) fn missing(
-        &mut self,
-        what: &str,
-        name: &Name,
-        if_exists: bool,
-        sqlstate: SqlState,
-    ) -> SqlResult<()> {
-        if if_exists {
-            let message = format!("{what} \"{}\" does not exist, skipping", name.name);
-            self.notice(SqlState(*b"00000"), message);
+            definer.notice(format!("schema \"{schema}\" does not exist, skipping"));
             return Ok(());
         }
-        let message = format!("{what} \"{name}\" does not exist");
-        Err(SqlError::new(sqlstate, message))
+        return Err(SqlError::new(
+            SqlState::INVALID_SCHEMA_NAME,
+            format!("schema \"{schema}\" does not exist"),
+        ));
     }
+    if if_exists {
+        definer.notice(format!("{word} \"{}\" does not exist, skipping", name.name));
+        return Ok(());
+    }
+    let state = match word {
+        "type" | "extension" | "index" => SqlState::UNDEFINED_OBJECT,
+        _ => SqlState::UNDEFINED_TABLE,
+    };
+    Err(SqlError::new(state, format!("{word} \"{name}\" does not exist")))
+}
 
-    pub(super) fn truncate(&mut self, names: &[Name]) -> SqlResult<&'static str> {
-        let mut tables = Vec::with_capacity(names.len());
-        for name in names {
-            let oid = self.table(name)?.def.oid;
-            if !tables.contains(&oid) {
-                tables.push(oid);
-            }
-        }
-        self.statement.truncate(&tables)?;
-        Ok("TRUNCATE TABLE")
+fn wrong_kind(name: &Name, word: &str, command: &str) -> SqlError {
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not {word}", name.name))
+        .hint(format!("Use {command}."))
+}
+
+fn drop_table(definer: &mut Definer<'_, '_>, name: &Name, if_exists: bool) -> SqlResult<()> {
+    match definer.now().find(name) {
+        None => missing(definer, "table", name, if_exists),
+        Some(Found::Index(_)) => Err(wrong_kind(name, "a table", "DROP INDEX to remove an index")),
+        Some(Found::Relation(info)) => match info.table() {
+            Some(table) => Ok(definer.statement.drop_table(table.def.oid)?),
+            None => Err(SqlError::new(
+                SqlState::INSUFFICIENT_PRIVILEGE,
+                format!("permission denied: \"{}\" is a system catalog", name.name),
+            )),
+        },
     }
 }
 
-fn other_tag(word: &str) -> &'static str {
-    match word {
-        "view" => "DROP VIEW",
-        "materialized view" => "DROP MATERIALIZED VIEW",
-        "sequence" => "DROP SEQUENCE",
-        "type" => "DROP TYPE",
-        "function" => "DROP FUNCTION",
-        "procedure" => "DROP PROCEDURE",
-        "trigger" => "DROP TRIGGER",
-        "extension" => "DROP EXTENSION",
-        _ => "DROP",
+fn drop_index(definer: &mut Definer<'_, '_>, name: &Name, if_exists: bool) -> SqlResult<()> {
+    let view = definer.now();
+    match view.find(name) {
+        None => missing(definer, "index", name, if_exists),
+        Some(Found::Relation(_)) => {
+            Err(wrong_kind(name, "an index", "DROP TABLE to remove a table"))
+        }
+        Some(Found::Index(index)) => {
+            if matches!(index.def.kind, IndexKind::Primary | IndexKind::UniqueConstraint) {
+                let table = view.catalog.table_by_oid(index.def.table);
+                let table = table.map_or("", |table| table.def.name.as_str());
+                let own = &index.def.name;
+                return Err(SqlError::new(
+                    SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+                    format!("cannot drop index {own} because constraint {own} on table {table} requires it"),
+                )
+                .hint(format!("You can drop constraint {own} on table {table} instead.")));
+            }
+            Ok(definer.statement.drop_index(index.def.oid)?)
+        }
     }
+}
+
+fn drop_schema(
+    definer: &mut Definer<'_, '_>,
+    name: &str,
+    if_exists: bool,
+    cascade: bool,
+) -> SqlResult<()> {
+    let view = definer.now();
+    if view.registry.has_schema(name) {
+        return Err(SqlError::new(
+            SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+            format!("cannot drop schema {name} because it is required by the database system"),
+        ));
+    }
+    let Some(namespace) = view.catalog.namespace(name).map(|namespace| namespace.oid) else {
+        if if_exists {
+            definer.notice(format!("schema \"{name}\" does not exist, skipping"));
+            return Ok(());
+        }
+        return Err(SqlError::new(
+            SqlState::INVALID_SCHEMA_NAME,
+            format!("schema \"{name}\" does not exist"),
+        ));
+    };
+    let inside: Vec<(Oid, String)> = view
+        .catalog
+        .tables()
+        .filter(|table| table.def.namespace == namespace)
+        .map(|table| (table.def.oid, table.def.name.clone()))
+        .collect();
+    if let Some((_, table)) = inside.first()
+        && !cascade
+    {
+        return Err(SqlError::new(
+            SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+            format!("cannot drop schema {name} because other objects depend on it"),
+        )
+        .detail(format!("table {name}.{table} depends on schema {name}"))
+        .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+    }
+    for (oid, table) in inside {
+        definer.notice(format!("drop cascades to table {name}.{table}"));
+        definer.statement.drop_table(oid)?;
+    }
+    Ok(definer.statement.drop_namespace(namespace)?)
 }

@@ -1,114 +1,194 @@
-//! Definitions: CREATE, DROP, ALTER, RENAME and TRUNCATE of tables, indexes and schemas.
+//! Definitions: CREATE, ALTER, DROP, TRUNCATE, LOCK TABLE, VACUUM.
 //!
-//! Invariants: everything here happens inside the client's transaction, through the kernel's
-//! definitions, which lock what they change (kernel rule 6.10); names are looked up in the
-//! transaction's own catalog, again after every change. What is not supported is refused by name
-//! with 0A000. On an error the transaction has failed: the session rolls it back.
+//! Invariants: names, types and defaults are checked here, before the kernel is asked; the
+//! kernel makes the change transactional. Notices and errors are PostgreSQL's.
 
 mod alter;
 mod create;
 mod drop;
 mod names;
-mod print;
-#[cfg(test)]
-mod tests;
 
-pub use print::expression_text;
-
-use crate::error::{ErrorFields, SqlError, SqlResult, SqlState};
+use crate::error::{SqlError, SqlResult, SqlState};
 use crate::parse::ast::Name;
 use crate::parse::statement::Utility;
-use crate::relations::{CatalogView, Registry, Source};
-use atoll_kernel::api::{Error, Statement, TableEntry};
-use std::sync::Arc;
+use crate::relations::CatalogView;
+use crate::session::Session;
+use crate::session::client::{Client, Severity};
+use atoll_kernel::api::{Context, Error, Oid, Statement, TableLockMode};
 
-/// How names are looked up: what does not change while a statement runs.
-#[derive(Clone)]
-pub struct Names {
-    /// The virtual relations.
-    pub registry: Arc<Registry>,
-    /// The schemas of `search_path`, `$user` replaced.
-    pub path: Arc<[Arc<str>]>,
-}
+/// A notice has no class of errors.
+const SUCCESSFUL: SqlState = SqlState::new("00000");
 
-/// A statement that changes definitions, and where its notices go.
-pub struct Definer<'d, 't> {
-    /// The kernel's statement.
+/// What a definition works with.
+pub(crate) struct Definer<'d, 't> {
+    /// The catalog as the statement began.
+    pub view: &'d CatalogView,
+    /// The kernel's command.
     pub statement: &'d mut Statement<'t>,
-    /// How names are looked up.
-    pub names: &'d Names,
-    /// NOTICEs for the client.
-    pub notices: &'d mut Vec<ErrorFields>,
-}
-
-/// Runs a definition and answers its command tag. Statements that are none are `Internal`.
-pub fn run(
-    statement: &mut Statement<'_>,
-    utility: &Utility,
-    names: &Names,
-    notices: &mut Vec<ErrorFields>,
-) -> SqlResult<&'static str> {
-    let mut definer = Definer { statement, names, notices };
-    match utility {
-        Utility::CreateTable(create) => definer.create_table(create),
-        Utility::CreateIndex(create) => definer.create_index(create),
-        Utility::CreateSchema { name, if_not_exists } => {
-            definer.create_schema(name, *if_not_exists)
-        }
-        Utility::Drop { kind, names, if_exists, cascade } => {
-            definer.drop(*kind, names, *if_exists, *cascade)
-        }
-        Utility::AlterTable { table, if_exists, commands } => {
-            definer.alter_table(table, *if_exists, commands)
-        }
-        Utility::Rename { kind, relation, if_exists, to } => {
-            definer.rename(kind, relation, *if_exists, to)
-        }
-        Utility::Truncate { tables } => definer.truncate(tables),
-        _ => Err(SqlError::internal("not a definition")),
-    }
+    /// Where notices go.
+    pub notices: Vec<SqlError>,
 }
 
 impl Definer<'_, '_> {
-    /// The catalog as it is now, own changes included.
-    fn view(&self) -> CatalogView {
+    fn notice(&mut self, message: String) {
+        self.notices.push(SqlError::new(SUCCESSFUL, message));
+    }
+
+    /// The catalog with what this statement has changed already.
+    fn now(&self) -> CatalogView {
         CatalogView {
-            catalog: Arc::clone(self.statement.catalog()),
-            registry: self.names.registry.clone(),
-            path: self.names.path.clone(),
-        }
-    }
-
-    /// The table `name`; 42P01, 42809, 42501.
-    fn table(&self, name: &Name) -> SqlResult<Arc<TableEntry>> {
-        let relation = self.view().table(name)?;
-        match &relation.source {
-            Source::Table(table) => Ok(table.clone()),
-            Source::Virtual(_) => Err(SqlError::internal("a virtual relation is no table")),
-        }
-    }
-
-    fn notice(&mut self, sqlstate: SqlState, message: String) {
-        self.notices.push(SqlError::new(sqlstate, message).fields().clone());
-    }
-
-    /// A kernel error, with the name where the kernel knows only a number.
-    fn named(&self, error: Error, name: &str) -> SqlError {
-        match error {
-            Error::AlreadyExists { .. } => already_exists(name),
-            other => other.into(),
+            catalog: (**self.statement.catalog()).clone(),
+            registry: self.view.registry.clone(),
+            path: self.view.path.clone(),
         }
     }
 }
 
-fn already_exists(name: &str) -> SqlError {
-    SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists"))
+impl Session {
+    /// Runs a definition; answers its tag.
+    pub(crate) fn definition(
+        &mut self,
+        context: &Context,
+        utility: &Utility,
+        client: &mut dyn Client,
+    ) -> SqlResult<String> {
+        self.ensure_transaction(context)?;
+        self.queried = true;
+        let tag = tag_of(utility);
+        if !matches!(utility, Utility::LockTable { .. }) {
+            self.check_writable(&tag)?;
+        }
+        let view = self.view();
+        self.context.view.borrow_mut().clone_from(&view);
+        let Some(transaction) = &mut self.transaction else {
+            return Err(SqlError::internal("a definition without a transaction"));
+        };
+        let mut statement = transaction.statement(&mut self.kernel, context)?;
+        let mut definer = Definer { view: &view, statement: &mut statement, notices: Vec::new() };
+        let result = define(&mut definer, context, utility);
+        let notices = definer.notices;
+        for notice in notices {
+            self.notice(client, Severity::Notice, &notice);
+        }
+        result.map(|()| tag)
+    }
+
+    /// VACUUM and ANALYZE. The kernel collects old versions and samples row counts by itself, all
+    /// the time; what is left to do is to look that the tables are there and nobody redefines
+    /// them meanwhile.
+    pub(crate) fn vacuum(
+        &mut self,
+        context: &Context,
+        vacuum: bool,
+        _analyze: bool,
+        tables: &[Name],
+        several: bool,
+        _client: &mut dyn Client,
+    ) -> SqlResult<String> {
+        let tag = if vacuum { "VACUUM" } else { "ANALYZE" };
+        if vacuum {
+            self.forbid_block(tag, several)?;
+        }
+        self.ensure_transaction(context)?;
+        let view = self.view();
+        let Some(transaction) = &mut self.transaction else {
+            return Err(SqlError::internal("VACUUM without a transaction"));
+        };
+        let mut statement = transaction.statement(&mut self.kernel, context)?;
+        for name in tables {
+            let info = view.relation(name)?;
+            if info.table().is_some() {
+                lock(&mut statement, Oid(info.oid), TableLockMode::ShareUpdateExclusive)?;
+            }
+        }
+        Ok(tag.to_owned())
+    }
 }
 
-/// 23505 while a unique index is being built.
-fn not_unique(index: &str) -> SqlError {
-    let message = format!("could not create unique index \"{index}\"");
-    SqlError::new(SqlState::UNIQUE_VIOLATION, message)
-        .detail("Some rows have the same key.")
-        .constraint(index)
+/// Locks a table; that it changed meanwhile does not matter to a definition.
+fn lock(statement: &mut Statement<'_>, table: Oid, mode: TableLockMode) -> SqlResult<()> {
+    match statement.lock_table(table, mode) {
+        Ok(()) | Err(Error::CatalogChanged) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn define(definer: &mut Definer<'_, '_>, context: &Context, utility: &Utility) -> SqlResult<()> {
+    match utility {
+        Utility::CreateTable(create) => create::table(definer, context, create),
+        Utility::CreateIndex(create) => create::index(definer, create),
+        Utility::CreateSchema { name, if_not_exists } => {
+            create::schema(definer, name, *if_not_exists)
+        }
+        Utility::Drop { kind, names, if_exists, cascade } => {
+            drop::drop(definer, *kind, names, *if_exists, *cascade)
+        }
+        Utility::AlterTable { table, if_exists, commands } => {
+            alter::table(definer, context, table, *if_exists, commands)
+        }
+        Utility::Rename { kind, relation, if_exists, to } => {
+            alter::rename(definer, kind, relation, *if_exists, to)
+        }
+        Utility::Truncate { tables } => truncate(definer, tables),
+        Utility::LockTable { tables, mode, nowait } => lock_tables(definer, tables, *mode, *nowait),
+        _ => Err(SqlError::internal("this statement defines nothing")),
+    }
+}
+
+fn truncate(definer: &mut Definer<'_, '_>, tables: &[Name]) -> SqlResult<()> {
+    let mut oids: Vec<Oid> = Vec::with_capacity(tables.len());
+    for name in tables {
+        let info = definer.view.table(name)?;
+        if !oids.contains(&Oid(info.oid)) {
+            oids.push(Oid(info.oid));
+        }
+    }
+    oids.sort_unstable();
+    Ok(definer.statement.truncate(&oids)?)
+}
+
+fn lock_tables(
+    definer: &mut Definer<'_, '_>,
+    tables: &[Name],
+    mode: u8,
+    nowait: bool,
+) -> SqlResult<()> {
+    if nowait {
+        return Err(SqlError::not_supported("NOWAIT"));
+    }
+    let mode = match mode {
+        1 => TableLockMode::AccessShare,
+        2 => TableLockMode::RowShare,
+        3 => TableLockMode::RowExclusive,
+        4 => TableLockMode::ShareUpdateExclusive,
+        5 => TableLockMode::Share,
+        6 => TableLockMode::ShareRowExclusive,
+        7 => TableLockMode::Exclusive,
+        _ => TableLockMode::AccessExclusive,
+    };
+    for name in tables {
+        let info = definer.view.table(name)?;
+        lock(definer.statement, Oid(info.oid), mode)?;
+    }
+    Ok(())
+}
+
+fn tag_of(utility: &Utility) -> String {
+    use crate::parse::statement::{DropKind, RenameKind};
+    match utility {
+        Utility::CreateTable(_) => "CREATE TABLE".to_owned(),
+        Utility::CreateIndex(_) => "CREATE INDEX".to_owned(),
+        Utility::CreateSchema { .. } => "CREATE SCHEMA".to_owned(),
+        Utility::Drop { kind, .. } => match kind {
+            DropKind::Table => "DROP TABLE".to_owned(),
+            DropKind::Index => "DROP INDEX".to_owned(),
+            DropKind::Schema => "DROP SCHEMA".to_owned(),
+            DropKind::Other(word) => format!("DROP {}", word.to_ascii_uppercase()),
+        },
+        Utility::Rename { kind: RenameKind::Index, .. } => "ALTER INDEX".to_owned(),
+        Utility::AlterTable { .. } | Utility::Rename { .. } => "ALTER TABLE".to_owned(),
+        Utility::Truncate { .. } => "TRUNCATE TABLE".to_owned(),
+        Utility::LockTable { .. } => "LOCK TABLE".to_owned(),
+        _ => String::new(),
+    }
 }

@@ -11,6 +11,7 @@ mod definition;
 mod expression;
 mod names;
 mod query;
+pub mod print;
 mod raw;
 pub mod statement;
 mod utility;

@@ -270,6 +270,7 @@ impl<'q> Planner<'_> {
                 Ok(Part { plan: Plan::Table(Box::new(scan)), relations, rows: choice.rows })
             }
             Source::Virtual(virtual_relation) => {
+                self.uses_virtual = true;
                 let key = self.virtual_key(relation, info, *virtual_relation, &conditions, available)?;
                 let rows = virtual_relation.estimated_rows(self.view) as f64;
                 let rows = if key.is_some() { 5.0 } else { rows };

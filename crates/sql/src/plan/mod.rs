@@ -18,20 +18,19 @@ use crate::bind::Binding;
 use crate::bind::bound::{BoundKind, BoundStatement, Bound, Cte, Output, Query, RelationId};
 use crate::bind::walk;
 use crate::error::SqlResult;
-use crate::exec::program::Slot;
+use crate::exec::program::{Program, Slot};
 use crate::functions::Volatility;
 use crate::relations::CatalogView;
 use crate::session::client::ColumnDescription;
 use crate::types::TypeOid;
 use atoll_kernel::api::Oid;
-use modify::ModifyPlan;
 use node::{CtePlan, Plan, Subplan};
 use slots::Slots;
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use modify::{InsertPlan, Modification, NewRow, ReturningPlan};
+pub use modify::{InsertPlan, Modification, ModifyPlan, NewRow, ReturningPlan};
 
 /// How a statement uses a table: which lock it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,21 +74,13 @@ pub struct Planned {
     pub tables: Vec<(Oid, TableUse)>,
     /// The columns of its result, if it has one.
     pub columns: Option<Arc<[ColumnDescription]>>,
-    /// The version of the catalog that it was made for.
-    pub catalog_version: u64,
+    /// It reads virtual relations.
+    pub uses_virtual: bool,
 }
 
 /// Plans a bound statement.
 pub fn plan(view: &CatalogView, binding: &Binding) -> SqlResult<Planned> {
-    let mut planner = Planner {
-        view,
-        slots: Slots::default(),
-        subplans: Vec::new(),
-        ctes: Vec::new(),
-        cte_ids: Vec::new(),
-        local: HashSet::new(),
-        pseudo: u32::MAX,
-    };
+    let mut planner = Planner::new(view);
     let (mut action, columns) = match &binding.statement {
         BoundStatement::Query(query) => {
             let (plan, mut outputs) = planner.query(query)?;
@@ -111,8 +102,28 @@ pub fn plan(view: &CatalogView, binding: &Binding) -> SqlResult<Planned> {
         parameters: binding.parameters.clone(),
         tables,
         columns,
-        catalog_version: view.catalog.version(),
+        uses_virtual: planner.uses_virtual,
     })
+}
+
+/// Plans an expression without columns: a plan for its subqueries, and its program.
+pub fn plan_value(view: &CatalogView, bound: &Bound) -> SqlResult<(Planned, Program)> {
+    let mut planner = Planner::new(view);
+    let program = planner.compile(bound)?;
+    let mut action = Action::Query { plan: Plan::One, outputs: Vec::new() };
+    planner.finish_all(&mut action);
+    let planned = Planned {
+        action,
+        fast: None,
+        frame: planner.slots.count(),
+        subplans: planner.subplans,
+        ctes: planner.ctes,
+        parameters: Vec::new(),
+        tables: Vec::new(),
+        columns: None,
+        uses_virtual: true,
+    };
+    Ok((planned, program))
 }
 
 fn describe(outputs: &[Output]) -> Arc<[ColumnDescription]> {
@@ -234,6 +245,22 @@ struct Planner<'v> {
     local: HashSet<RelationId>,
     /// Numbers for relations that the planner makes up, downwards.
     pseudo: u32,
+    uses_virtual: bool,
+}
+
+impl<'v> Planner<'v> {
+    fn new(view: &'v CatalogView) -> Planner<'v> {
+        Planner {
+            view,
+            slots: Slots::default(),
+            subplans: Vec::new(),
+            ctes: Vec::new(),
+            cte_ids: Vec::new(),
+            local: HashSet::new(),
+            pseudo: u32::MAX,
+            uses_virtual: false,
+        }
+    }
 }
 
 impl<'q> Planner<'_> {

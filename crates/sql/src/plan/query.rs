@@ -26,13 +26,13 @@ impl<'q> Planner<'_> {
                 let rows = rows.iter().map(|row| self.compile_all(row)).collect::<SqlResult<_>>()?;
                 let slots = self.output_slots(query);
                 let plan = Plan::Values { rows, slots };
-                self.sorted(plan, query)
+                self.sorted(plan, query)?
             }
             Body::SetOperation { operation, all, sides } => {
                 let plan = self.set_operation(query, *operation, *all, sides)?;
-                self.sorted(plan, query)
+                self.sorted(plan, query)?
             }
-        }?;
+        };
         let plan = self.limited(plan, query)?;
         Ok((plan, self.output_slots(query)))
     }

@@ -7,15 +7,36 @@
 //! the caller sends ErrorResponse, and in the extended protocol skips to Sync. Before anything
 //! that a method produced leaves the process, [`Session::settle`] must have returned.
 
+mod cache;
 pub mod client;
+mod context;
+mod copy;
+mod execute;
+mod extended;
+mod literals;
+mod settings;
+mod simple;
+mod transaction;
+mod utility;
+mod variables;
 
+use crate::SqlError;
 use crate::error::SqlResult;
-use crate::relations::Registry;
-use crate::types::TypeOid;
-use atoll_kernel::api::{Context, Database, Instance, Interrupt};
-use client::{Client, ColumnDescription, Format, StatementDescription, TransactionStatus};
+use crate::exec::Scratch;
+use crate::relations::{CatalogView, Registry};
+use atoll_kernel::api::{Context, Database, Instance, Interrupt, Transaction};
+use cache::{Cache, CachedStatement};
+use client::{Client, Severity, TransactionStatus};
+use context::SessionContext;
+use extended::Portal;
+use settings::Settings;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
+
+pub use client::Format;
+pub use extended::BindRequest;
+pub use settings::SERVER_VERSION;
 
 /// What all sessions of a database share.
 pub struct Engine {
@@ -32,12 +53,13 @@ impl Engine {
 /// What the sessions of one instance share: cached plans and scratch memory.
 pub struct Local {
     engine: Arc<Engine>,
+    cache: Cache,
 }
 
 impl Local {
     /// For one instance.
     pub fn new(engine: &Arc<Engine>) -> Rc<Local> {
-        Rc::new(Local { engine: engine.clone() })
+        Rc::new(Local { engine: engine.clone(), cache: Cache::default() })
     }
 }
 
@@ -56,41 +78,83 @@ pub struct SessionStart {
     pub client_address: Option<String>,
 }
 
-/// The parts of a Bind message.
-#[derive(Clone, Copy, Debug)]
-pub struct BindRequest<'m> {
-    /// The portal's name.
-    pub portal: &'m str,
-    /// The statement's name.
-    pub statement: &'m str,
-    /// None (all text), one (for all) or one a parameter.
-    pub parameter_formats: &'m [Format],
-    /// The parameters.
-    pub parameters: &'m [Option<&'m [u8]>],
-    /// None (all text), one (for all) or one a column.
-    pub result_formats: &'m [Format],
+/// Where a session stands between transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// No transaction.
+    Idle,
+    /// The implicit transaction of a simple query, or of extended messages before Sync.
+    Implicit,
+    /// A transaction block.
+    Block,
+    /// A transaction block in which a statement failed; the kernel's transaction is gone.
+    Failed,
 }
 
 /// A client's session.
 pub struct Session {
     local: Rc<Local>,
-    kernel: atoll_kernel::api::Session,
+    pub(crate) kernel: atoll_kernel::api::Session,
+    pub(crate) transaction: Option<Transaction>,
+    phase: Phase,
+    pub(crate) context: Rc<SessionContext>,
+    path: Arc<[Arc<str>]>,
+    path_version: u64,
+    prepared: HashMap<String, Rc<CachedStatement>>,
+    portals: HashMap<String, Portal>,
+    pub(crate) scratch: Scratch,
+    /// Has the transaction run a query? Then its isolation stands.
+    pub(crate) queried: bool,
 }
 
 impl Session {
     /// Begins a session on `instance`; wrong settings are errors (22023, 42704).
-    pub fn new(local: &Rc<Local>, instance: &Instance, _start: SessionStart) -> SqlResult<Session> {
-        Ok(Session { local: local.clone(), kernel: atoll_kernel::api::Session::new(instance) })
+    pub fn new(local: &Rc<Local>, instance: &Instance, start: SessionStart) -> SqlResult<Session> {
+        let mut kernel = atoll_kernel::api::Session::new(instance);
+        let mut settings = Settings::default();
+        settings.set_fixed("session_authorization", &start.user);
+        for (name, value) in &start.settings {
+            settings.set_default(name, value)?;
+        }
+        let path = path_of(&settings, &start.user);
+        let view = CatalogView {
+            catalog: (*kernel.catalog()).clone(),
+            registry: local.engine.registry.clone(),
+            path: path.clone(),
+        };
+        let time = instance.time().clone();
+        let seed = time.now_ns() ^ (start.process_id as u64).rotate_left(32);
+        let path_version = settings.path_version;
+        let context = SessionContext::new(time, settings, view, &start, seed);
+        let mut session = Session {
+            local: local.clone(),
+            kernel,
+            transaction: None,
+            phase: Phase::Idle,
+            context: Rc::new(context),
+            path,
+            path_version,
+            prepared: HashMap::new(),
+            portals: HashMap::new(),
+            scratch: Scratch::default(),
+            queried: false,
+        };
+        session.apply_settings();
+        Ok(session)
     }
 
     /// Settings that are reported by ParameterStatus, with their values: sent at the start.
     pub fn reported_settings(&self) -> Vec<(&'static str, String)> {
-        todo!()
+        self.context.settings.borrow().reported()
     }
 
     /// ReadyForQuery's status.
     pub fn status(&self) -> TransactionStatus {
-        todo!()
+        match self.phase {
+            Phase::Idle | Phase::Implicit => TransactionStatus::Idle,
+            Phase::Block => TransactionStatus::InBlock,
+            Phase::Failed => TransactionStatus::Failed,
+        }
     }
 
     /// Ends this session's waits from outside (cancel requests): any thread may use it.
@@ -99,88 +163,87 @@ impl Session {
     }
 
     /// Waits until everything that this session has told its client may be told.
-    pub fn settle(&mut self, _context: &Context) -> SqlResult<()> {
-        todo!()
+    pub fn settle(&mut self, context: &Context) -> SqlResult<()> {
+        if let Some(transaction) = &self.transaction {
+            transaction.settle(&self.kernel, context);
+        }
+        Ok(self.kernel.settle(context)?)
     }
 
-    /// Would [`Session::settle`] return at once?
+    /// Would [`Session::settle`] return at once? Only asked between transactions.
     pub fn is_settled(&self) -> bool {
-        todo!()
-    }
-
-    /// Query: any number of statements, in one implicit transaction unless they say otherwise.
-    /// On an error the rest of the text is not run.
-    pub fn simple_query(
-        &mut self,
-        _context: &Context,
-        _text: &str,
-        _client: &mut dyn Client,
-    ) -> SqlResult<()> {
-        todo!()
-    }
-
-    /// Parse: one statement or none. `types` are the declared parameter types (0 = infer).
-    pub fn parse(
-        &mut self,
-        _context: &Context,
-        _name: &str,
-        _text: &str,
-        _types: &[TypeOid],
-    ) -> SqlResult<()> {
-        todo!()
-    }
-
-    /// Bind.
-    pub fn bind(&mut self, _context: &Context, _request: BindRequest<'_>) -> SqlResult<()> {
-        todo!()
-    }
-
-    /// Describe of a statement.
-    pub fn describe_statement(
-        &mut self,
-        _context: &Context,
-        _name: &str,
-    ) -> SqlResult<StatementDescription> {
-        todo!()
-    }
-
-    /// Describe of a portal: its columns with their formats; `None` if it returns no rows.
-    #[expect(clippy::type_complexity, reason = "columns and how they are sent")]
-    pub fn describe_portal(
-        &mut self,
-        _name: &str,
-    ) -> SqlResult<Option<(Arc<[ColumnDescription]>, Vec<Format>)>> {
-        todo!()
-    }
-
-    /// Execute: at most `rows_max` rows (0 = all), then CommandComplete or PortalSuspended.
-    pub fn execute(
-        &mut self,
-        _context: &Context,
-        _portal: &str,
-        _rows_max: u32,
-        _client: &mut dyn Client,
-    ) -> SqlResult<()> {
-        todo!()
-    }
-
-    /// Close of a statement; one that is not there is no error.
-    pub fn close_statement(&mut self, _name: &str) {
-        todo!()
-    }
-
-    /// Close of a portal; one that is not there is no error.
-    pub fn close_portal(&mut self, _name: &str) {
-        todo!()
-    }
-
-    /// Sync: ends the implicit transaction (commits it unless something failed).
-    pub fn sync(&mut self, _context: &Context) -> SqlResult<()> {
-        todo!()
+        self.transaction.is_none() && self.kernel.is_settled()
     }
 
     /// The session ends: an open transaction is rolled back.
-    pub fn end(self, _context: &Context) {
-        todo!()
+    pub fn end(mut self, _context: &Context) {
+        self.portals.clear();
+        if let Some(transaction) = self.transaction.take() {
+            transaction.rollback(&mut self.kernel);
+        }
+    }
+
+    /// What functions and text output ask of this session.
+    pub fn functions(&self) -> &dyn crate::functions::FunctionContext {
+        &*self.context
+    }
+
+    /// What the next statement sees of the catalog.
+    pub(crate) fn view(&mut self) -> CatalogView {
+        let catalog = match &self.transaction {
+            Some(transaction) => transaction.catalog(&mut self.kernel),
+            None => self.kernel.catalog(),
+        };
+        CatalogView {
+            catalog: (*catalog).clone(),
+            registry: self.local.engine.registry.clone(),
+            path: self.path.clone(),
+        }
+    }
+
+    /// Brings what is derived from the settings up to date.
+    fn apply_settings(&mut self) {
+        self.context.refresh();
+        let settings = self.context.settings.borrow();
+        let relaxed = settings.known("synchronous_commit") == "off";
+        self.kernel.set_durability(if relaxed {
+            atoll_kernel::api::Durability::Relaxed
+        } else {
+            atoll_kernel::api::Durability::Commit
+        });
+        if settings.path_version != self.path_version {
+            self.path_version = settings.path_version;
+            self.path = path_of(&settings, &self.context.user());
+        }
+    }
+
+    /// Tells the client of reported settings that changed.
+    fn report_settings(&mut self, client: &mut dyn Client) {
+        let changed = self.context.settings.borrow_mut().take_changed();
+        for (name, value) in changed {
+            client.parameter_status(name, &value);
+        }
+    }
+
+    /// Sends a notice if client_min_messages lets it through.
+    pub(crate) fn notice(&self, client: &mut dyn Client, severity: Severity, notice: &SqlError) {
+        let wanted = self.context.settings.borrow().known("client_min_messages");
+        let quiet = match severity {
+            Severity::Info => false,
+            Severity::Notice => matches!(wanted.as_str(), "warning" | "error"),
+            Severity::Warning => wanted == "error",
+        };
+        if !quiet {
+            client.notice(severity, notice.fields());
+        }
     }
 }
+
+/// The schemas of search_path, `$user` replaced.
+fn path_of(settings: &Settings, user: &str) -> Arc<[Arc<str>]> {
+    let path = settings.search_path().into_iter();
+    path.map(|part| if part == "$user" { user.into() } else { part.as_str().into() }).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! Index keys from programs' values.
+//!
+//! Invariants: a value that the column's type cannot hold matches nothing; a NULL matches
+//! nothing. The answer says so instead of a key.
+
+use super::Cx;
+use crate::error::SqlResult;
+use crate::functions::{CastContext, apply_typmod};
+use crate::plan::node::{KeyValue, RangeEnd};
+use crate::types::{Datum, TypeOid, storage};
+use atoll_kernel::api::{IndexEntry, KeyBytes, KeyRange};
+use std::ops::Bound;
+
+/// A value as the column stores it.
+pub(super) enum Fitted {
+    /// It fits.
+    Value(Datum),
+    /// NULL: nothing compares with it.
+    Null,
+    /// Below every value of the column's type.
+    Below,
+    /// Above every value of the column's type.
+    Above,
+    /// Equal to no value, and neither below nor above all.
+    Nothing,
+}
+
+/// The value of one column of a key.
+pub(super) fn fitted(key: &KeyValue, cx: &mut Cx<'_, '_>) -> SqlResult<Fitted> {
+    let value = key.program.eval(cx)?;
+    fit(value, key)
+}
+
+fn fit(value: Datum, key: &KeyValue) -> SqlResult<Fitted> {
+    let out_of_range = |value: i64| if value < 0 { Fitted::Below } else { Fitted::Above };
+    Ok(match (key.ty.oid, value) {
+        (_, Datum::Null) => Fitted::Null,
+        (TypeOid::INT4, value @ Datum::Int4(_)) | (TypeOid::INT8, value @ Datum::Int8(_)) => {
+            Fitted::Value(value)
+        }
+        (TypeOid::INT2, value @ (Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_))) => {
+            let value = value.as_i64();
+            i16::try_from(value).map_or(out_of_range(value), |v| Fitted::Value(Datum::Int2(v)))
+        }
+        (TypeOid::INT4, value @ (Datum::Int2(_) | Datum::Int8(_))) => {
+            let value = value.as_i64();
+            i32::try_from(value).map_or(out_of_range(value), |v| Fitted::Value(Datum::Int4(v)))
+        }
+        (TypeOid::INT8, value @ (Datum::Int2(_) | Datum::Int4(_))) => {
+            Fitted::Value(Datum::Int8(value.as_i64()))
+        }
+        (TypeOid::BPCHAR, Datum::Text(text)) => {
+            // Stored values are padded to the column's length.
+            let trimmed = text.trim_end_matches(' ');
+            let room = key.ty.typmod - 4;
+            if key.ty.typmod >= 4 && trimmed.chars().count() > room as usize {
+                return Ok(Fitted::Nothing);
+            }
+            Fitted::Value(apply_typmod(Datum::text(trimmed), key.ty, CastContext::Explicit)?)
+        }
+        (_, value) => Fitted::Value(value),
+    })
+}
+
+/// The whole key of equal values into `key`; false if nothing can match.
+pub(super) fn point(
+    index: &IndexEntry,
+    values: &[KeyValue],
+    key: &mut KeyBytes,
+    cx: &mut Cx<'_, '_>,
+) -> SqlResult<bool> {
+    let mut encoder = std::mem::take(&mut cx.encoder);
+    encoder.clear();
+    let mut complete = true;
+    for value in values {
+        match fitted(value, cx) {
+            Ok(Fitted::Value(datum)) => encoder.push(value.ty.oid, &datum)?,
+            Ok(_) => {
+                complete = false;
+                break;
+            }
+            Err(error) => {
+                cx.encoder = encoder;
+                return Err(error);
+            }
+        }
+    }
+    if complete {
+        encoder.with_values(|values| key.set(index, values));
+    }
+    cx.encoder = encoder;
+    Ok(complete)
+}
+
+/// The range of keys that begin with the prefix and go on within the ends; None if it is empty.
+pub(super) fn range(
+    index: &IndexEntry,
+    prefix: &[KeyValue],
+    low: Option<&RangeEnd>,
+    high: Option<&RangeEnd>,
+    cx: &mut Cx<'_, '_>,
+) -> SqlResult<Option<KeyRange>> {
+    let mut bytes: Vec<Vec<u8>> = Vec::with_capacity(prefix.len() + 1);
+    for value in prefix {
+        match fitted(value, cx)? {
+            Fitted::Value(datum) => bytes.push(stored(value.ty.oid, &datum)?),
+            _ => return Ok(None),
+        }
+    }
+    let key = |last: Option<&[u8]>| {
+        let values = bytes.iter().map(|value| Some(value.as_slice()));
+        let values: Vec<Option<&[u8]>> = values.chain(last.map(Some)).collect();
+        KeyBytes::encode(index, &values)
+    };
+    let whole = || if bytes.is_empty() { Bound::Unbounded } else { Bound::Included(key(None)) };
+    let descending = index
+        .def
+        .columns
+        .get(prefix.len())
+        .is_some_and(|part| part.direction == atoll_kernel::api::Direction::Descending);
+    let low = match end(low, cx, End::Low)? {
+        Some(end) => end,
+        None => return Ok(None),
+    };
+    let high = match end(high, cx, End::High)? {
+        Some(end) => end,
+        None => return Ok(None),
+    };
+    let bounded = low.is_some() || high.is_some();
+    let bound = |end: &Option<(Vec<u8>, bool)>| match end {
+        Some((value, true)) => Bound::Included(key(Some(value))),
+        Some((value, false)) => Bound::Excluded(key(Some(value))),
+        // A bound on one side leaves NULLs out on the other.
+        None if bounded => null_bound(index, prefix.len(), &bytes),
+        None => whole(),
+    };
+    let (first, last) = if descending { (&high, &low) } else { (&low, &high) };
+    let nulls_first = index
+        .def
+        .columns
+        .get(prefix.len())
+        .is_some_and(|part| part.nulls == atoll_kernel::api::Nulls::First);
+    let from = match first {
+        None if !bounded || !nulls_first => whole(),
+        other => bound(other),
+    };
+    let to = match last {
+        None if !bounded || nulls_first => whole(),
+        other => bound(other),
+    };
+    Ok(Some(KeyRange { from, to }))
+}
+
+/// All keys whose column after the prefix is NULL are left out.
+fn null_bound(index: &IndexEntry, at: usize, prefix: &[Vec<u8>]) -> Bound<KeyBytes> {
+    let values = prefix.iter().map(|value| Some(value.as_slice()));
+    let values: Vec<Option<&[u8]>> = values.chain([None]).collect();
+    debug_assert_eq!(values.len(), at + 1);
+    Bound::Excluded(KeyBytes::encode(index, &values))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Low,
+    High,
+}
+
+/// One end's value and whether it is included; the outer None says that nothing matches.
+#[expect(clippy::type_complexity, reason = "no rows, no bound, or a bound")]
+fn end(
+    end: Option<&RangeEnd>,
+    cx: &mut Cx<'_, '_>,
+    which: End,
+) -> SqlResult<Option<Option<(Vec<u8>, bool)>>> {
+    let Some(end) = end else { return Ok(Some(None)) };
+    Ok(match (fitted(&end.value, cx)?, which) {
+        (Fitted::Value(datum), _) => {
+            Some(Some((stored(end.value.ty.oid, &datum)?, end.inclusive)))
+        }
+        (Fitted::Below, End::Low) | (Fitted::Above, End::High) => Some(None),
+        _ => None,
+    })
+}
+
+fn stored(ty: TypeOid, value: &Datum) -> SqlResult<Vec<u8>> {
+    let mut bytes = Vec::new();
+    storage::encode(ty, value, &mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,151 @@
+//! Scans of kernel tables, whole or by index.
+//!
+//! Invariants: a scan reads the columns its plan names and no others; rows of several keys of one
+//! list come once even if two keys are equal.
+
+use super::{Cx, Operator, decode_row, keys};
+use crate::error::SqlResult;
+use crate::plan::node::{Access, Order, TableScan};
+use crate::types::Datum;
+use atoll_kernel::api::{IndexCursor, KeyBytes, KeyRange, RowId, ScanDirection, TableCursor};
+use std::collections::HashSet;
+
+enum State {
+    New,
+    All(TableCursor),
+    Index(IndexCursor),
+    /// Keys of a list still to be read, and the cursor of the present one.
+    Points { next: usize, cursor: Option<IndexCursor>, seen: HashSet<Vec<u8>> },
+    End,
+}
+
+/// A scan at work.
+pub(super) struct Scan<'p> {
+    plan: &'p TableScan,
+    state: State,
+}
+
+impl<'p> Scan<'p> {
+    pub(super) fn new(plan: &'p TableScan) -> Scan<'p> {
+        Scan { plan, state: State::New }
+    }
+
+    /// The row with the whole key of a unique index, into the frame.
+    fn point(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
+        let Access::Point(index, values) = &self.plan.access else { return Ok(false) };
+        let mut key = std::mem::take(&mut cx.key);
+        let complete = keys::point(index, values, &mut key, cx);
+        let found = match complete {
+            Ok(true) => {
+                let ids = &self.plan.columns.ids;
+                let statement = &mut *cx.statement;
+                statement.index_point(&self.plan.table, index, &key, ids, &mut cx.row)
+            }
+            Ok(false) => Ok(None),
+            Err(error) => {
+                cx.key = key;
+                return Err(error);
+            }
+        };
+        cx.key = key;
+        match found? {
+            Some(row) => self.accept(row, cx),
+            None => Ok(false),
+        }
+    }
+
+    /// Decodes the row in the buffer and tests the filter.
+    fn accept(&self, row: RowId, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
+        let columns = &self.plan.columns;
+        decode_row(&cx.row, &columns.types, &columns.slots, &mut cx.frame)?;
+        if let Some(slot) = columns.row_id {
+            cx.frame[slot as usize] = Datum::Int8(row.0 as i64);
+        }
+        match &self.plan.filter {
+            Some(filter) => filter.test(cx),
+            None => Ok(true),
+        }
+    }
+
+    fn begin(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<State> {
+        let (table, ids) = (&self.plan.table, &self.plan.columns.ids);
+        Ok(match &self.plan.access {
+            Access::All => State::All(cx.statement.scan(table, ids)),
+            Access::Point(..) => State::End,
+            Access::Points(..) => State::Points { next: 0, cursor: None, seen: HashSet::new() },
+            Access::Range { index, prefix, low, high, order } => {
+                let range = keys::range(index, prefix, low.as_ref(), high.as_ref(), cx)?;
+                let direction = match order {
+                    Order::Forward => ScanDirection::Forward,
+                    Order::Backward => ScanDirection::Backward,
+                };
+                match range {
+                    Some(range) => State::Index(
+                        cx.statement.index_scan(table, index, range, direction, ids),
+                    ),
+                    None => State::End,
+                }
+            }
+        })
+    }
+
+    fn next_point(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<Option<RowId>> {
+        let plan = self.plan;
+        let (Access::Points(index, lists), State::Points { next, cursor, seen }) =
+            (&plan.access, &mut self.state)
+        else {
+            return Ok(None);
+        };
+        loop {
+            if let Some(open) = cursor {
+                match open.next(cx.statement, &mut cx.row)? {
+                    Some(row) => return Ok(Some(row)),
+                    None => *cursor = None,
+                }
+            }
+            let Some(values) = lists.get(*next) else { return Ok(None) };
+            *next += 1;
+            let mut key = KeyBytes::default();
+            if keys::point(index, values, &mut key, cx)? && seen.insert(key.bytes().to_vec()) {
+                let range = KeyRange::prefix(key);
+                let ids = &plan.columns.ids;
+                let forward = ScanDirection::Forward;
+                *cursor = Some(cx.statement.index_scan(&plan.table, index, range, forward, ids));
+            }
+        }
+    }
+}
+
+impl Operator for Scan<'_> {
+    fn next(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
+        if matches!(self.state, State::New) {
+            if matches!(self.plan.access, Access::Point(..)) {
+                self.state = State::End;
+                return self.point(cx);
+            }
+            self.state = self.begin(cx)?;
+        }
+        loop {
+            cx.breathe()?;
+            let row = match &mut self.state {
+                State::All(cursor) => cursor.next(cx.statement, &mut cx.row)?,
+                State::Index(cursor) => cursor.next(cx.statement, &mut cx.row)?,
+                State::Points { .. } => self.next_point(cx)?,
+                State::New | State::End => None,
+            };
+            match row {
+                Some(row) if self.accept(row, cx)? => return Ok(true),
+                Some(_) => {}
+                None => {
+                    self.state = State::End;
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    fn restart(&mut self, _cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+        self.state = State::New;
+        Ok(())
+    }
+}

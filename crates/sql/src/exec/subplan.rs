@@ -1,0 +1,236 @@
+//! Subqueries of expressions, and common table expressions.
+//!
+//! Invariants: a subquery that reads nothing of the query around it is run at most once an
+//! execution; a correlated one is restarted for each evaluation. A common table expression is
+//! run when it is first read, and once.
+
+use super::program::{Slot, and, compare_by, or};
+use super::{Cx, Operator, Rows, hash_key, open};
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::functions::OperatorRow;
+use crate::parse::ast::Quantifier;
+use crate::plan::node::{Subplan, SubplanKind};
+use crate::types::{Datum, TypeOid};
+use std::collections::HashSet;
+use std::rc::Rc;
+
+/// The rows of an uncorrelated `IN` as a hash table.
+pub struct Table {
+    keys: HashSet<Vec<u8>>,
+    /// Some row has a NULL: no answer is false for certain.
+    has_null: bool,
+    is_empty: bool,
+}
+
+/// The value of a subquery.
+pub(super) fn evaluate(cx: &mut Cx<'_, '_>, index: usize) -> SqlResult<Datum> {
+    let planned = cx.planned;
+    let subplan = &planned.subplans[index];
+    if let SubplanKind::Quantified { quantifier, left, hashed } = &subplan.kind {
+        let mut values = Vec::with_capacity(left.len());
+        for (program, _) in left {
+            values.push(program.eval(cx)?);
+        }
+        let operators: Vec<&'static OperatorRow> = left.iter().map(|(_, row)| *row).collect();
+        return match hashed {
+            Some(types) => probe(cx, index, subplan, types, &values),
+            None => quantified(cx, index, subplan, *quantifier, &values, &operators),
+        };
+    }
+    if let Some(value) = &cx.subplans[index].value {
+        return Ok(value.clone());
+    }
+    let value = with_rows(cx, index, subplan, |rows, cx| match &subplan.kind {
+        SubplanKind::Exists => Ok(Datum::Bool(rows.next(cx)?)),
+        SubplanKind::Scalar => {
+            if !rows.next(cx)? {
+                return Ok(Datum::Null);
+            }
+            let value = cx.frame[subplan.outputs[0] as usize].clone();
+            if rows.next(cx)? {
+                return Err(SqlError::new(
+                    SqlState::CARDINALITY_VIOLATION,
+                    "more than one row returned by a subquery used as an expression",
+                ));
+            }
+            Ok(value)
+        }
+        SubplanKind::Array(element) => {
+            let mut items = Vec::new();
+            while rows.next(cx)? {
+                items.push(cx.frame[subplan.outputs[0] as usize].clone());
+            }
+            super::program::array_of(*element, items)
+        }
+        SubplanKind::Quantified { .. } => Err(SqlError::internal("handled above")),
+    })?;
+    if !subplan.correlated {
+        cx.subplans[index].value = Some(value.clone());
+    }
+    Ok(value)
+}
+
+/// Runs the subquery from its beginning. The frame's slots of the query around stay as they are:
+/// the subquery writes its own only.
+fn with_rows<R>(
+    cx: &mut Cx<'_, '_>,
+    index: usize,
+    subplan: &Subplan,
+    run: impl FnOnce(&mut dyn Operator, &mut Cx<'_, '_>) -> SqlResult<R>,
+) -> SqlResult<R> {
+    cx.check_stack()?;
+    let planned = cx.planned;
+    let mut operator = match cx.subplans[index].operator.take() {
+        Some(mut operator) => {
+            operator.restart(cx)?;
+            operator
+        }
+        None => open(&planned.subplans[index].plan),
+    };
+    debug_assert!(std::ptr::eq(subplan, &planned.subplans[index]), "one plan, one list");
+    let result = run(&mut *operator, cx);
+    cx.subplans[index].operator = Some(operator);
+    result
+}
+
+fn rows_of(cx: &mut Cx<'_, '_>, index: usize, subplan: &Subplan) -> SqlResult<Rows> {
+    if let Some(rows) = &cx.subplans[index].rows {
+        return Ok(rows.clone());
+    }
+    let rows = with_rows(cx, index, subplan, |operator, cx| {
+        let mut rows = Vec::new();
+        while operator.next(cx)? {
+            cx.breathe()?;
+            rows.push(cx.save(&subplan.outputs));
+        }
+        Ok(Rc::new(rows))
+    })?;
+    if !subplan.correlated {
+        cx.subplans[index].rows = Some(rows.clone());
+    }
+    Ok(rows)
+}
+
+fn quantified(
+    cx: &mut Cx<'_, '_>,
+    index: usize,
+    subplan: &Subplan,
+    quantifier: Quantifier,
+    left: &[Datum],
+    operators: &[&'static OperatorRow],
+) -> SqlResult<Datum> {
+    let rows = rows_of(cx, index, subplan)?;
+    // `<>` of rows is true when any column differs; everything else when all columns hold.
+    let differs = left.len() > 1 && operators.iter().all(|row| row.name == "<>");
+    let mut result = Some(quantifier == Quantifier::All);
+    for row in rows.iter() {
+        cx.breathe()?;
+        let mut holds = Some(!differs);
+        for ((left, right), operator) in left.iter().zip(row).zip(operators) {
+            let test = compare_by(operator, left, right, cx)?;
+            holds = if differs { or(holds, test) } else { and(holds, test) };
+        }
+        result = match quantifier {
+            Quantifier::Any => or(result, holds),
+            Quantifier::All => and(result, holds),
+        };
+        if result == Some(quantifier == Quantifier::Any) {
+            break;
+        }
+    }
+    Ok(result.map_or(Datum::Null, Datum::Bool))
+}
+
+fn probe(
+    cx: &mut Cx<'_, '_>,
+    index: usize,
+    subplan: &Subplan,
+    types: &[TypeOid],
+    left: &[Datum],
+) -> SqlResult<Datum> {
+    if cx.subplans[index].table.is_none() {
+        let rows = rows_of(cx, index, subplan)?;
+        let (mut keys, mut has_null) = (HashSet::new(), false);
+        for row in rows.iter() {
+            if row[..types.len()].iter().any(Datum::is_null) {
+                has_null = true;
+                continue;
+            }
+            let mut key = Vec::new();
+            row.iter().zip(types).for_each(|(value, ty)| hash_key(value, *ty, &mut key));
+            keys.insert(key);
+        }
+        cx.subplans[index].table = Some(Table { keys, has_null, is_empty: rows.is_empty() });
+    }
+    let Some(table) = &cx.subplans[index].table else { return Ok(Datum::Null) };
+    if table.is_empty {
+        return Ok(Datum::Bool(false));
+    }
+    let unsure = left.iter().any(Datum::is_null) || (table.has_null && types.len() > 1);
+    if !unsure {
+        let mut key = Vec::new();
+        left.iter().zip(types).for_each(|(value, ty)| hash_key(value, *ty, &mut key));
+        if table.keys.contains(&key) {
+            return Ok(Datum::Bool(true));
+        }
+        return Ok(if table.has_null { Datum::Null } else { Datum::Bool(false) });
+    }
+    // With NULLs on either side of a row, each row has to be looked at.
+    let SubplanKind::Quantified { left: programs, .. } = &subplan.kind else {
+        return Err(SqlError::internal("a hash table without a quantifier"));
+    };
+    let operators: Vec<&'static OperatorRow> = programs.iter().map(|(_, row)| *row).collect();
+    quantified(cx, index, subplan, Quantifier::Any, left, &operators)
+}
+
+/// A common table expression's rows, copied into the reader's slots.
+pub(super) struct CteScan<'p> {
+    index: usize,
+    slots: &'p [(Slot, Slot)],
+    rows: Option<Rows>,
+    at: usize,
+}
+
+impl<'p> CteScan<'p> {
+    pub(super) fn new(index: usize, slots: &'p [(Slot, Slot)]) -> CteScan<'p> {
+        CteScan { index, slots, rows: None, at: 0 }
+    }
+
+    fn fill(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<Rows> {
+        if let Some(rows) = &cx.ctes[self.index] {
+            return Ok(rows.clone());
+        }
+        let plan = &cx.planned.ctes[self.index];
+        let mut operator = open(&plan.plan);
+        let mut rows = Vec::new();
+        while operator.next(cx)? {
+            cx.breathe()?;
+            rows.push(cx.save(&plan.outputs));
+        }
+        let rows = Rc::new(rows);
+        cx.ctes[self.index] = Some(rows.clone());
+        Ok(rows)
+    }
+}
+
+impl Operator for CteScan<'_> {
+    fn next(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
+        cx.breathe()?;
+        if self.rows.is_none() {
+            self.rows = Some(self.fill(cx)?);
+        }
+        let Some(row) = self.rows.as_ref().and_then(|rows| rows.get(self.at)) else {
+            return Ok(false);
+        };
+        self.at += 1;
+        for ((_, to), value) in self.slots.iter().zip(row) {
+            cx.frame[*to as usize] = value.clone();
+        }
+        Ok(true)
+    }
+
+    fn restart(&mut self, _cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+        self.at = 0;
+        Ok(())
+    }
+}

@@ -1,0 +1,288 @@
+//! COPY FROM STDIN and COPY TO STDOUT.
+//!
+//! Invariants: a COPY is one command: all its rows or none. FREEZE follows PostgreSQL's rule: only
+//! into a table that this transaction made or truncated (55000).
+
+mod output;
+
+use super::Session;
+use super::client::{Announce, Client, CopyInput, Format};
+use super::execute::Sending;
+use crate::copy::{CopyFormat, Decoded, Decoder, Fields};
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::exec::Cx;
+use crate::exec::modify::insert_row;
+use crate::exec::program::{Program, Step};
+use crate::parse::ast::{
+    At, Body, Expr, ExprKind, FromItem, Query, Select, Target,
+};
+use crate::parse::statement::{Copy, CopyDirection, Insert, Statement};
+use crate::plan::{Action, InsertPlan, Modification, ModifyPlan};
+use crate::session::cache::CachedStatement;
+use crate::types::{Datum, Type, text as text_form};
+use atoll_kernel::api::{Context, Error, TableLockMode};
+
+fn expr(kind: ExprKind) -> Expr {
+    Expr { kind, at: At::NONE }
+}
+
+fn column(name: &str) -> Expr {
+    expr(ExprKind::Column { parts: vec![name.to_owned()], star: false })
+}
+
+impl Session {
+    /// COPY; answers how many rows went in or out.
+    pub(super) fn copy(
+        &mut self,
+        context: &Context,
+        copy: &Copy,
+        client: &mut dyn Client,
+    ) -> SqlResult<u64> {
+        let options = CopyFormat::from_options(&copy.options, copy.direction)?;
+        match copy.direction {
+            CopyDirection::Out => self.copy_out(context, copy, &options, client),
+            CopyDirection::In => self.copy_in(context, copy, &options, client),
+        }
+    }
+
+    fn copy_out(
+        &mut self,
+        context: &Context,
+        copy: &Copy,
+        options: &CopyFormat,
+        client: &mut dyn Client,
+    ) -> SqlResult<u64> {
+        let query = match (&copy.query, &copy.table) {
+            (Some(query), _) => query.clone(),
+            (None, Some(table)) => {
+                let star = expr(ExprKind::Column { parts: Vec::new(), star: true });
+                let columns: Vec<Expr> = match copy.columns.as_slice() {
+                    [] => vec![star],
+                    names => names.iter().map(|name| column(name)).collect(),
+                };
+                let targets = columns.into_iter().map(|expr| Target { expr, alias: None });
+                let from = vec![FromItem::Relation { name: table.clone(), alias: None }];
+                plain_query(Select {
+                    distinct: None,
+                    targets: targets.collect(),
+                    from,
+                    filter: None,
+                    group_by: Vec::new(),
+                    having: None,
+                })
+            }
+            (None, None) => return Err(SqlError::internal("COPY of nothing")),
+        };
+        let statement = Statement::Query(Box::new(query));
+        let cached = CachedStatement::new(Some(statement), false, Vec::new());
+        let mut out = output::CopyOut::new(client, options);
+        let sending = Sending { announce: Announce::No, formats: &[], rows_max: 0 };
+        self.run_planned(context, &cached, &[], sending, &mut out)?;
+        Ok(out.finish())
+    }
+
+    fn copy_in(
+        &mut self,
+        context: &Context,
+        copy: &Copy,
+        options: &CopyFormat,
+        client: &mut dyn Client,
+    ) -> SqlResult<u64> {
+        let Some(table) = &copy.table else {
+            return Err(SqlError::internal("COPY FROM without a table"));
+        };
+        self.ensure_transaction(context)?;
+        self.queried = true;
+        self.check_writable("COPY FROM")?;
+        let view = self.view();
+        let info = view.table(table)?;
+        let names: Vec<String> = match copy.columns.as_slice() {
+            [] => info.columns.iter().map(|column| column.name.to_string()).collect(),
+            names => names.to_vec(),
+        };
+        // The values come as parameters; columns that are not named get their defaults.
+        let values = (0..names.len()).map(|i| expr(ExprKind::Parameter(i as u16 + 1))).collect();
+        let insert = Insert {
+            with: Vec::new(),
+            table: table.clone(),
+            alias: None,
+            columns: names.iter().map(|name| (name.clone(), At::NONE)).collect(),
+            source: Some(Query {
+                with: Vec::new(),
+                body: Body::Values(vec![values]),
+                order_by: Vec::new(),
+                limit: None,
+                offset: None,
+                for_update: None,
+            }),
+            returning: Vec::new(),
+        };
+        let statement = Statement::Insert(Box::new(insert));
+        let cached = CachedStatement::new(Some(statement), false, Vec::new());
+        let entry = self.plan(context, &cached)?;
+        let Action::Modify(modify) = &entry.planned.action else {
+            return Err(SqlError::internal("an INSERT that changes nothing"));
+        };
+        let Modification::Insert { source: InsertPlan::Values(rows), .. } = &modify.modification
+        else {
+            return Err(SqlError::internal("an INSERT without VALUES"));
+        };
+        let Some(transaction) = &mut self.transaction else {
+            return Err(SqlError::internal("COPY without a transaction"));
+        };
+        let mut statement = transaction.statement(&mut self.kernel, context)?;
+        match statement.lock_table(modify.table.def.oid, TableLockMode::RowExclusive) {
+            Ok(()) => {}
+            Err(Error::CatalogChanged) => {
+                return Err(SqlError::new(
+                    SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    "the table was redefined while COPY waited for it; try again",
+                ));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if options.freeze && !statement.is_new_table(&modify.table) {
+            return Err(SqlError::new(
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "cannot perform COPY FREEZE because the table was not created or truncated in the current subtransaction",
+            ));
+        }
+        client.begin_copy_in(names.len(), Format::Text)?;
+        let functions = self.context.clone();
+        let mut cx = Cx::begin(
+            &entry.planned,
+            &[],
+            &*functions,
+            &view,
+            &mut statement,
+            &mut self.scratch,
+        );
+        let types = names.iter().map(|name| {
+            let index = info.column(name).unwrap_or(0);
+            info.columns[index].ty
+        });
+        let mut reader = Reader {
+            modify,
+            programs: &rows[0],
+            names: &names,
+            types: types.collect(),
+            freeze: options.freeze,
+            decoder: Decoder::new(options),
+            fields: Fields::new(),
+            values: Vec::new(),
+            rows: 0,
+        };
+        let result = reader.run(client, &mut cx);
+        let count = reader.rows;
+        cx.end(&mut self.scratch);
+        result.map(|()| count)
+    }
+}
+
+fn plain_query(select: Select) -> Query {
+    Query {
+        with: Vec::new(),
+        body: Body::Select(Box::new(select)),
+        order_by: Vec::new(),
+        limit: None,
+        offset: None,
+        for_update: None,
+    }
+}
+
+/// COPY FROM at work.
+struct Reader<'r> {
+    modify: &'r ModifyPlan,
+    programs: &'r [Program],
+    names: &'r [String],
+    types: Vec<Type>,
+    freeze: bool,
+    decoder: Decoder,
+    fields: Fields,
+    values: Vec<Datum>,
+    rows: u64,
+}
+
+impl Reader<'_> {
+    fn run(&mut self, client: &mut dyn Client, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+        let mut ended = false;
+        loop {
+            ended = ended || self.take_all(cx)?;
+            match client.read_copy(self.decoder.input())? {
+                CopyInput::Data if ended => self.decoder.input().clear(),
+                CopyInput::Data => {}
+                CopyInput::Done => break,
+                CopyInput::Fail(message) => {
+                    return Err(SqlError::new(
+                        SqlState::QUERY_CANCELED,
+                        format!("COPY from stdin failed: {message}"),
+                    )
+                    .context(self.place()));
+                }
+            }
+        }
+        self.decoder.finish();
+        if !ended {
+            self.take_all(cx)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the rows that are whole; true if the end's mark was among them.
+    fn take_all(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
+        loop {
+            match self.decoder.next(&mut self.fields)? {
+                Decoded::NeedsMore => return Ok(false),
+                Decoded::End => return Ok(true),
+                Decoded::Row => {}
+            }
+            cx.breathe()?;
+            self.take(cx).map_err(|error| match error.fields().context {
+                Some(_) => error,
+                None => error.context(self.place()),
+            })?;
+        }
+    }
+
+    fn place(&self) -> String {
+        format!("COPY {}, line {}", self.modify.info.name, self.decoder.line())
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+        if self.fields.len() > self.names.len() {
+            return Err(bad("extra data after last expected column"));
+        }
+        if let Some(missing) = self.names.get(self.fields.len()) {
+            return Err(bad(format!("missing data for column \"{missing}\"")));
+        }
+        self.values.clear();
+        for program in self.programs {
+            let value = match &*program.steps {
+                // A conversion of the parameter to the column's modifier is done in reading.
+                [Step::Parameter(number), ..] => self.read(*number as usize, cx)?,
+                _ => program.eval(cx)?,
+            };
+            self.values.push(value);
+        }
+        insert_row(self.modify, &self.values, self.freeze, cx)?;
+        self.rows += 1;
+        Ok(())
+    }
+
+    fn read(&self, number: usize, cx: &Cx<'_, '_>) -> SqlResult<Datum> {
+        let Some(field) = self.fields.get(number)? else { return Ok(Datum::Null) };
+        let ty = self.types[number];
+        text_form::input(ty, field, cx.functions).map_err(|error| {
+            let shown: String = field.chars().take(100).collect();
+            error.context(format!(
+                "{}, column {}: \"{shown}\"",
+                self.place(),
+                self.names[number]
+            ))
+        })
+    }
+}
+
+fn bad(message: impl Into<String>) -> SqlError {
+    SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, message)
+}

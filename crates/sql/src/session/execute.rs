@@ -1,0 +1,220 @@
+//! Running one statement: locks, plan, execution, tag.
+//!
+//! Invariants: table locks are taken in the order of oids, before anything is read; a catalog
+//! that changed meanwhile makes the statement begin again with the new one. A statement that runs
+//! again has told its client nothing yet.
+
+use super::cache::{CachedStatement, PlanEntry};
+use super::client::{Announce, Client, Format, Room};
+use super::{Phase, Session};
+use crate::error::{SqlError, SqlResult};
+use crate::exec::{Cx, run};
+use crate::parse::statement::Statement;
+use crate::plan::{Action, Modification, TableUse};
+use crate::relations::CatalogView;
+use crate::types::Datum;
+use atoll_kernel::api::{Context, Error, Parker, TableLockMode};
+use std::rc::Rc;
+
+/// How the rows of a statement are sent.
+#[derive(Clone, Copy)]
+pub(super) struct Sending<'f> {
+    /// RowDescription first?
+    pub announce: Announce,
+    /// The columns' formats.
+    pub formats: &'f [Format],
+    /// Rows to send now; 0 is all.
+    pub rows_max: u64,
+}
+
+/// What a statement did.
+pub(super) struct Done {
+    /// Its tag.
+    pub tag: String,
+    /// Rows that were not sent because of the limit.
+    pub rest: Vec<Box<[Datum]>>,
+}
+
+/// Attempts to plan and lock against a catalog that keeps changing.
+const ATTEMPTS_MAX: u32 = 100;
+
+impl Session {
+    /// A statement begins: its clock, its time limit.
+    pub(super) fn begin_statement(&mut self, context: &Context) {
+        self.kernel.interrupt().clear();
+        let timeout_ms = self.context.settings.borrow().integer("statement_timeout");
+        self.kernel.deadline_ns =
+            (timeout_ms > 0).then(|| context.now_ns() + timeout_ms as u64 * 1_000_000);
+    }
+
+    /// The plan of a statement for the catalog as it is now.
+    pub(super) fn plan(
+        &mut self,
+        context: &Context,
+        cached: &CachedStatement,
+    ) -> SqlResult<Rc<PlanEntry>> {
+        let catalog = match &self.transaction {
+            Some(transaction) => transaction.catalog(&mut self.kernel),
+            None => self.kernel.catalog(),
+        };
+        let registry = &self.local.engine.registry;
+        let path = &self.path;
+        let view = || CatalogView {
+            catalog: (*catalog).clone(),
+            registry: registry.clone(),
+            path: path.clone(),
+        };
+        cached.plan(context, &catalog, view, path)
+    }
+
+    /// Runs a query or a data change.
+    pub(super) fn run_planned(
+        &mut self,
+        context: &Context,
+        cached: &CachedStatement,
+        parameters: &[Datum],
+        sending: Sending<'_>,
+        client: &mut dyn Client,
+    ) -> SqlResult<Done> {
+        self.ensure_transaction(context)?;
+        self.queried = true;
+        for _ in 0..ATTEMPTS_MAX {
+            let entry = self.plan(context, cached)?;
+            if matches!(entry.planned.action, Action::Modify(_)) {
+                self.check_writable(command_of(cached))?;
+            }
+            if let Some(done) = self.attempt(context, &entry, parameters, sending, client)? {
+                return Ok(done);
+            }
+        }
+        Err(SqlError::internal("the catalog changes faster than statements are planned"))
+    }
+
+    /// One attempt; None if the catalog changed before it began.
+    fn attempt(
+        &mut self,
+        context: &Context,
+        entry: &PlanEntry,
+        parameters: &[Datum],
+        sending: Sending<'_>,
+        client: &mut dyn Client,
+    ) -> SqlResult<Option<Done>> {
+        let planned = &entry.planned;
+        let Some(transaction) = &mut self.transaction else {
+            return Err(SqlError::internal("a statement without a transaction"));
+        };
+        let mut statement = transaction.statement(&mut self.kernel, context)?;
+        for (table, table_use) in &planned.tables {
+            let mode = match table_use {
+                TableUse::Read => TableLockMode::AccessShare,
+                TableUse::LockRows => TableLockMode::RowShare,
+                TableUse::Write => TableLockMode::RowExclusive,
+            };
+            match statement.lock_table(*table, mode) {
+                Ok(()) => {}
+                Err(Error::CatalogChanged) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if !entry.is_for(statement.catalog()) {
+            return Ok(None);
+        }
+        let functions = self.context.clone();
+        let is_virtual = planned.uses_virtual;
+        let view = {
+            let mut view = functions.view.borrow_mut();
+            if !std::sync::Arc::ptr_eq(&view.catalog, statement.catalog()) {
+                view.catalog = (**statement.catalog()).clone();
+            }
+            if !std::sync::Arc::ptr_eq(&view.path, &self.path) {
+                view.path = self.path.clone();
+            }
+            drop(view);
+            if is_virtual { Some(functions.view.borrow().clone()) } else { None }
+        };
+        let empty;
+        let view = match &view {
+            Some(view) => view,
+            None => {
+                empty = functions.view.borrow();
+                &empty
+            }
+        };
+        let mut cx = Cx::begin(
+            planned,
+            parameters,
+            &*functions,
+            view,
+            &mut statement,
+            &mut self.scratch,
+        );
+        if let Some(columns) = &planned.columns {
+            client.begin_rows(columns, sending.formats, sending.announce);
+        }
+        let mut sent = 0;
+        let mut rest: Vec<Box<[Datum]>> = Vec::new();
+        let result = run::run(planned, &mut cx, &mut |values, cx| {
+            if sending.rows_max != 0 && sent >= sending.rows_max {
+                rest.push(values.into());
+                return Ok(true);
+            }
+            sent += 1;
+            if client.row(values, cx.functions)? == Room::Full {
+                cx.statement.settle();
+                client.flush()?;
+            }
+            Ok(true)
+        });
+        cx.end(&mut self.scratch);
+        let count = result?;
+        let tag = match &planned.action {
+            Action::Query { .. } => format!("SELECT {sent}"),
+            Action::Modify(modify) => match &modify.modification {
+                Modification::Insert { .. } => format!("INSERT 0 {count}"),
+                Modification::Update { .. } => format!("UPDATE {count}"),
+                Modification::Delete { .. } => format!("DELETE {count}"),
+            },
+        };
+        Ok(Some(Done { tag, rest }))
+    }
+
+    /// Runs any statement of a simple query or a portal; its tag is sent by the caller.
+    pub(super) fn run_statement(
+        &mut self,
+        context: &Context,
+        cached: &Rc<CachedStatement>,
+        parameters: &[Datum],
+        sending: Sending<'_>,
+        several: bool,
+        client: &mut dyn Client,
+    ) -> SqlResult<Done> {
+        if !cached.is_exit {
+            self.check_not_failed()?;
+        }
+        self.begin_statement(context);
+        let done = match &cached.statement {
+            Some(Statement::Utility(utility)) => {
+                self.utility(context, utility, sending, several, client)?
+            }
+            Some(_) => self.run_planned(context, cached, parameters, sending, client)?,
+            None => return Err(SqlError::internal("an empty statement is not run")),
+        };
+        self.kernel.deadline_ns = None;
+        self.report_settings(client);
+        Ok(done)
+    }
+
+    /// Is a transaction block open?
+    pub(super) fn in_block(&self) -> bool {
+        matches!(self.phase, Phase::Block | Phase::Failed)
+    }
+}
+
+fn command_of(cached: &CachedStatement) -> &'static str {
+    match &cached.statement {
+        Some(Statement::Insert(_)) => "INSERT",
+        Some(Statement::Update(_)) => "UPDATE",
+        Some(Statement::Delete(_)) => "DELETE",
+        _ => "SELECT FOR UPDATE",
+    }
+}

@@ -1,0 +1,419 @@
+//! The extended protocol: prepared statements and portals.
+//!
+//! Invariants: a portal belongs to the transaction it was bound in and goes with it. A portal
+//! that was fetched with a row limit has run to its end; the rows that were not sent wait in it.
+
+use super::cache::CachedStatement;
+use super::client::{Announce, Client, ColumnDescription, Format, Room, StatementDescription};
+use super::execute::Sending;
+use super::{Phase, Session};
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::parse::statement::{Statement, Utility};
+use crate::parse::{self, Parsed};
+use crate::types::{Datum, Type, TypeOid, binary, text as text_form};
+use atoll_kernel::api::Context;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The parts of a Bind message.
+pub struct BindRequest<'m, 'p> {
+    /// The portal's name.
+    pub portal: &'m str,
+    /// The statement's name.
+    pub statement: &'m str,
+    /// None (all text), one (for all) or one a parameter.
+    pub parameter_formats: &'m [Format],
+    /// The parameters, in order.
+    pub parameters: &'m mut dyn Iterator<Item = Option<&'p [u8]>>,
+    /// None (all text), one (for all) or one a column.
+    pub result_formats: &'m [Format],
+}
+
+/// A bound statement.
+pub(super) struct Portal {
+    cached: Rc<CachedStatement>,
+    parameters: Vec<Datum>,
+    formats: Vec<Format>,
+    columns: Option<Arc<[ColumnDescription]>>,
+    /// It has run: what is left, and its tag's first word.
+    rest: Option<(std::vec::IntoIter<Box<[Datum]>>, String)>,
+}
+
+impl Session {
+    fn guarded<T>(&mut self, run: impl FnOnce(&mut Session) -> SqlResult<T>) -> SqlResult<T> {
+        let result = run(self);
+        if result.is_err() {
+            self.failed();
+        }
+        result
+    }
+
+    /// Parse: one statement or none. `types` are the declared parameter types (0 = infer).
+    pub fn parse(
+        &mut self,
+        context: &Context,
+        name: &str,
+        text: &str,
+        types: &[TypeOid],
+    ) -> SqlResult<()> {
+        self.guarded(|session| {
+            if !name.is_empty() && session.prepared.contains_key(name) {
+                return Err(SqlError::new(
+                    SqlState::DUPLICATE_PREPARED_STATEMENT,
+                    format!("prepared statement \"{name}\" already exists"),
+                ));
+            }
+            let cached = session.prepare(context, text, types)?;
+            session.prepared.insert(name.to_owned(), cached);
+            Ok(())
+        })
+    }
+
+    fn prepare(
+        &mut self,
+        context: &Context,
+        text: &str,
+        types: &[TypeOid],
+    ) -> SqlResult<Rc<CachedStatement>> {
+        let cached = match self.local.cache.get(text, types) {
+            Some(cached) => cached,
+            None => {
+                let mut parsed = context.on_thread_stack(|| parse::parse(text))?;
+                if parsed.len() > 1 {
+                    return Err(SqlError::new(
+                        SqlState::SYNTAX_ERROR,
+                        "cannot insert multiple commands into a prepared statement",
+                    ));
+                }
+                let (statement, is_exit) = match parsed.pop() {
+                    None => (None, false),
+                    Some(Parsed { statement, is_transaction_exit, .. }) => {
+                        if !is_transaction_exit {
+                            self.check_not_failed()?;
+                        }
+                        (Some(statement?), is_transaction_exit)
+                    }
+                };
+                let cached = Rc::new(CachedStatement::new(statement, is_exit, types.to_vec()));
+                self.local.cache.put(text, types, cached.clone());
+                cached
+            }
+        };
+        if cached.is_planned() {
+            self.check_not_failed()?;
+            // Errors of names and types belong to Parse.
+            self.plan(context, &cached).map_err(|error| parse::in_characters(error, text))?;
+        } else if !cached.is_exit && cached.statement.is_some() {
+            self.check_not_failed()?;
+        }
+        Ok(cached)
+    }
+
+    fn statement_named(&self, name: &str) -> SqlResult<Rc<CachedStatement>> {
+        self.prepared.get(name).cloned().ok_or_else(|| {
+            let message = if name.is_empty() {
+                "unnamed prepared statement does not exist".to_owned()
+            } else {
+                format!("prepared statement \"{name}\" does not exist")
+            };
+            SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
+        })
+    }
+
+    /// Bind.
+    pub fn bind(&mut self, context: &Context, request: BindRequest<'_, '_>) -> SqlResult<()> {
+        self.guarded(|session| session.bind_inside(context, request))
+    }
+
+    fn bind_inside(&mut self, context: &Context, request: BindRequest<'_, '_>) -> SqlResult<()> {
+        let BindRequest { portal, statement, parameter_formats, parameters, result_formats } =
+            request;
+        let cached = self.statement_named(statement)?;
+        if !cached.is_exit {
+            self.check_not_failed()?;
+        }
+        if !portal.is_empty() && self.portals.contains_key(portal) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_CURSOR,
+                format!("cursor \"{portal}\" already exists"),
+            ));
+        }
+        // The parameters' memory of the portal that this one replaces is used again.
+        let mut values = match self.portals.remove(portal) {
+            Some(old) => old.parameters,
+            None => Vec::new(),
+        };
+        values.clear();
+        let (columns, types) = if cached.is_planned() {
+            let entry = self.plan(context, &cached)?;
+            self.read_parameters(
+                &entry.planned.parameters,
+                parameter_formats,
+                parameters,
+                &mut values,
+            )?;
+            (entry.planned.columns.clone(), entry.planned.parameters.len())
+        } else {
+            (self.utility_columns(&cached)?, 0)
+        };
+        let wanted = if cached.is_planned() { types } else { cached.declared.len() };
+        if !cached.is_planned() {
+            values.extend(parameters.map(|_| Datum::Null));
+        }
+        if values.len() != wanted {
+            return Err(SqlError::new(
+                SqlState::PROTOCOL_VIOLATION,
+                format!(
+                    "bind message supplies {} parameters, but prepared statement \"{statement}\" requires {wanted}",
+                    values.len()
+                ),
+            ));
+        }
+        let width = columns.as_ref().map_or(0, |columns| columns.len());
+        if result_formats.len() > 1 && result_formats.len() != width {
+            return Err(SqlError::new(
+                SqlState::PROTOCOL_VIOLATION,
+                format!(
+                    "bind message has {} result formats but query has {width} columns",
+                    result_formats.len()
+                ),
+            ));
+        }
+        let formats = result_formats.to_vec();
+        let new = Portal { cached, parameters: values, formats, columns, rest: None };
+        self.portals.insert(portal.to_owned(), new);
+        if self.phase == Phase::Idle {
+            self.phase = Phase::Implicit;
+        }
+        Ok(())
+    }
+
+    fn read_parameters<'m>(
+        &self,
+        types: &[TypeOid],
+        formats: &[Format],
+        parameters: &mut dyn Iterator<Item = Option<&'m [u8]>>,
+        values: &mut Vec<Datum>,
+    ) -> SqlResult<()> {
+        for (index, parameter) in parameters.enumerate() {
+            // Too many are counted by the caller.
+            let Some(ty) = types.get(index) else {
+                values.push(Datum::Null);
+                continue;
+            };
+            let format = match formats {
+                [] => Format::Text,
+                [one] => *one,
+                many => *many.get(index).ok_or_else(|| {
+                    SqlError::new(
+                        SqlState::PROTOCOL_VIOLATION,
+                        format!(
+                            "bind message has {} parameter formats but {} parameters",
+                            many.len(),
+                            types.len()
+                        ),
+                    )
+                })?,
+            };
+            values.push(match (parameter, format) {
+                (None, _) => Datum::Null,
+                (Some(bytes), Format::Binary) => {
+                    binary::receive(Type::new(*ty), bytes, &*self.context)?
+                }
+                (Some(bytes), Format::Text) => {
+                    let text = std::str::from_utf8(bytes).map_err(|_| {
+                        SqlError::new(
+                            SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+                            "invalid byte sequence for encoding \"UTF8\"",
+                        )
+                    })?;
+                    text_form::input(Type::new(*ty), text, &*self.context)?
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// The columns that a utility statement returns.
+    fn utility_columns(
+        &mut self,
+        cached: &CachedStatement,
+    ) -> SqlResult<Option<Arc<[ColumnDescription]>>> {
+        let Some(Statement::Utility(utility)) = &cached.statement else { return Ok(None) };
+        match &**utility {
+            Utility::Show(name) => self.show_columns(name).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Describe of a statement.
+    pub fn describe_statement(
+        &mut self,
+        context: &Context,
+        name: &str,
+    ) -> SqlResult<StatementDescription> {
+        self.guarded(|session| {
+            let cached = session.statement_named(name)?;
+            if !cached.is_planned() {
+                let columns = session.utility_columns(&cached)?;
+                let parameters = cached.declared.iter().map(|oid| Type::new(*oid)).collect();
+                return Ok(StatementDescription { parameters, columns });
+            }
+            session.check_not_failed()?;
+            let entry = session.plan(context, &cached)?;
+            let parameters = entry.planned.parameters.iter().map(|oid| Type::new(*oid)).collect();
+            Ok(StatementDescription { parameters, columns: entry.planned.columns.clone() })
+        })
+    }
+
+    /// Describe of a portal: its columns with their formats; `None` if it returns no rows.
+    #[expect(clippy::type_complexity, reason = "columns and how they are sent")]
+    pub fn describe_portal(
+        &mut self,
+        name: &str,
+    ) -> SqlResult<Option<(Arc<[ColumnDescription]>, Vec<Format>)>> {
+        self.guarded(|session| {
+            let portal = session.portals.get(name).ok_or_else(|| no_portal(name))?;
+            Ok(portal.columns.clone().map(|columns| (columns, portal.formats.clone())))
+        })
+    }
+
+    /// Execute: at most `rows_max` rows (0 = all), then CommandComplete or PortalSuspended.
+    pub fn execute(
+        &mut self,
+        context: &Context,
+        portal: &str,
+        rows_max: u32,
+        client: &mut dyn Client,
+    ) -> SqlResult<()> {
+        self.guarded(|session| session.execute_inside(context, portal, rows_max, client))
+    }
+
+    fn execute_inside(
+        &mut self,
+        context: &Context,
+        name: &str,
+        rows_max: u32,
+        client: &mut dyn Client,
+    ) -> SqlResult<()> {
+        let (key, mut portal) =
+            self.portals.remove_entry(name).ok_or_else(|| no_portal(name))?;
+        if portal.cached.statement.is_none() {
+            client.empty_query();
+            self.portals.insert(key, portal);
+            return Ok(());
+        }
+        if portal.rest.is_some() {
+            self.go_on(context, &mut portal, rows_max, client)?;
+            self.portals.insert(key, portal);
+            return Ok(());
+        }
+        let sending = Sending {
+            announce: Announce::No,
+            formats: &portal.formats,
+            rows_max: u64::from(rows_max),
+        };
+        let cached = portal.cached.clone();
+        let done =
+            self.run_statement(context, &cached, &portal.parameters, sending, false, client)?;
+        let keep = portal.columns.is_some();
+        if done.rest.is_empty() {
+            client.complete(&done.tag);
+        } else {
+            client.suspended();
+        }
+        portal.rest = Some((done.rest.into_iter(), done.tag));
+        // A transaction command has taken the portals with it.
+        if keep || self.phase != Phase::Idle {
+            self.portals.insert(key, portal);
+        }
+        Ok(())
+    }
+
+    /// Sends more rows of a portal that was suspended.
+    fn go_on(
+        &mut self,
+        context: &Context,
+        portal: &mut Portal,
+        rows_max: u32,
+        client: &mut dyn Client,
+    ) -> SqlResult<()> {
+        let (Some(columns), Some((rest, _))) = (&portal.columns, &mut portal.rest) else {
+            return Err(SqlError::new(
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "portal cannot be run",
+            ));
+        };
+        client.begin_rows(columns, &portal.formats, Announce::No);
+        let mut sent = 0_u64;
+        while rows_max == 0 || sent < u64::from(rows_max) {
+            let Some(row) = rest.next() else { break };
+            sent += 1;
+            if client.row(&row, &*self.context)? == Room::Full {
+                if let Some(transaction) = &self.transaction {
+                    transaction.settle(&self.kernel, context);
+                }
+                client.flush()?;
+            }
+        }
+        if rest.len() > 0 {
+            client.suspended();
+        } else {
+            client.complete(&format!("SELECT {sent}"));
+        }
+        Ok(())
+    }
+
+    /// Close of a statement; one that is not there is no error.
+    pub fn close_statement(&mut self, name: &str) {
+        self.prepared.remove(name);
+    }
+
+    /// Close of a portal; one that is not there is no error.
+    pub fn close_portal(&mut self, name: &str) {
+        self.portals.remove(name);
+    }
+
+    /// Sync: ends the implicit transaction (commits it unless something failed).
+    pub fn sync(&mut self, context: &Context, client: &mut dyn Client) -> SqlResult<()> {
+        let result = self.end_implicit(context);
+        self.report_settings(client);
+        result
+    }
+
+    /// A message of the extended protocol failed outside the session: as if a statement had.
+    pub fn fail(&mut self) {
+        self.failed();
+    }
+
+    /// PREPARE.
+    pub(super) fn prepare_statement(
+        &mut self,
+        context: &Context,
+        name: &str,
+        statement: &Statement,
+        types: Vec<TypeOid>,
+    ) -> SqlResult<()> {
+        if self.prepared.contains_key(name) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_PREPARED_STATEMENT,
+                format!("prepared statement \"{name}\" already exists"),
+            ));
+        }
+        let cached = Rc::new(CachedStatement::new(Some(statement.clone()), false, types));
+        if cached.is_planned() {
+            self.plan(context, &cached)?;
+        }
+        self.prepared.insert(name.to_owned(), cached);
+        Ok(())
+    }
+
+    /// The statement that EXECUTE names.
+    pub(super) fn prepared_named(&self, name: &str) -> SqlResult<Rc<CachedStatement>> {
+        self.statement_named(name)
+    }
+}
+
+fn no_portal(name: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
+}

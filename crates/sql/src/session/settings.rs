@@ -1,0 +1,532 @@
+//! The session's settings: SET, SHOW, RESET, set_config.
+//!
+//! Invariants: a value is checked before it is kept, so readers parse without failing. Changes
+//! made in a transaction are undone when it rolls back; LOCAL ones when it ends. A parameter that
+//! would change what statements mean, in a way that is not built, is refused, not ignored.
+
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::types::datetime::TimeZone;
+use std::collections::BTreeMap;
+
+/// What values a parameter takes.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Any text.
+    Text,
+    /// A boolean.
+    Bool,
+    /// An integer in a range, with a unit for memory (`k`) or time (`m`), or none.
+    Int(i64, i64, char),
+    /// A number.
+    Real,
+    /// One of these.
+    OneOf(&'static [&'static str]),
+    /// Only this value, whatever its case; others are not built.
+    Only(&'static [&'static str]),
+    /// A list of schemas.
+    Path,
+    /// A time zone.
+    Zone,
+    /// Never changed by SET.
+    Fixed,
+}
+
+/// One parameter.
+struct Parameter {
+    name: &'static str,
+    default: &'static str,
+    kind: Kind,
+    reported: bool,
+}
+
+const fn plain(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
+    Parameter { name, default, kind, reported: false }
+}
+
+const fn reported(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
+    Parameter { name, default, kind, reported: true }
+}
+
+const ISOLATION: &[&str] =
+    &["serializable", "repeatable read", "read committed", "read uncommitted"];
+const LEVELS: &[&str] =
+    &["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
+const SYNC: &[&str] = &["local", "remote_write", "remote_apply", "on", "off"];
+
+/// What PostgreSQL version clients are told.
+pub const SERVER_VERSION: &str = "15.0";
+
+static PARAMETERS: &[Parameter] = &[
+    reported("application_name", "", Kind::Text),
+    plain("array_nulls", "on", Kind::Only(&["on", "true", "1"])),
+    plain("backslash_quote", "safe_encoding", Kind::Only(&["safe_encoding"])),
+    plain("block_size", "8192", Kind::Fixed),
+    plain("bytea_output", "hex", Kind::Only(&["hex"])),
+    plain("check_function_bodies", "on", Kind::Bool),
+    reported("client_encoding", "UTF8", Kind::Only(&["utf8", "utf-8", "unicode"])),
+    plain("client_min_messages", "notice", Kind::OneOf(LEVELS)),
+    plain("cursor_tuple_fraction", "0.1", Kind::Real),
+    reported("DateStyle", "ISO, MDY", Kind::Only(&["iso, mdy", "iso", "iso,mdy", "mdy"])),
+    plain("default_table_access_method", "heap", Kind::Only(&["heap"])),
+    plain("default_tablespace", "", Kind::Only(&["", "pg_default"])),
+    plain("default_text_search_config", "pg_catalog.simple", Kind::Text),
+    plain("default_transaction_deferrable", "off", Kind::Bool),
+    plain("default_transaction_isolation", "read committed", Kind::OneOf(ISOLATION)),
+    reported("default_transaction_read_only", "off", Kind::Bool),
+    plain("effective_cache_size", "524288", Kind::Int(1, i32::MAX as i64, 'k')),
+    plain("enable_bitmapscan", "on", Kind::Bool),
+    plain("enable_hashagg", "on", Kind::Bool),
+    plain("enable_hashjoin", "on", Kind::Bool),
+    plain("enable_indexonlyscan", "on", Kind::Bool),
+    plain("enable_indexscan", "on", Kind::Bool),
+    plain("enable_material", "on", Kind::Bool),
+    plain("enable_mergejoin", "on", Kind::Bool),
+    plain("enable_nestloop", "on", Kind::Bool),
+    plain("enable_seqscan", "on", Kind::Bool),
+    plain("enable_sort", "on", Kind::Bool),
+    plain("escape_string_warning", "on", Kind::Bool),
+    plain("extra_float_digits", "1", Kind::Int(-15, 3, ' ')),
+    plain("from_collapse_limit", "8", Kind::Int(1, i32::MAX as i64, ' ')),
+    plain("geqo", "on", Kind::Bool),
+    plain("idle_in_transaction_session_timeout", "0", Kind::Only(&["0"])),
+    plain("idle_session_timeout", "0", Kind::Only(&["0"])),
+    reported("in_hot_standby", "off", Kind::Fixed),
+    reported("integer_datetimes", "on", Kind::Fixed),
+    reported("IntervalStyle", "postgres", Kind::Only(&["postgres"])),
+    reported("is_superuser", "on", Kind::Fixed),
+    plain("jit", "off", Kind::Bool),
+    plain("join_collapse_limit", "8", Kind::Int(1, i32::MAX as i64, ' ')),
+    plain("lc_collate", "C", Kind::Fixed),
+    plain("lc_ctype", "C", Kind::Fixed),
+    plain("lc_messages", "C", Kind::Only(&["c", "posix", "en_us.utf8", "en_us.utf-8", "c.utf-8"])),
+    plain("lc_monetary", "C", Kind::Only(&["c", "posix", "en_us.utf8", "en_us.utf-8", "c.utf-8"])),
+    plain("lc_numeric", "C", Kind::Only(&["c", "posix", "en_us.utf8", "en_us.utf-8", "c.utf-8"])),
+    plain("lc_time", "C", Kind::Only(&["c", "posix", "en_us.utf8", "en_us.utf-8", "c.utf-8"])),
+    plain("lock_timeout", "0", Kind::Only(&["0", "0ms", "0s"])),
+    plain("maintenance_work_mem", "65536", Kind::Int(1024, i32::MAX as i64, 'k')),
+    plain("max_connections", "10000", Kind::Fixed),
+    plain("max_identifier_length", "63", Kind::Fixed),
+    plain("max_index_keys", "32", Kind::Fixed),
+    plain("max_parallel_workers_per_gather", "0", Kind::Int(0, 1024, ' ')),
+    plain("max_prepared_transactions", "0", Kind::Fixed),
+    plain("parallel_setup_cost", "1000", Kind::Real),
+    plain("password_encryption", "scram-sha-256", Kind::OneOf(&["md5", "scram-sha-256"])),
+    plain("plan_cache_mode", "auto", Kind::OneOf(&["auto", "force_generic_plan", "force_custom_plan"])),
+    plain("quote_all_identifiers", "off", Kind::Bool),
+    plain("random_page_cost", "4", Kind::Real),
+    plain("row_security", "on", Kind::Bool),
+    plain("search_path", "\"$user\", public", Kind::Path),
+    reported("server_encoding", "UTF8", Kind::Fixed),
+    reported("server_version", SERVER_VERSION, Kind::Fixed),
+    plain("server_version_num", "150000", Kind::Fixed),
+    reported("session_authorization", "postgres", Kind::Fixed),
+    plain("session_replication_role", "origin", Kind::Only(&["origin"])),
+    plain("seq_page_cost", "1", Kind::Real),
+    plain("ssl", "off", Kind::Fixed),
+    reported("standard_conforming_strings", "on", Kind::Only(&["on", "true", "1"])),
+    plain("statement_timeout", "0", Kind::Int(0, i32::MAX as i64, 'm')),
+    plain("synchronize_seqscans", "on", Kind::Bool),
+    plain("synchronous_commit", "on", Kind::OneOf(SYNC)),
+    plain("temp_buffers", "1024", Kind::Int(100, i32::MAX as i64, 'k')),
+    reported("TimeZone", "UTC", Kind::Zone),
+    plain("timezone_abbreviations", "Default", Kind::Fixed),
+    plain("track_activities", "on", Kind::Bool),
+    plain("transaction_deferrable", "off", Kind::Bool),
+    plain("transaction_isolation", "read committed", Kind::OneOf(ISOLATION)),
+    plain("transaction_read_only", "off", Kind::Bool),
+    plain("transform_null_equals", "off", Kind::Only(&["off", "false", "0"])),
+    plain("wal_level", "replica", Kind::Fixed),
+    plain("work_mem", "4096", Kind::Int(64, i32::MAX as i64, 'k')),
+    plain("xmloption", "content", Kind::OneOf(&["content", "document"])),
+];
+
+fn find(name: &str) -> Option<&'static Parameter> {
+    let name = match name.to_ascii_lowercase().as_str() {
+        "timezone" | "time zone" => "TimeZone",
+        "transaction isolation level" => "transaction_isolation",
+        "session characteristics" => return None,
+        _ => name,
+    };
+    PARAMETERS.iter().find(|parameter| parameter.name.eq_ignore_ascii_case(name))
+}
+
+/// 42704.
+pub fn unrecognized(name: &str) -> SqlError {
+    SqlError::new(
+        SqlState::UNDEFINED_OBJECT,
+        format!("unrecognized configuration parameter \"{name}\""),
+    )
+}
+
+/// The settings of one session.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    values: BTreeMap<String, String>,
+    /// What RESET goes back to, where it is not the parameter's own default.
+    defaults: BTreeMap<String, String>,
+    /// The values before the transaction's first change.
+    before: Option<Box<BTreeMap<String, String>>>,
+    /// Changes by SET LOCAL, with what they replaced.
+    local: Vec<(String, Option<String>)>,
+    /// Reported parameters that changed since last asked.
+    changed: Vec<&'static str>,
+    /// Grows when the search path changes.
+    pub path_version: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            values: BTreeMap::new(),
+            defaults: BTreeMap::new(),
+            before: None,
+            local: Vec::new(),
+            changed: Vec::new(),
+            path_version: 0,
+        }
+    }
+}
+
+impl Settings {
+    /// The value of a parameter, by any case of its name.
+    pub fn get(&self, name: &str) -> Option<String> {
+        let key = find(name).map_or_else(|| name.to_ascii_lowercase(), |p| p.name.to_owned());
+        if let Some(value) = self.values.get(&key).or_else(|| self.defaults.get(&key)) {
+            return Some(value.clone());
+        }
+        find(name).map(|parameter| parameter.default.to_owned())
+    }
+
+    /// The value of a parameter that exists.
+    pub fn known(&self, name: &str) -> String {
+        self.get(name).unwrap_or_default()
+    }
+
+    /// An integer parameter's value.
+    pub fn integer(&self, name: &str) -> i64 {
+        self.known(name).parse().unwrap_or(0)
+    }
+
+    /// A boolean parameter's value.
+    pub fn boolean(&self, name: &str) -> bool {
+        self.known(name) == "on"
+    }
+
+    /// As SHOW prints it.
+    pub fn show(&self, name: &str) -> SqlResult<(String, String)> {
+        let shown = find(name).map_or_else(|| name.to_owned(), |p| p.name.to_owned());
+        let value = self.get(name).ok_or_else(|| unrecognized(name))?;
+        let value = match find(name).map(|p| p.kind) {
+            Some(Kind::Int(_, _, unit)) => with_unit(&value, unit),
+            _ => value,
+        };
+        Ok((shown, value))
+    }
+
+    /// All parameters, for SHOW ALL.
+    pub fn all(&self) -> Vec<(String, String)> {
+        PARAMETERS.iter().filter_map(|p| self.show(p.name).ok()).collect()
+    }
+
+    /// Reported parameters and their values.
+    pub fn reported(&self) -> Vec<(&'static str, String)> {
+        let reported = PARAMETERS.iter().filter(|parameter| parameter.reported);
+        reported.map(|parameter| (parameter.name, self.known(parameter.name))).collect()
+    }
+
+    /// Sets a parameter. `local`: until the transaction ends. 42704, 22023, 55P02, 0A000.
+    pub fn set(&mut self, name: &str, values: &[String], local: bool) -> SqlResult<()> {
+        let (key, value) = match find(name) {
+            Some(parameter) => (parameter.name.to_owned(), check(parameter, values)?),
+            // Parameters of extensions that are not there keep any value, as in PostgreSQL.
+            None if name.contains('.') => (name.to_ascii_lowercase(), values.join(", ")),
+            None => return Err(unrecognized(name)),
+        };
+        self.put(key, Some(value), local);
+        Ok(())
+    }
+
+    /// Back to the default.
+    pub fn reset(&mut self, name: &str, local: bool) -> SqlResult<()> {
+        match find(name) {
+            Some(parameter) if matches!(parameter.kind, Kind::Fixed) => Err(fixed(parameter.name)),
+            Some(parameter) => {
+                self.put(parameter.name.to_owned(), None, local);
+                Ok(())
+            }
+            None if name.contains('.') => {
+                self.put(name.to_ascii_lowercase(), None, local);
+                Ok(())
+            }
+            None => Err(unrecognized(name)),
+        }
+    }
+
+    /// RESET ALL.
+    pub fn reset_all(&mut self) {
+        let names: Vec<String> = self.values.keys().cloned().collect();
+        for name in names {
+            self.put(name, None, false);
+        }
+    }
+
+    /// A default of this session, from the startup packet.
+    pub fn set_default(&mut self, name: &str, value: &str) -> SqlResult<()> {
+        let parameter = find(name).ok_or_else(|| unrecognized(name))?;
+        let value = match parameter.kind {
+            Kind::Path => check(parameter, &value.split(',').map(unquote).collect::<Vec<_>>())?,
+            _ => check(parameter, &[value.to_owned()])?,
+        };
+        self.defaults.insert(parameter.name.to_owned(), value);
+        self.path_version += 1;
+        Ok(())
+    }
+
+    /// A fixed parameter's value in this session.
+    pub fn set_fixed(&mut self, name: &str, value: &str) {
+        self.defaults.insert(name.to_owned(), value.to_owned());
+    }
+
+    fn put(&mut self, key: String, value: Option<String>, local: bool) {
+        let old = self.known(&key);
+        if local {
+            self.local.push((key.clone(), self.values.get(&key).cloned()));
+        } else if self.before.is_none() {
+            self.before = Some(Box::new(self.values.clone()));
+        }
+        match value {
+            Some(value) => self.values.insert(key.clone(), value),
+            None => self.values.remove(&key),
+        };
+        self.note(&key, &old);
+    }
+
+    fn note(&mut self, key: &str, old: &str) {
+        if self.known(key) == old {
+            return;
+        }
+        if key == "search_path" {
+            self.path_version += 1;
+        }
+        if let Some(parameter) = find(key).filter(|parameter| parameter.reported) {
+            self.changed.push(parameter.name);
+        }
+    }
+
+    /// The transaction ended: LOCAL changes go; all of its changes go if it rolled back.
+    pub fn end_transaction(&mut self, committed: bool) {
+        if self.before.is_none() && self.local.is_empty() {
+            return;
+        }
+        let old = self.clone();
+        let locals = std::mem::take(&mut self.local);
+        for (key, value) in locals.into_iter().rev() {
+            match value {
+                Some(value) => self.values.insert(key, value),
+                None => self.values.remove(&key),
+            };
+        }
+        if let Some(before) = self.before.take()
+            && !committed
+        {
+            self.values = *before;
+        }
+        for parameter in PARAMETERS {
+            self.note(parameter.name, &old.known(parameter.name));
+        }
+    }
+
+    /// Takes the reported parameters that changed, with their values.
+    pub fn take_changed(&mut self) -> Vec<(&'static str, String)> {
+        let changed = std::mem::take(&mut self.changed);
+        changed.into_iter().map(|name| (name, self.known(name))).collect()
+    }
+
+    /// The schemas of search_path.
+    pub fn search_path(&self) -> Vec<String> {
+        split_path(&self.known("search_path"))
+    }
+}
+
+fn fixed(name: &str) -> SqlError {
+    SqlError::new(
+        SqlState::CANT_CHANGE_RUNTIME_PARAM,
+        format!("parameter \"{name}\" cannot be changed"),
+    )
+}
+
+fn unquote(part: &str) -> String {
+    part.trim().trim_matches('"').to_owned()
+}
+
+/// Splits a search path at its commas, quotes taken off.
+fn split_path(path: &str) -> Vec<String> {
+    path.split(',').map(unquote).filter(|part| !part.is_empty()).collect()
+}
+
+fn invalid(name: &str, value: &str) -> SqlError {
+    SqlError::new(
+        SqlState::INVALID_PARAMETER_VALUE,
+        format!("invalid value for parameter \"{name}\": \"{value}\""),
+    )
+}
+
+fn check(parameter: &Parameter, values: &[String]) -> SqlResult<String> {
+    let value = values.join(", ");
+    let name = parameter.name;
+    let lower = value.to_ascii_lowercase();
+    match parameter.kind {
+        Kind::Fixed => Err(fixed(name)),
+        Kind::Text => Ok(value),
+        Kind::Bool => boolean(&lower).map(|on| if on { "on" } else { "off" }.to_owned()).ok_or_else(|| {
+            SqlError::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("parameter \"{name}\" requires a Boolean value"),
+            )
+        }),
+        Kind::Real => match value.trim().parse::<f64>() {
+            Ok(number) if number >= 0.0 => Ok(value),
+            _ => Err(invalid(name, &value)),
+        },
+        Kind::Int(least, most, unit) => {
+            let number = integer(&lower, unit).ok_or_else(|| invalid(name, &value))?;
+            if number < least || number > most {
+                return Err(SqlError::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!(
+                        "{number} is outside the valid range for parameter \"{name}\" ({least} .. {most})"
+                    ),
+                ));
+            }
+            Ok(number.to_string())
+        }
+        Kind::OneOf(allowed) => {
+            // synchronous_commit takes booleans, too.
+            let word = match (allowed.contains(&"off"), boolean(&lower)) {
+                (true, Some(on)) => if on { "on" } else { "off" }.to_owned(),
+                _ => lower,
+            };
+            if allowed.contains(&word.as_str()) { Ok(word) } else { Err(invalid(name, &value)) }
+        }
+        Kind::Only(allowed) => {
+            if allowed.contains(&lower.as_str()) {
+                return Ok(if matches!(name, "idle_session_timeout") { "0" } else { parameter.default }.to_owned());
+            }
+            Err(SqlError::not_supported(format!("the value \"{value}\" of the parameter \"{name}\"")))
+        }
+        Kind::Path => Ok(values.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(", ")),
+        Kind::Zone => match TimeZone::named(&value) {
+            Some(zone) => Ok(zone.name().to_owned()),
+            None if matches!(lower.as_str(), "default" | "local") => Ok("UTC".to_owned()),
+            None => Err(invalid(name, &value)),
+        },
+    }
+}
+
+fn quoted(part: &str) -> String {
+    let plain = part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && !part.starts_with(|c: char| c.is_ascii_digit())
+        && !part.is_empty();
+    if plain { part.to_owned() } else { format!("\"{part}\"") }
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "on" | "true" | "yes" | "1" | "t" | "y" => Some(true),
+        "off" | "false" | "no" | "0" | "f" | "n" => Some(false),
+        _ => None,
+    }
+}
+
+/// An integer with an optional unit, in kilobytes (`k`) or milliseconds (`m`).
+fn integer(text: &str, unit: char) -> Option<i64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '-')).unwrap_or(text.len());
+    let number: i64 = text[..digits].parse().ok()?;
+    let factor = match (unit, text[digits..].trim()) {
+        (_, "") => 1,
+        ('k', "kb") | ('m', "ms") => 1,
+        ('k', "mb") => 1024,
+        ('k', "gb") => 1024 * 1024,
+        ('m', "s") => 1000,
+        ('m', "min") => 60_000,
+        ('m', "h") => 3_600_000,
+        ('m', "d") => 86_400_000,
+        _ => return None,
+    };
+    number.checked_mul(factor)
+}
+
+fn with_unit(value: &str, unit: char) -> String {
+    let Ok(number) = value.parse::<i64>() else { return value.to_owned() };
+    let (name, steps): (&str, &[(i64, &str)]) = match unit {
+        'k' => ("kB", &[(1024 * 1024, "GB"), (1024, "MB")]),
+        'm' => ("ms", &[(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")]),
+        _ => return value.to_owned(),
+    };
+    if number == 0 {
+        return "0".to_owned();
+    }
+    for (size, step) in steps {
+        if number % size == 0 {
+            return format!("{}{step}", number / size);
+        }
+    }
+    format!("{number}{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, value: &str, expect: Result<&str, &str>) {
+        let mut settings = Settings::default();
+        let result = settings.set(name, &[value.to_owned()], false);
+        match expect {
+            Ok(shown) => {
+                result.unwrap();
+                assert_eq!(settings.show(name).unwrap().1, shown);
+            }
+            Err(state) => assert_eq!(result.unwrap_err().sqlstate().as_str(), state, "{name}"),
+        }
+    }
+
+    #[test]
+    fn values_are_checked_and_shown() {
+        check("client_encoding", "utf-8", Ok("UTF8"));
+        check("client_encoding", "latin1", Err("0A000"));
+        check("extra_float_digits", "3", Ok("3"));
+        check("extra_float_digits", "4", Err("22023"));
+        check("statement_timeout", "2s", Ok("2s"));
+        check("statement_timeout", "1500", Ok("1500ms"));
+        check("work_mem", "64MB", Ok("64MB"));
+        check("synchronous_commit", "false", Ok("off"));
+        check("default_transaction_isolation", "Repeatable Read", Ok("repeatable read"));
+        check("standard_conforming_strings", "off", Err("0A000"));
+        check("nonsense", "1", Err("42704"));
+        check("my.own", "1", Ok("1"));
+        check("server_version", "1", Err("55P02"));
+        check("jit", "maybe", Err("22023"));
+    }
+
+    #[test]
+    fn changes_follow_their_transaction() {
+        let mut settings = Settings::default();
+        let set = |settings: &mut Settings, value: &str, local| {
+            settings.set("application_name", &[value.to_owned()], local).unwrap();
+        };
+        set(&mut settings, "a", false);
+        settings.end_transaction(true);
+        set(&mut settings, "b", true);
+        assert_eq!(settings.known("application_name"), "b");
+        settings.end_transaction(true);
+        assert_eq!(settings.known("application_name"), "a");
+        set(&mut settings, "c", false);
+        settings.end_transaction(false);
+        assert_eq!(settings.known("application_name"), "a");
+        assert!(settings.take_changed().iter().all(|(name, value)| {
+            *name == "application_name" && value == "a"
+        }));
+    }
+}
