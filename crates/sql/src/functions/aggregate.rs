@@ -183,14 +183,20 @@ impl Accumulator for Floats {
         if self.count > 1.0 {
             let difference = value * self.count - self.sum;
             self.squares += difference * difference / (self.count * (self.count - 1.0));
-            if self.squares.is_infinite() && before.is_finite() && value.is_finite() && self.sum.is_finite() && self.answer as u8 >= FloatAnswer::VariancePopulation as u8 {
+            if self.squares.is_infinite()
+                && before.is_finite()
+                && value.is_finite()
+                && self.sum.is_finite()
+                && self.answer as u8 >= FloatAnswer::VariancePopulation as u8
+            {
                 return Err(overflow());
             }
         } else if !value.is_finite() {
             self.squares = f64::NAN;
         }
         let single = self.answer == FloatAnswer::SumFloat4;
-        let infinite = if single { (self.sum as f32).is_infinite() } else { self.sum.is_infinite() };
+        let infinite =
+            if single { (self.sum as f32).is_infinite() } else { self.sum.is_infinite() };
         if single {
             self.sum = f64::from(self.sum as f32);
         }
@@ -400,7 +406,8 @@ struct Booleans {
 impl Accumulator for Booleans {
     fn add(&mut self, args: &[Datum], _: Context) -> SqlResult<()> {
         if let Datum::Bool(value) = args[0] {
-            self.value = Some(if value == self.decides { value } else { self.value.unwrap_or(value) });
+            self.value =
+                Some(if value == self.decides { value } else { self.value.unwrap_or(value) });
         }
         Ok(())
     }
@@ -536,10 +543,7 @@ struct Slices {
 impl Accumulator for Slices {
     fn add(&mut self, args: &[Datum], _: Context) -> SqlResult<()> {
         let refuse = |message: &str| {
-            Err(crate::error::SqlError::new(
-                crate::error::SqlState::ARRAY_SUBSCRIPT_ERROR,
-                message,
-            ))
+            Err(crate::error::SqlError::new(crate::error::SqlState::ARRAY_SUBSCRIPT_ERROR, message))
         };
         if args[0].is_null() {
             return refuse("cannot accumulate null arrays");

@@ -117,7 +117,7 @@ pub fn find_coercion(source: TypeOid, target: TypeOid, context: CastContext) -> 
         });
     }
     if let Some(row) = cast_row(source, target) {
-        return (row.context <= context).then(|| match row.method {
+        return (row.context <= context).then_some(match row.method {
             CastMethod::Relabel => Coercion::Relabel,
             CastMethod::Function(function) => Coercion::Function(function),
         });

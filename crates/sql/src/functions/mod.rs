@@ -11,20 +11,9 @@ pub mod fast;
 mod resolve;
 mod row;
 mod tables;
+mod library;
 mod quote;
-mod array;
-mod compare;
-mod datetime;
-mod decimal;
-mod extract;
-mod float;
-mod integer;
-mod pattern;
-mod regexp;
-mod session;
-mod sets;
 mod signature;
-mod string;
 
 pub use coerce::{
     Coercion, apply_typmod, can_coerce, common_type, find_coercion, is_binary_coercible,
@@ -32,7 +21,7 @@ pub use coerce::{
 pub use context::{
     ConstantContext, FunctionContext, ObjectClass, ObjectName, SettingScope, SizeOf,
 };
-pub use pattern::PatternCache;
+pub use library::pattern::PatternCache;
 pub use quote::{quote_identifier, quote_literal};
 pub use resolve::{
     ResolvedCall, ResolvedFunction, ResolvedOperator, VariadicCall, default_order,

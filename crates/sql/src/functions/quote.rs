@@ -3,6 +3,7 @@
 //! Invariants: what is quoted reads back as the same name or value.
 
 /// Words that cannot be names without quotes (reserved, or usable as types and functions only).
+#[rustfmt::skip]
 const RESERVED: &[&str] = &[
     "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric",
     "authorization", "between", "bigint", "binary", "bit", "boolean", "both", "case", "cast",

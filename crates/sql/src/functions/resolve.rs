@@ -72,10 +72,11 @@ pub fn resolve_function(
 ) -> SqlResult<ResolvedCall> {
     let candidates = function_candidates(name, args.len(), variadic);
     let exact = candidates.iter().position(|candidate| candidate.args == args);
-    if exact.is_none() && args.len() == 1 {
-        if let Some(target) = cast_in_function_notation(name, args[0]) {
-            return Ok(ResolvedCall::Cast(target));
-        }
+    if exact.is_none()
+        && let [source] = args
+        && let Some(target) = cast_in_function_notation(name, *source)
+    {
+        return Ok(ResolvedCall::Cast(target));
     }
     let candidate = match exact {
         Some(index) => candidates.into_iter().nth(index).expect("found by position"),

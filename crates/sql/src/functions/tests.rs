@@ -200,10 +200,8 @@ fn errors_name_the_call() {
 
 #[track_caller]
 fn check_aggregate(name: &str, ty: &str, rows: &[&str], expect: &str) {
-    let rows: Vec<(TypeOid, Datum)> = rows
-        .iter()
-        .map(|value| argument(&format!("{ty}:{value}")).expect("valid input"))
-        .collect();
+    let rows: Vec<(TypeOid, Datum)> =
+        rows.iter().map(|value| argument(&format!("{ty}:{value}")).expect("valid input")).collect();
     let element = parse_type_name(ty).expect("a type").oid;
     let args = if name == "string_agg" { vec![element, TypeOid::TEXT] } else { vec![element] };
     let resolved = resolve_function(name, &args, VariadicCall::Spread).expect("known");

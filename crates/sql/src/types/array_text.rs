@@ -58,12 +58,13 @@ fn write_element(ty: TypeOid, value: &Datum, context: &dyn FunctionContext, out:
     let start = out.len();
     text::output(ty, value, context, out);
     let special = |byte: &u8| {
-        matches!(byte, b'"' | b'\\' | b'{' | b'}' | b',') || byte.is_ascii_whitespace() || *byte == 0x0b
+        matches!(byte, b'"' | b'\\' | b'{' | b'}' | b',')
+            || byte.is_ascii_whitespace()
+            || *byte == 0x0b
     };
     let printed = &out[start..];
-    let quote = printed.is_empty()
-        || printed.eq_ignore_ascii_case(b"null")
-        || printed.iter().any(special);
+    let quote =
+        printed.is_empty() || printed.eq_ignore_ascii_case(b"null") || printed.iter().any(special);
     if quote {
         let printed = out.split_off(start);
         out.push(b'"');
@@ -90,7 +91,9 @@ pub(super) fn write_record(record: &Record, context: &dyn FunctionContext, out: 
         let start = out.len();
         text::output(*ty, value, context, out);
         let special = |byte: &u8| {
-            matches!(byte, b'"' | b'\\' | b'(' | b')' | b',') || byte.is_ascii_whitespace() || *byte == 0x0b
+            matches!(byte, b'"' | b'\\' | b'(' | b')' | b',')
+                || byte.is_ascii_whitespace()
+                || *byte == 0x0b
         };
         if out[start..].is_empty() || out[start..].iter().any(special) {
             let printed = out.split_off(start);
@@ -246,7 +249,8 @@ impl Reader<'_> {
                 Some(b'}') => return Err(malformed(self.input, "Unexpected \"}\" character.")),
                 Some(byte) => *byte != b'{',
             };
-            let known = self.leaf_depth.is_none_or(|at| if leaf { at == depth } else { at > depth });
+            let known =
+                self.leaf_depth.is_none_or(|at| if leaf { at == depth } else { at > depth });
             if !known {
                 return Err(malformed(self.input, ragged));
             }
@@ -323,10 +327,7 @@ impl Reader<'_> {
             value.truncate(keep);
             if value.is_empty() {
                 let found = bytes.get(self.at).map_or(' ', |byte| char::from(*byte));
-                return Err(malformed(
-                    self.input,
-                    &format!("Unexpected \"{found}\" character."),
-                ));
+                return Err(malformed(self.input, &format!("Unexpected \"{found}\" character.")));
             }
             if value.eq_ignore_ascii_case(b"null") {
                 return Ok(Datum::Null);

@@ -36,8 +36,7 @@ fn utf8(bytes: &[u8]) -> SqlResult<&str> {
             format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" ")),
         )
     };
-    if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
-        let _ = at;
+    if bytes.contains(&0) {
         return Err(SqlError::new(
             SqlState::CHARACTER_NOT_IN_REPERTOIRE,
             "invalid byte sequence for encoding \"UTF8\": 0x00",
@@ -101,8 +100,8 @@ fn read(oid: TypeOid, bytes: &[u8], context: &dyn FunctionContext) -> SqlResult<
 
 fn timestamp(bytes: &[u8]) -> SqlResult<i64> {
     let micros = i64::from_be_bytes(fixed(bytes)?);
-    let known = !super::datetime::is_finite(micros)
-        || super::datetime::check_timestamp(micros).is_some();
+    let known =
+        !super::datetime::is_finite(micros) || super::datetime::check_timestamp(micros).is_some();
     known.then_some(micros).ok_or_else(super::datetime::timestamp_out_of_range)
 }
 
@@ -128,7 +127,10 @@ fn array(
     if sent != element {
         return Err(SqlError::new(
             SqlState::DATATYPE_MISMATCH,
-            format!("binary data has array element type {} ({sent}) instead of expected {} ({element})", sent.0, element.0),
+            format!(
+                "binary data has array element type {} ({sent}) instead of expected {} ({element})",
+                sent.0, element.0
+            ),
         ));
     }
     let mut dimensions = Vec::new();
@@ -280,7 +282,13 @@ mod tests {
         assert_eq!(refuse(TypeOid::NUMERIC, &[0, 1, 0, 0, 0, 0, 0, 0]), "22P03");
         assert_eq!(refuse(TypeOid::TEXT, &[0xff]), "22021");
         assert_eq!(refuse(TypeOid::TEXT, b"a\0b"), "22021");
-        assert_eq!(refuse(TypeOid::INT4_ARRAY, &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 23, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 1]), "22P03");
+        assert_eq!(
+            refuse(
+                TypeOid::INT4_ARRAY,
+                &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 23, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 1]
+            ),
+            "22P03"
+        );
         let mut seed = fastrand::Rng::with_seed(7);
         for _ in 0..3000 {
             let bytes: Vec<u8> = (0..seed.usize(0..40)).map(|_| seed.u8(0..3)).collect();

@@ -25,7 +25,14 @@ pub fn write_float4(out: &mut Vec<u8>, value: f32, extra_digits: i32) {
 }
 
 /// From Rust's scientific form to C's %g: fixed for exponents from -4 to below `limit`.
-fn write(out: &mut Vec<u8>, scientific: &str, nan: bool, infinite: bool, negative: bool, limit: i32) {
+fn write(
+    out: &mut Vec<u8>,
+    scientific: &str,
+    nan: bool,
+    infinite: bool,
+    negative: bool,
+    limit: i32,
+) {
     if nan {
         return out.extend_from_slice(b"NaN");
     }
@@ -98,7 +105,9 @@ fn range(text: &str, ty: &str) -> SqlError {
 
 /// Is some digit of the mantissa not 0?
 fn has_digits(text: &str) -> bool {
-    text.split(['e', 'E']).next().is_some_and(|mantissa| mantissa.bytes().any(|b| (b'1'..=b'9').contains(&b)))
+    text.split(['e', 'E'])
+        .next()
+        .is_some_and(|mantissa| mantissa.bytes().any(|b| (b'1'..=b'9').contains(&b)))
 }
 
 /// Reads a float8 (22P02, 22003).

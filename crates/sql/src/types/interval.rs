@@ -64,7 +64,10 @@ impl Interval {
     pub fn mul(&self, factor: f64) -> SqlResult<Interval> {
         let months = f64::from(self.months) * factor;
         let days = f64::from(self.days) * factor;
-        if !months.is_finite() || months.abs() > f64::from(i32::MAX) || days.abs() > f64::from(i32::MAX) {
+        if !months.is_finite()
+            || months.abs() > f64::from(i32::MAX)
+            || days.abs() > f64::from(i32::MAX)
+        {
             return Err(interval_out_of_range());
         }
         let rounded = |value: f64| (value * SECOND as f64).round_ties_even() / SECOND as f64;
@@ -203,7 +206,8 @@ fn number(text: &str) -> Result<Number, Bad> {
     if whole.len() + fraction.len() == 0 || !all(whole) || !all(fraction) {
         return Err(Bad::Format);
     }
-    let whole = if whole.is_empty() { 0 } else { whole.parse::<i64>().map_err(|_| Bad::Overflow)? };
+    let whole =
+        if whole.is_empty() { 0 } else { whole.parse::<i64>().map_err(|_| Bad::Overflow)? };
     let fraction = format!("0.{fraction}0").parse::<f64>().map_err(|_| Bad::Format)?;
     let sign = if negative { -1 } else { 1 };
     Ok(Number { whole: whole * sign, fraction: fraction * sign as f64 })
@@ -376,7 +380,10 @@ impl Builder {
             if index > 0 && value.whole > 59 + i64::from(index == 2) {
                 return Err(Bad::Overflow);
             }
-            total = value.whole.checked_mul(unit).and_then(|part| total.checked_add(part))
+            total = value
+                .whole
+                .checked_mul(unit)
+                .and_then(|part| total.checked_add(part))
                 .ok_or(Bad::Overflow)?;
             total += (value.fraction * unit as f64).round_ties_even() as i64;
         }

@@ -26,8 +26,8 @@ pub use catalog::{
     Category, Preferred, TYPES, TypeInfo, TypeKind, format_type, type_by_name, type_by_oid,
 };
 pub use datum::{Datum, Text};
-pub(crate) use interval::interval_out_of_range;
 pub use interval::Interval;
+pub(crate) use interval::interval_out_of_range;
 pub use numeric::{Numeric, NumericClass};
 pub use oid::{Type, TypeOid};
 pub use reg::parse_type_name;

@@ -71,11 +71,7 @@ fn compare_other(left: &Datum, right: &Datum) -> Ordering {
 }
 
 /// Element by element, NULL above everything; then the shorter first.
-fn compare_lists(
-    left: &[Datum],
-    right: &[Datum],
-    order: impl Fn(usize) -> Comparator,
-) -> Ordering {
+fn compare_lists(left: &[Datum], right: &[Datum], order: impl Fn(usize) -> Comparator) -> Ordering {
     for (index, (a, b)) in left.iter().zip(right).enumerate() {
         let ordering = match (a.is_null(), b.is_null()) {
             (true, true) => Ordering::Equal,

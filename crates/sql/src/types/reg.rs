@@ -5,7 +5,9 @@
 
 use super::{Type, TypeOid, format_type, type_by_name, type_by_oid};
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::functions::{FunctionContext, ObjectClass, function_by_oid, functions, operator_by_oid, quote_identifier};
+use crate::functions::{
+    FunctionContext, ObjectClass, function_by_oid, functions, operator_by_oid, quote_identifier,
+};
 
 /// Is it one of the reg* types?
 pub(crate) const fn is_reg_type(oid: TypeOid) -> bool {
@@ -76,10 +78,10 @@ pub(crate) fn lookup(
     text: &str,
     context: &dyn FunctionContext,
 ) -> SqlResult<Option<u32>> {
-    if ty == TypeOid::REGTYPE {
-        if let Some(found) = parse_type_name(text) {
-            return Ok(Some(found.oid.0));
-        }
+    if ty == TypeOid::REGTYPE
+        && let Some(found) = parse_type_name(text)
+    {
+        return Ok(Some(found.oid.0));
     }
     let parts = split_name(text)?;
     let (schema, name) = match parts.as_slice() {
@@ -100,10 +102,11 @@ pub(crate) fn lookup(
             return Ok(Some(first.oid));
         }
     }
-    if ty == TypeOid::REGTYPE && schema == Some("pg_catalog") {
-        if let Some(row) = type_by_name(name) {
-            return Ok(Some(row.oid.0));
-        }
+    if ty == TypeOid::REGTYPE
+        && schema == Some("pg_catalog")
+        && let Some(row) = type_by_name(name)
+    {
+        return Ok(Some(row.oid.0));
     }
     let class = class(ty).ok_or_else(|| SqlError::internal("not a reg type"))?;
     Ok(context.object_oid(class, schema, name))
@@ -114,15 +117,11 @@ fn missing(ty: TypeOid, name: &str) -> SqlError {
         TypeOid::REGCLASS => {
             (SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
         }
-        TypeOid::REGTYPE => {
-            (SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
-        }
+        TypeOid::REGTYPE => (SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist")),
         TypeOid::REGNAMESPACE => {
             (SqlState::INVALID_SCHEMA_NAME, format!("schema \"{name}\" does not exist"))
         }
-        TypeOid::REGROLE => {
-            (SqlState::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist"))
-        }
+        TypeOid::REGROLE => (SqlState::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist")),
         TypeOid::REGPROC | TypeOid::REGPROCEDURE => {
             (SqlState::UNDEFINED_FUNCTION, format!("function \"{name}\" does not exist"))
         }

@@ -53,7 +53,8 @@ pub fn is_ordered(ty: TypeOid) -> bool {
 
 fn is_storable_array(ty: TypeOid) -> bool {
     let vector = matches!(ty, TypeOid::INT2VECTOR | TypeOid::OIDVECTOR);
-    let element = ty.element_type().filter(|_| vector || type_by_oid(ty).is_some_and(|row| row.is_array()));
+    let element =
+        ty.element_type().filter(|_| vector || type_by_oid(ty).is_some_and(|row| row.is_array()));
     element.is_some_and(|element| element.element_type().is_none() && column_type(element).is_ok())
 }
 
@@ -171,9 +172,7 @@ fn decode_other(ty: TypeOid, bytes: &[u8]) -> Option<Datum> {
         TypeOid::BYTEA => Datum::Bytea(Arc::from(bytes)),
         TypeOid::UUID => Datum::Uuid(Arc::new(bytes.try_into().ok()?)),
         TypeOid::NAME | TypeOid::PG_NODE_TREE | TypeOid::ACLITEM => text(bytes)?,
-        TypeOid::OID | TypeOid::XID | TypeOid::CID => {
-            Datum::Oid(u32::try_from(long(bytes)?).ok()?)
-        }
+        TypeOid::OID | TypeOid::XID | TypeOid::CID => Datum::Oid(u32::try_from(long(bytes)?).ok()?),
         other if super::reg::is_reg_type(other) => Datum::Oid(u32::try_from(long(bytes)?).ok()?),
         _ => array(bytes)?,
     })
@@ -294,7 +293,10 @@ mod tests {
         check(TypeOid::DATE, &["-infinity", "1999-12-31", "infinity"]);
         check(TypeOid::TIMESTAMP, &["-infinity", "1999-12-31 01:02:03.4", "infinity"]);
         check(TypeOid::TIMESTAMPTZ, &["1999-12-31 01:02:03.4+00"]);
-        check(TypeOid::INTERVAL, &["-1 mon", "-1 day", "0", "1 day", "24:00:00", "1 mon", "1 year"]);
+        check(
+            TypeOid::INTERVAL,
+            &["-1 mon", "-1 day", "0", "1 day", "24:00:00", "1 mon", "1 year"],
+        );
         check(TypeOid::BYTEA, &["\\x", "\\x00", "\\x0001", "\\xff"]);
         check(TypeOid::UUID, &["00000000-0000-0000-0000-000000000001"]);
         check(TypeOid::TEXT_ARRAY, &["{}", "{a,NULL,\"b c\"}", "[0:1]={x,y}", "{{a,b},{c,d}}"]);
@@ -305,7 +307,9 @@ mod tests {
 
     #[test]
     fn damaged_values_are_named() {
-        for ty in [TypeOid::INT4, TypeOid::BOOL, TypeOid::NUMERIC, TypeOid::BPCHAR, TypeOid::TEXT_ARRAY] {
+        for ty in
+            [TypeOid::INT4, TypeOid::BOOL, TypeOid::NUMERIC, TypeOid::BPCHAR, TypeOid::TEXT_ARRAY]
+        {
             let error = decode(ty, &[9, 9, 9]).expect_err("three bytes are none of these");
             assert_eq!(error.sqlstate(), SqlState::DATA_CORRUPTED);
         }

@@ -16,9 +16,15 @@ pub fn type_modifier(oid: TypeOid, args: &[i32]) -> SqlResult<i32> {
     let refuse = |message: String| Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
     match oid {
         TypeOid::BPCHAR | TypeOid::VARCHAR | TypeOid::BPCHAR_ARRAY | TypeOid::VARCHAR_ARRAY => {
-            let name = if matches!(oid, TypeOid::BPCHAR | TypeOid::BPCHAR_ARRAY) { "char" } else { "varchar" };
+            let name = if matches!(oid, TypeOid::BPCHAR | TypeOid::BPCHAR_ARRAY) {
+                "char"
+            } else {
+                "varchar"
+            };
             match args {
-                [length] if *length < 1 => refuse(format!("length for type {name} must be at least 1")),
+                [length] if *length < 1 => {
+                    refuse(format!("length for type {name} must be at least 1"))
+                }
                 [length] if *length > 10_485_760 => {
                     refuse(format!("length for type {name} cannot exceed 10485760"))
                 }
@@ -216,7 +222,14 @@ pub fn numeric_parts(typmod: i32) -> (i32, i32) {
 /// `interval day to second(3)` and the like.
 pub fn format_interval(typmod: i32) -> String {
     let (range, precision) = (typmod >> 16 & 0x7fff, typmod & 0xffff);
-    let names = [(YEAR, "year"), (MONTH, "month"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second")];
+    let names = [
+        (YEAR, "year"),
+        (MONTH, "month"),
+        (DAY, "day"),
+        (HOUR, "hour"),
+        (MINUTE, "minute"),
+        (SECOND, "second"),
+    ];
     let mut out = "interval".to_owned();
     if range != INTERVAL_FULL_RANGE {
         let inside: Vec<&str> =
@@ -254,7 +267,13 @@ mod tests {
     fn values_fit_as_in_postgresql() {
         use CastContext::{Assignment, Explicit};
         let varchar = TypeOid::VARCHAR;
-        check(varchar, &[3], "abcd", Assignment, "22001 value too long for type character varying(3)");
+        check(
+            varchar,
+            &[3],
+            "abcd",
+            Assignment,
+            "22001 value too long for type character varying(3)",
+        );
         check(varchar, &[3], "abc   ", Assignment, "abc");
         check(varchar, &[3], "abcd", Explicit, "abc");
         check(varchar, &[3], "äöü", Assignment, "äöü");
@@ -265,7 +284,13 @@ mod tests {
         check(bpchar, &[3], "äö", Assignment, "äö ");
         check(bpchar, &[2], "abc", Assignment, "22001 value too long for type character(2)");
         check(bpchar, &[2], "abc", Explicit, "ab");
-        check(bpchar, &[20_000_000], "a", Explicit, "22023 length for type char cannot exceed 10485760");
+        check(
+            bpchar,
+            &[20_000_000],
+            "a",
+            Explicit,
+            "22023 length for type char cannot exceed 10485760",
+        );
         let numeric = TypeOid::NUMERIC;
         check(numeric, &[4, 2], "99.994", Assignment, "99.99");
         check(numeric, &[4, 2], "99.995", Assignment, "22003 numeric field overflow");
@@ -273,10 +298,28 @@ mod tests {
         check(numeric, &[3, -2], "12345", Assignment, "12300");
         check(numeric, &[2, 4], "0.00991", Assignment, "0.0099");
         check(numeric, &[2, 4], "0.01", Assignment, "22003 numeric field overflow");
-        check(numeric, &[0], "1", Assignment, "22023 NUMERIC precision 0 must be between 1 and 1000");
+        check(
+            numeric,
+            &[0],
+            "1",
+            Assignment,
+            "22023 NUMERIC precision 0 must be between 1 and 1000",
+        );
         check(TypeOid::TIMESTAMP, &[0], "2020-01-01 00:00:00.5", Assignment, "2020-01-01 00:00:01");
-        check(TypeOid::TIMESTAMP, &[2], "1999-01-01 00:00:00.015", Assignment, "1999-01-01 00:00:00.01");
-        check(TypeOid::INT4, &[2], "1", Assignment, "42601 type modifier is not allowed for type \"int4\"");
+        check(
+            TypeOid::TIMESTAMP,
+            &[2],
+            "1999-01-01 00:00:00.015",
+            Assignment,
+            "1999-01-01 00:00:00.01",
+        );
+        check(
+            TypeOid::INT4,
+            &[2],
+            "1",
+            Assignment,
+            "42601 type modifier is not allowed for type \"int4\"",
+        );
         let name = coerce(Datum::text("x".repeat(70)), Type::new(TypeOid::NAME), Assignment);
         assert_eq!(name.expect("names are cut").as_str().len(), NAME_BYTES_MAX);
     }
@@ -289,7 +332,8 @@ mod tests {
             CastContext::Assignment,
         );
         let error = error.expect_err("four digits into three");
-        let detail = "A field with precision 3, scale 0 must round to an absolute value less than 10^3.";
+        let detail =
+            "A field with precision 3, scale 0 must round to an absolute value less than 10^3.";
         assert_eq!(error.fields().detail.as_deref(), Some(detail));
         assert_eq!(format_type(Type::with(TypeOid::INTERVAL, 0x7fff << 16 | 3)), "interval(3)");
     }

@@ -3,8 +3,8 @@
 //! Invariants: one row each; oids, strictness and volatility are PostgreSQL's.
 
 use super::build::{aggregate, window};
-use crate::functions::row::FunctionRow;
 use crate::functions::aggregate;
+use crate::functions::row::FunctionRow;
 use crate::types::TypeOid;
 
 #[rustfmt::skip]

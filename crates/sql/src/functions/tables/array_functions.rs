@@ -3,8 +3,8 @@
 //! Invariants: one row each; oids, strictness and volatility are PostgreSQL's.
 
 use super::build::{scalar, set};
+use crate::functions::library::{array, session, sets};
 use crate::functions::row::FunctionRow;
-use crate::functions::{array, session, sets};
 use crate::types::TypeOid;
 
 #[rustfmt::skip]

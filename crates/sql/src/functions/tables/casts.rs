@@ -5,9 +5,9 @@
 //! Casts of a type to itself, which fit modifiers, are `types::typmod`.
 
 use super::build::{cast, relabel};
+use crate::functions::library::{datetime, decimal, float, integer, session, string};
 use crate::functions::row::CastContext::{Assignment, Explicit, Implicit};
 use crate::functions::row::CastRow;
-use crate::functions::{datetime, decimal, float, integer, session, string};
 use crate::types::TypeOid;
 
 #[rustfmt::skip]

@@ -3,8 +3,8 @@
 //! Invariants: one row each; oids, strictness and volatility are PostgreSQL's.
 
 use super::build::{scalar, set};
+use crate::functions::library::{datetime, extract, sets};
 use crate::functions::row::{Default, FunctionRow};
-use crate::functions::{datetime, extract, sets};
 use crate::types::TypeOid;
 
 #[rustfmt::skip]

@@ -3,8 +3,8 @@
 //! Invariants: one row each; oids, commutators and negators are PostgreSQL's.
 
 use super::build::operator;
+use crate::functions::library::{compare, datetime};
 use crate::functions::row::{Comparison, OperatorRow};
-use crate::functions::{compare, datetime};
 use crate::types::TypeOid;
 
 #[rustfmt::skip]

@@ -4,8 +4,8 @@
 
 use super::build::operator;
 use crate::functions::fast::FastOperator;
+use crate::functions::library::{compare, datetime, integer};
 use crate::functions::row::{Comparison, OperatorRow};
-use crate::functions::{compare, integer, datetime};
 use crate::types::TypeOid;
 
 #[rustfmt::skip]

@@ -3,8 +3,8 @@
 //! Invariants: one row each; oids, strictness and volatility are PostgreSQL's.
 
 use super::build::scalar;
+use crate::functions::library::{decimal, float, integer};
 use crate::functions::row::FunctionRow;
-use crate::functions::{decimal, float, integer};
 use crate::types::TypeOid;
 
 #[rustfmt::skip]

@@ -4,8 +4,8 @@
 
 use super::build::operator;
 use crate::functions::fast::FastOperator;
+use crate::functions::library::{array, compare, decimal, float, integer, pattern, string};
 use crate::functions::row::{Comparison, OperatorRow};
-use crate::functions::{array, compare, decimal, float, integer, pattern, string};
 use crate::types::TypeOid;
 
 #[rustfmt::skip]

@@ -3,8 +3,9 @@
 //! Invariants: one row each; oids, strictness and volatility are PostgreSQL's.
 
 use super::build::{scalar, set};
+use crate::functions::library::session;
 use crate::functions::row::FunctionRow;
-use crate::functions::{session, signature};
+use crate::functions::signature;
 use crate::types::TypeOid;
 
 #[rustfmt::skip]

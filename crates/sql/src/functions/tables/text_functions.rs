@@ -3,8 +3,8 @@
 //! Invariants: one row each; oids, strictness and volatility are PostgreSQL's.
 
 use super::build::{scalar, set};
+use crate::functions::library::{encoding, format, pattern, regexp, sets, string};
 use crate::functions::row::FunctionRow;
-use crate::functions::{pattern, regexp, sets, string};
 use crate::types::TypeOid;
 
 #[rustfmt::skip]
@@ -48,8 +48,8 @@ pub(super) static FUNCTIONS: &[FunctionRow] = &[
     scalar(876, "rtrim", &[TypeOid::TEXT, TypeOid::TEXT], TypeOid::TEXT, string::trim_right),
     scalar(3058, "concat", &[TypeOid::ANY], TypeOid::TEXT, string::concat).called_on_null().stable().variadic(TypeOid::ANY),
     scalar(3059, "concat_ws", &[TypeOid::TEXT, TypeOid::ANY], TypeOid::TEXT, string::concat_ws).called_on_null().stable().variadic(TypeOid::ANY),
-    scalar(3540, "format", &[TypeOid::TEXT], TypeOid::TEXT, string::format).called_on_null().stable(),
-    scalar(3539, "format", &[TypeOid::TEXT, TypeOid::ANY], TypeOid::TEXT, string::format).called_on_null().stable().variadic(TypeOid::ANY),
+    scalar(3540, "format", &[TypeOid::TEXT], TypeOid::TEXT, format::format).called_on_null().stable(),
+    scalar(3539, "format", &[TypeOid::TEXT, TypeOid::ANY], TypeOid::TEXT, format::format).called_on_null().stable().variadic(TypeOid::ANY),
     scalar(1258, "textcat", &[TypeOid::TEXT, TypeOid::TEXT], TypeOid::TEXT, string::concatenate),
     scalar(3060, "left", &[TypeOid::TEXT, TypeOid::INT4], TypeOid::TEXT, string::left),
     scalar(3061, "right", &[TypeOid::TEXT, TypeOid::INT4], TypeOid::TEXT, string::right),
@@ -68,10 +68,10 @@ pub(super) static FUNCTIONS: &[FunctionRow] = &[
     scalar(1282, "quote_ident", &[TypeOid::TEXT], TypeOid::TEXT, string::quote_ident),
     scalar(1283, "quote_literal", &[TypeOid::TEXT], TypeOid::TEXT, string::quote_literal_text),
     scalar(1289, "quote_nullable", &[TypeOid::TEXT], TypeOid::TEXT, string::quote_nullable).called_on_null(),
-    scalar(1946, "encode", &[TypeOid::BYTEA, TypeOid::TEXT], TypeOid::TEXT, string::encode),
-    scalar(1947, "decode", &[TypeOid::TEXT, TypeOid::TEXT], TypeOid::BYTEA, string::decode),
-    scalar(1717, "convert_to", &[TypeOid::TEXT, TypeOid::NAME], TypeOid::BYTEA, string::convert_to).stable(),
-    scalar(1714, "convert_from", &[TypeOid::BYTEA, TypeOid::NAME], TypeOid::TEXT, string::convert_from).stable(),
+    scalar(1946, "encode", &[TypeOid::BYTEA, TypeOid::TEXT], TypeOid::TEXT, encoding::encode),
+    scalar(1947, "decode", &[TypeOid::TEXT, TypeOid::TEXT], TypeOid::BYTEA, encoding::decode),
+    scalar(1717, "convert_to", &[TypeOid::TEXT, TypeOid::NAME], TypeOid::BYTEA, encoding::convert_to).stable(),
+    scalar(1714, "convert_from", &[TypeOid::BYTEA, TypeOid::NAME], TypeOid::TEXT, encoding::convert_from).stable(),
     scalar(394, "string_to_array", &[TypeOid::TEXT, TypeOid::TEXT], TypeOid::TEXT_ARRAY, string::string_to_array).called_on_null(),
     scalar(376, "string_to_array", &[TypeOid::TEXT, TypeOid::TEXT, TypeOid::TEXT], TypeOid::TEXT_ARRAY, string::string_to_array).called_on_null(),
     set(6160, "string_to_table", &[TypeOid::TEXT, TypeOid::TEXT], TypeOid::TEXT, sets::string_to_table).called_on_null(),

@@ -5,7 +5,9 @@ use super::{
     Civil, DAY, HOUR, MINUTE, SECOND, TimeZone, check_date, days_from_civil, days_in_month,
     local_to_utc,
 };
-use super::{DATE_INFINITY, DATE_NEGATIVE_INFINITY, TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY};
+use super::{
+    DATE_INFINITY, DATE_NEGATIVE_INFINITY, TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY,
+};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::functions::FunctionContext;
 
@@ -344,11 +346,7 @@ fn iso_t(scanner: &mut Scanner, fields: &Fields) -> Result<(), Bad> {
 }
 
 /// `2020-01-31`, `1/31/2020`, `31-Jan-2020`, `2020.031`.
-fn separated(
-    scanner: &mut Scanner,
-    first: &str,
-    separator: u8,
-) -> Result<(i64, i64, i64), Bad> {
+fn separated(scanner: &mut Scanner, first: &str, separator: u8) -> Result<(i64, i64, i64), Bad> {
     let second = scanner.take(|byte| byte.is_ascii_alphanumeric());
     if separator == b'.' && scanner.peek() != Some(b'.') && second.len() == 3 {
         let (year, day) = (full_year(integer(first)?, first.len()), integer(second)?);
@@ -356,10 +354,12 @@ fn separated(
     }
     if scanner.peek() != Some(separator) {
         // year-dayofyear
-        if separator == b'-' && second.len() == 3 && first.len() >= 4 {
-            if let Ok(day) = second.parse() {
-                return day_of_year(integer(first)?, day);
-            }
+        if separator == b'-'
+            && second.len() == 3
+            && first.len() >= 4
+            && let Ok(day) = second.parse()
+        {
+            return day_of_year(integer(first)?, day);
         }
         return Err(Bad::Format);
     }
@@ -484,12 +484,24 @@ fn offset(scanner: &mut Scanner) -> Result<i32, Bad> {
 
 fn month_name(word: &str) -> Option<i64> {
     const MONTHS: [&str; 12] = [
-        "january", "february", "march", "april", "may", "june", "july", "august", "september",
-        "october", "november", "december",
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
     ];
     let lower = word.to_ascii_lowercase();
-    let full = |name: &&str| lower == **name || lower == name[..3] || (lower == "sept" && name.starts_with("sept"));
-    MONTHS.iter().position(|name| full(&name)).map(|index| index as i64 + 1)
+    let full = |name: &&str| {
+        lower == **name || lower == name[..3] || (lower == "sept" && name.starts_with("sept"))
+    };
+    MONTHS.iter().position(|name| full(name)).map(|index| index as i64 + 1)
 }
 
 fn word(scanner: &mut Scanner, fields: &mut Fields, loose: &mut Loose) -> Result<(), Bad> {
@@ -536,5 +548,9 @@ fn zone(scanner: &mut Scanner, fields: &mut Fields, start: usize) -> Result<(), 
     if let Some(found) = TimeZone::named(name) {
         return set(&mut fields.zone, Zone::Named(found));
     }
-    if name.contains('/') { Err(Bad::UnknownZone(name.to_ascii_lowercase())) } else { Err(Bad::Format) }
+    if name.contains('/') {
+        Err(Bad::UnknownZone(name.to_ascii_lowercase()))
+    } else {
+        Err(Bad::Format)
+    }
 }

@@ -1,3 +1,5 @@
+//! Literals and their answers as PostgreSQL 15 gave them (tests.tsv), and the zones.
+
 use super::*;
 use crate::functions::ConstantContext;
 use crate::types::{Type, TypeOid, text};

@@ -14,10 +14,8 @@ impl Numeric {
     /// x + y: the larger scale.
     pub fn add(&self, other: &Numeric) -> SqlResult<Numeric> {
         if let (Some((a, s)), Some((b, t))) = (self.small_parts(), other.small_parts()) {
-            if s == t {
-                if let Some(sum) = a.checked_add(b) {
-                    return Ok(Numeric::small(sum, s));
-                }
+            if let Some(sum) = a.checked_add(b).filter(|_| s == t) {
+                return Ok(Numeric::small(sum, s));
             }
             let shift = usize::from(s.abs_diff(t));
             if shift <= 18 {
@@ -69,10 +67,7 @@ impl Numeric {
     /// x * y: the scales added.
     pub fn mul(&self, other: &Numeric) -> SqlResult<Numeric> {
         if let (Some((a, s)), Some((b, t))) = (self.small_parts(), other.small_parts()) {
-            return Numeric::from_i128(
-                i128::from(a) * i128::from(b),
-                i64::from(s) + i64::from(t),
-            );
+            return Numeric::from_i128(i128::from(a) * i128::from(b), i64::from(s) + i64::from(t));
         }
         match (self.class(), other.class()) {
             (NaN, _) | (_, NaN) => Ok(Numeric::NAN),

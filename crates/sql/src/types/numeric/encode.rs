@@ -151,7 +151,7 @@ impl Numeric {
         let [count, weight, sign, scale, groups @ ..] = fields.as_slice() else {
             return Err(bad("length"));
         };
-        if groups.len() != usize::from(*count) || bytes.len() % 2 != 0 {
+        if groups.len() != usize::from(*count) || !bytes.len().is_multiple_of(2) {
             return Err(bad("length"));
         }
         match sign {

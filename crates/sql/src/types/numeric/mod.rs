@@ -355,10 +355,15 @@ impl Ord for Numeric {
             return a.sign().cmp(&b.sign());
         }
         // Magnitudes far apart need no aligning.
-        let weight = |m: &BigInt, scale: i64| m.bits() as f64 * std::f64::consts::LOG10_2 - scale as f64;
+        let weight =
+            |m: &BigInt, scale: i64| m.bits() as f64 * std::f64::consts::LOG10_2 - scale as f64;
         let (high, low) = (weight(&a, s), weight(&b, t));
         if (high - low).abs() > 2.0 {
-            return if (high > low) == (a.sign() == Sign::Plus) { Ordering::Greater } else { Ordering::Less };
+            return if (high > low) == (a.sign() == Sign::Plus) {
+                Ordering::Greater
+            } else {
+                Ordering::Less
+            };
         }
         let (a, b, _) = scale::align(a, s, b, t);
         a.cmp(&b)

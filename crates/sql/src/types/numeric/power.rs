@@ -15,7 +15,7 @@ use num_bigint::{BigInt, Sign};
 use NumericClass::{Infinity, NaN, NegativeInfinity};
 
 /// log10(e).
-const LOG10_E: f64 = 0.434_294_481_903_252;
+const LOG10_E: f64 = std::f64::consts::LOG10_E;
 
 /// A fixed-point number: value / 10^places.
 #[derive(Clone)]
@@ -138,7 +138,7 @@ fn exp_fixed(mantissa: &BigInt, scale: i64, places: i64) -> SqlResult<BigInt> {
     // 0 <= rest < ln 10, halved eight times for a short series.
     let halvings = 8u32;
     let mut rest = Fixed { value: x.value - ten * tens, places: work };
-    rest.value = rest.value * ten_to(6) >> halvings;
+    rest.value = (rest.value * ten_to(6)) >> halvings;
     rest.places += 6;
     let mut term = Fixed::one(rest.places);
     let mut sum = term.value.clone();
@@ -184,8 +184,7 @@ fn ln_weight(x: &Numeric) -> i64 {
 impl Numeric {
     /// sqrt(x) (2201F when negative).
     pub fn sqrt(&self) -> SqlResult<Numeric> {
-        let negative =
-            || negative_argument("take square root of a negative number");
+        let negative = || negative_argument("take square root of a negative number");
         match self.class() {
             NaN | Infinity => return Ok(self.clone()),
             NegativeInfinity => return Err(negative()),
@@ -264,7 +263,9 @@ impl Numeric {
         let ((a, s), (b, t)) = (self.parts(), base.parts());
         let scale = choose_scale(weight, &[s, t]);
         let wanted = scale + 16;
-        let places = |own: i64, other: i64| (wanted - own.min(0) - other.min(0) + own.max(other).max(0)) as u32;
+        let places = |own: i64, other: i64| {
+            (wanted - own.min(0) - other.min(0) + own.max(other).max(0)) as u32
+        };
         let (weight_a, weight_b) = (ln_weight(self), ln_weight(base));
         let places = places(weight_a, weight_b);
         let top = ln_fixed(&a, s, places);
@@ -279,12 +280,9 @@ impl Numeric {
         }
         let whole = exponent.truncate(0)?;
         let integral = whole == *exponent;
-        if integral {
-            if let Ok(n) = whole.to_i64("integer") {
-                if let Ok(n) = i32::try_from(n) {
-                    return power_integer(self, n);
-                }
-            }
+        let small = whole.to_i64("integer").ok().and_then(|n| i32::try_from(n).ok());
+        if let Some(n) = small.filter(|_| integral) {
+            return power_integer(self, n);
         }
         if self.is_zero() {
             return Ok(Numeric::small(0, SIGNIFICANT_DIGITS_MIN as u16));

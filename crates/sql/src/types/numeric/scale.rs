@@ -1,6 +1,6 @@
 //! Digits, scales and rounding of big mantissas.
 
-use super::{Form, NumericClass, Numeric, RESULT_SCALE_MAX, TEN_TO, ten_to};
+use super::{Form, Numeric, NumericClass, RESULT_SCALE_MAX, TEN_TO, ten_to};
 use crate::error::{SqlError, SqlResult, SqlState};
 use num_bigint::{BigInt, BigUint, Sign};
 use std::cmp::Ordering;
@@ -150,19 +150,15 @@ impl Numeric {
         let rounded = self.round(scale)?;
         let allowed = i64::from(precision - scale);
         let fits = match &rounded.0 {
+            Form::Small { mantissa: 0, .. } => true,
             Form::Small { mantissa, scale } => {
-                let width = allowed + i64::from(*scale);
-                *mantissa == 0
-                    || width > 18
-                    || (width >= 0
-                        && i128::from(mantissa.unsigned_abs()) < TEN_TO[width as usize])
+                let places = mantissa.unsigned_abs().ilog10() + 1;
+                i64::from(places) - i64::from(*scale) <= allowed
             }
-            Form::Big(_) => true,
-            _ => true,
-        };
-        let fits = fits && {
-            let (mantissa, scale) = rounded.parts();
-            rounded.is_zero() || digits(&mantissa) - scale <= allowed
+            _ => {
+                let (mantissa, scale) = rounded.parts();
+                digits(&mantissa) - scale <= allowed
+            }
         };
         if fits {
             return Ok(rounded);

@@ -35,7 +35,7 @@ fn answers_are_postgresqls() {
     for line in rows {
         let fields: Vec<&str> = line.split('\t').collect();
         let (expect, call) = fields.split_last().expect("an answer ends the line");
-       
+
         let args: SqlResult<Vec<Numeric>> =
             call[1..].iter().map(|text| Numeric::parse(text)).collect();
         let got = match args.and_then(|args| apply(call[0], &args)) {

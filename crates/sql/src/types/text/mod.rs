@@ -19,7 +19,12 @@ pub fn input(ty: Type, text: &str, context: &dyn FunctionContext) -> SqlResult<D
     typmod::coerce(value, ty, CastContext::Assignment)
 }
 
-fn read(oid: TypeOid, modifier: i32, text: &str, context: &dyn FunctionContext) -> SqlResult<Datum> {
+fn read(
+    oid: TypeOid,
+    modifier: i32,
+    text: &str,
+    context: &dyn FunctionContext,
+) -> SqlResult<Datum> {
     Ok(match oid {
         TypeOid::TEXT
         | TypeOid::VARCHAR

@@ -30,7 +30,10 @@ fn messages_are_postgresqls() {
     assert_eq!(message(TypeOid::INT4, "x"), "22P02 invalid input syntax for type integer: \"x\"");
     let range = "22003 value \"99999999999\" is out of range for type integer";
     assert_eq!(message(TypeOid::INT4, "99999999999"), range);
-    assert_eq!(message(TypeOid::BOOL, "maybe"), "22P02 invalid input syntax for type boolean: \"maybe\"");
+    assert_eq!(
+        message(TypeOid::BOOL, "maybe"),
+        "22P02 invalid input syntax for type boolean: \"maybe\""
+    );
     assert_eq!(message(TypeOid::REGCLASS, "nope"), "42P01 relation \"nope\" does not exist");
     assert_eq!(message(TypeOid::REGTYPE, "nope"), "42704 type \"nope\" does not exist");
 }

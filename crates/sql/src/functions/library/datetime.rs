@@ -21,13 +21,14 @@ fn overflow(message: impl Into<String>) -> SqlError {
 }
 
 /// A date as local midnight.
-pub(super) fn date_to_micros(days: i32) -> SqlResult<i64> {
+pub(in crate::functions) fn date_to_micros(days: i32) -> SqlResult<i64> {
     match days {
         DATE_INFINITY => Ok(TIMESTAMP_INFINITY),
         DATE_NEGATIVE_INFINITY => Ok(TIMESTAMP_NEGATIVE_INFINITY),
-        _ => i64::from(days).checked_mul(DAY).and_then(check_timestamp).ok_or_else(|| {
-            overflow("date out of range for timestamp")
-        }),
+        _ => i64::from(days)
+            .checked_mul(DAY)
+            .and_then(check_timestamp)
+            .ok_or_else(|| overflow("date out of range for timestamp")),
     }
 }
 
@@ -40,7 +41,7 @@ fn micros_to_date(micros: i64) -> i32 {
 }
 
 /// timestamp + interval: months (with the day clipped), days, then time.
-pub(super) fn add_local(micros: i64, span: &Interval) -> SqlResult<i64> {
+pub(in crate::functions) fn add_local(micros: i64, span: &Interval) -> SqlResult<i64> {
     if !is_finite(micros) {
         return Ok(micros);
     }
@@ -64,7 +65,11 @@ fn add_calendar(micros: i64, span: &Interval) -> SqlResult<i64> {
 }
 
 /// timestamptz + interval: calendar parts in the session's zone, time in UTC.
-pub(super) fn add_zoned(utc: i64, span: &Interval, zone: &TimeZone) -> SqlResult<i64> {
+pub(in crate::functions) fn add_zoned(
+    utc: i64,
+    span: &Interval,
+    zone: &TimeZone,
+) -> SqlResult<i64> {
     if !is_finite(utc) {
         return Ok(utc);
     }
@@ -75,7 +80,7 @@ pub(super) fn add_zoned(utc: i64, span: &Interval, zone: &TimeZone) -> SqlResult
     moved.checked_add(span.micros).and_then(check_timestamp).ok_or_else(timestamp_out_of_range)
 }
 
-pub(super) fn timestamp_add(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn timestamp_add(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let micros = match &args[0] {
         Datum::Date(days) => date_to_micros(*days)?,
         other => other.as_micros(),
@@ -83,16 +88,19 @@ pub(super) fn timestamp_add(args: &[Datum], _: Context) -> SqlResult<Datum> {
     add_local(micros, args[1].as_interval()).map(Datum::Timestamp)
 }
 
-pub(super) fn timestamp_subtract_interval(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn timestamp_subtract_interval(
+    args: &[Datum],
+    context: Context,
+) -> SqlResult<Datum> {
     timestamp_add(&[args[0].clone(), args[1].as_interval().neg()?.into()], context)
 }
 
-pub(super) fn timestamptz_add(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn timestamptz_add(args: &[Datum], context: Context) -> SqlResult<Datum> {
     add_zoned(args[0].as_micros(), args[1].as_interval(), &context.time_zone())
         .map(Datum::Timestamptz)
 }
 
-pub(super) fn timestamptz_subtract_interval(
+pub(in crate::functions) fn timestamptz_subtract_interval(
     args: &[Datum],
     context: Context,
 ) -> SqlResult<Datum> {
@@ -100,16 +108,22 @@ pub(super) fn timestamptz_subtract_interval(
 }
 
 /// interval + timestamp and its kin: the sides swapped.
-pub(super) fn interval_add_timestamp(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn interval_add_timestamp(
+    args: &[Datum],
+    context: Context,
+) -> SqlResult<Datum> {
     timestamp_add(&[args[1].clone(), args[0].clone()], context)
 }
 
-pub(super) fn interval_add_timestamptz(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn interval_add_timestamptz(
+    args: &[Datum],
+    context: Context,
+) -> SqlResult<Datum> {
     timestamptz_add(&[args[1].clone(), args[0].clone()], context)
 }
 
 /// timestamp - timestamp: days and time.
-pub(super) fn subtract(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn subtract(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let (left, right) = (args[0].as_micros(), args[1].as_micros());
     if !is_finite(left) || !is_finite(right) {
         return Err(overflow("cannot subtract infinite timestamps"));
@@ -118,15 +132,15 @@ pub(super) fn subtract(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Interval { months: 0, days: (micros / DAY) as i32, micros: micros % DAY }.into())
 }
 
-pub(super) fn date_add(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn date_add(args: &[Datum], _: Context) -> SqlResult<Datum> {
     shift_date(args[0].as_days(), i64::from(args[1].as_i32()))
 }
 
-pub(super) fn date_add_reversed(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn date_add_reversed(args: &[Datum], _: Context) -> SqlResult<Datum> {
     shift_date(args[1].as_days(), i64::from(args[0].as_i32()))
 }
 
-pub(super) fn date_subtract_days(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn date_subtract_days(args: &[Datum], _: Context) -> SqlResult<Datum> {
     shift_date(args[0].as_days(), -i64::from(args[1].as_i32()))
 }
 
@@ -137,7 +151,7 @@ fn shift_date(days: i32, by: i64) -> SqlResult<Datum> {
     check_date(i64::from(days) + by).map(Datum::Date).ok_or_else(date_out_of_range)
 }
 
-pub(super) fn date_subtract(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn date_subtract(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let (left, right) = (args[0].as_days(), args[1].as_days());
     if !is_finite_date(left) || !is_finite_date(right) {
         return Err(overflow("cannot subtract infinite dates"));
@@ -146,7 +160,7 @@ pub(super) fn date_subtract(args: &[Datum], _: Context) -> SqlResult<Datum> {
 }
 
 /// date + time.
-pub(super) fn date_add_time(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn date_add_time(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let (date, time) = match &args[0] {
         Datum::Date(days) => (*days, args[1].as_micros()),
         other => (args[1].as_days(), other.as_micros()),
@@ -155,7 +169,7 @@ pub(super) fn date_add_time(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Timestamp(if is_finite(midnight) { midnight + time } else { midnight }))
 }
 
-pub(super) fn time_add(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn time_add(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let (time, span) = match &args[0] {
         Datum::Time(time) => (*time, args[1].as_interval().micros),
         other => (args[1].as_micros(), other.as_interval().micros),
@@ -163,40 +177,43 @@ pub(super) fn time_add(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Time((time + span % DAY).rem_euclid(DAY)))
 }
 
-pub(super) fn time_subtract_interval(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn time_subtract_interval(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let span = args[1].as_interval().micros;
     Ok(Datum::Time((args[0].as_micros() - span % DAY).rem_euclid(DAY)))
 }
 
-pub(super) fn time_subtract(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn time_subtract(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Interval::of_micros(args[0].as_micros() - args[1].as_micros()).into())
 }
 
-pub(super) fn interval_add(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn interval_add(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(args[0].as_interval().add(args[1].as_interval())?.into())
 }
 
-pub(super) fn interval_subtract(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn interval_subtract(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(args[0].as_interval().add(&args[1].as_interval().neg()?)?.into())
 }
 
-pub(super) fn interval_negate(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn interval_negate(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(args[0].as_interval().neg()?.into())
 }
 
-pub(super) fn interval_multiply(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn interval_multiply(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(args[0].as_interval().mul(args[1].as_f64())?.into())
 }
 
-pub(super) fn interval_multiply_reversed(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn interval_multiply_reversed(
+    args: &[Datum],
+    _: Context,
+) -> SqlResult<Datum> {
     Ok(args[1].as_interval().mul(args[0].as_f64())?.into())
 }
 
-pub(super) fn interval_divide(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn interval_divide(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(args[0].as_interval().div(args[1].as_f64())?.into())
 }
 
-pub(super) fn justify_hours(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn justify_hours(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let span = args[0].as_interval();
     let mut days = i64::from(span.days) + span.micros / DAY;
     let mut micros = span.micros % DAY;
@@ -209,7 +226,7 @@ pub(super) fn justify_hours(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Interval { months: span.months, days, micros }.into())
 }
 
-pub(super) fn justify_days(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn justify_days(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let span = args[0].as_interval();
     let mut months = i64::from(span.months) + i64::from(span.days / 30);
     let mut days = span.days % 30;
@@ -222,7 +239,7 @@ pub(super) fn justify_days(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Interval { months, days, micros: span.micros }.into())
 }
 
-pub(super) fn justify_interval(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn justify_interval(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let span = args[0].as_interval().span();
     let month = i128::from(DAY) * 30;
     let months = i32::try_from(span / month).map_err(|_| interval_out_of_range())?;
@@ -231,7 +248,7 @@ pub(super) fn justify_interval(args: &[Datum], _: Context) -> SqlResult<Datum> {
 }
 
 /// `age(a, b)`: the difference in years, months, days and time.
-pub(super) fn age(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn age(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let localize = |value: &Datum| match value {
         Datum::Timestamptz(utc) => utc_to_local(*utc, &context.time_zone()),
         other => Ok(other.as_micros()),
@@ -255,12 +272,16 @@ pub(super) fn age(args: &[Datum], context: Context) -> SqlResult<Datum> {
         days += days_in_month(of.year, of.month);
         months -= 1;
     }
-    Ok(Interval { months: (months * sign) as i32, days: (days * sign) as i32, micros: micros * sign }
-        .into())
+    Ok(Interval {
+        months: (months * sign) as i32,
+        days: (days * sign) as i32,
+        micros: micros * sign,
+    }
+    .into())
 }
 
 /// `age(a)`: from midnight of today.
-pub(super) fn age_from_today(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn age_from_today(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let today = utc_to_local(context.transaction_timestamp(), &context.time_zone())?;
     let midnight = Datum::Timestamp(today.div_euclid(DAY) * DAY);
     let other = match &args[0] {
@@ -270,7 +291,7 @@ pub(super) fn age_from_today(args: &[Datum], context: Context) -> SqlResult<Datu
     age(&[midnight, other], context)
 }
 
-pub(super) fn is_finite_value(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn is_finite_value(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Bool(match &args[0] {
         Datum::Date(days) => is_finite_date(*days),
         Datum::Interval(_) => true,
@@ -278,60 +299,75 @@ pub(super) fn is_finite_value(args: &[Datum], _: Context) -> SqlResult<Datum> {
     }))
 }
 
-pub(super) fn now(_: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn now(_: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(Datum::Timestamptz(context.transaction_timestamp()))
 }
 
-pub(super) fn statement_timestamp(_: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn statement_timestamp(_: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(Datum::Timestamptz(context.statement_timestamp()))
 }
 
-pub(super) fn clock_timestamp(_: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn clock_timestamp(_: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(Datum::Timestamptz(context.clock_timestamp()))
 }
 
-pub(super) fn date_to_timestamp(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn date_to_timestamp(args: &[Datum], _: Context) -> SqlResult<Datum> {
     date_to_micros(args[0].as_days()).map(Datum::Timestamp)
 }
 
-pub(super) fn date_to_timestamptz(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn date_to_timestamptz(
+    args: &[Datum],
+    context: Context,
+) -> SqlResult<Datum> {
     local_to_utc(date_to_micros(args[0].as_days())?, &context.time_zone()).map(Datum::Timestamptz)
 }
 
-pub(super) fn timestamp_to_date(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn timestamp_to_date(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Date(micros_to_date(args[0].as_micros())))
 }
 
-pub(super) fn timestamptz_to_date(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn timestamptz_to_date(
+    args: &[Datum],
+    context: Context,
+) -> SqlResult<Datum> {
     Ok(Datum::Date(micros_to_date(utc_to_local(args[0].as_micros(), &context.time_zone())?)))
 }
 
-pub(super) fn timestamp_to_timestamptz(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn timestamp_to_timestamptz(
+    args: &[Datum],
+    context: Context,
+) -> SqlResult<Datum> {
     local_to_utc(args[0].as_micros(), &context.time_zone()).map(Datum::Timestamptz)
 }
 
-pub(super) fn timestamptz_to_timestamp(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn timestamptz_to_timestamp(
+    args: &[Datum],
+    context: Context,
+) -> SqlResult<Datum> {
     utc_to_local(args[0].as_micros(), &context.time_zone()).map(Datum::Timestamp)
 }
 
-pub(super) fn timestamp_to_time(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn timestamp_to_time(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let micros = args[0].as_micros();
     Ok(if is_finite(micros) { Datum::Time(micros.rem_euclid(DAY)) } else { Datum::Null })
 }
 
-pub(super) fn timestamptz_to_time(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn timestamptz_to_time(
+    args: &[Datum],
+    context: Context,
+) -> SqlResult<Datum> {
     timestamp_to_time(&[timestamptz_to_timestamp(args, context)?], context)
 }
 
-pub(super) fn interval_to_time(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn interval_to_time(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Time(args[0].as_interval().micros.rem_euclid(DAY)))
 }
 
-pub(super) fn time_to_interval(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn time_to_interval(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Interval::of_micros(args[0].as_micros()).into())
 }
 
-pub(super) fn zone(name: &str) -> SqlResult<TimeZone> {
+pub(in crate::functions) fn zone(name: &str) -> SqlResult<TimeZone> {
     TimeZone::in_query(name).ok_or_else(|| {
         SqlError::new(
             SqlState::INVALID_PARAMETER_VALUE,
@@ -341,12 +377,12 @@ pub(super) fn zone(name: &str) -> SqlResult<TimeZone> {
 }
 
 /// `timezone(name, timestamp)`: AT TIME ZONE.
-pub(super) fn at_zone(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn at_zone(args: &[Datum], _: Context) -> SqlResult<Datum> {
     convert_zone(&zone(args[0].as_str())?, &args[1])
 }
 
 /// `timezone(interval, timestamp)`.
-pub(super) fn at_offset(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn at_offset(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let span = args[0].as_interval();
     if span.months != 0 || span.days != 0 {
         return Err(SqlError::new(
@@ -365,11 +401,10 @@ fn convert_zone(zone: &TimeZone, value: &Datum) -> SqlResult<Datum> {
 }
 
 /// `to_timestamp(seconds since 1970)`.
-pub(super) fn from_epoch(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn from_epoch(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let seconds = args[0].as_f64();
     if seconds.is_infinite() {
-        let infinite =
-            if seconds > 0.0 { TIMESTAMP_INFINITY } else { TIMESTAMP_NEGATIVE_INFINITY };
+        let infinite = if seconds > 0.0 { TIMESTAMP_INFINITY } else { TIMESTAMP_NEGATIVE_INFINITY };
         return Ok(Datum::Timestamptz(infinite));
     }
     if seconds.is_nan() {
@@ -383,19 +418,22 @@ pub(super) fn from_epoch(args: &[Datum], _: Context) -> SqlResult<Datum> {
     check_timestamp(micros as i64).map(Datum::Timestamptz).ok_or_else(refuse)
 }
 
-pub(super) fn make_date(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn make_date(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let [year, month, day] = [0, 1, 2].map(|index| args[index].as_i32());
-    let refuse =
-        || overflow(format!("date field value out of range: {year}-{month:02}-{day:02}"));
+    let refuse = || overflow(format!("date field value out of range: {year}-{month:02}-{day:02}"));
     let astronomical = i64::from(if year < 0 { fast_next(year)? } else { year });
     let (month, day) = (i64::from(month), i64::from(day));
-    if year == 0 || !(1..=12).contains(&month) || day < 1 || day > days_in_month(astronomical, month) {
+    if year == 0
+        || !(1..=12).contains(&month)
+        || day < 1
+        || day > days_in_month(astronomical, month)
+    {
         return Err(refuse());
     }
     let days = days_from_civil(astronomical, month, day);
-    check_date(days).map(Datum::Date).ok_or_else(|| {
-        overflow(format!("date out of range: {year}-{month:02}-{day:02}"))
-    })
+    check_date(days)
+        .map(Datum::Date)
+        .ok_or_else(|| overflow(format!("date out of range: {year}-{month:02}-{day:02}")))
 }
 
 fn clock(hour: i32, minute: i32, seconds: f64) -> SqlResult<i64> {
@@ -414,18 +452,18 @@ fn clock(hour: i32, minute: i32, seconds: f64) -> SqlResult<i64> {
     Err(overflow(text))
 }
 
-pub(super) fn make_time(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn make_time(args: &[Datum], _: Context) -> SqlResult<Datum> {
     clock(args[0].as_i32(), args[1].as_i32(), args[2].as_f64()).map(Datum::Time)
 }
 
-pub(super) fn make_timestamp(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn make_timestamp(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let date = make_date(args, context)?;
     let time = clock(args[3].as_i32(), args[4].as_i32(), args[5].as_f64())?;
     let midnight = date_to_micros(date.as_days())?;
     check_timestamp(midnight + time).map(Datum::Timestamp).ok_or_else(timestamp_out_of_range)
 }
 
-pub(super) fn make_timestamptz(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn make_timestamptz(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let local = make_timestamp(args, context)?;
     match args.get(6) {
         Some(name) => convert_zone(&zone(name.as_str())?, &local),
@@ -434,14 +472,15 @@ pub(super) fn make_timestamptz(args: &[Datum], context: Context) -> SqlResult<Da
 }
 
 /// `make_interval(years, months, weeks, days, hours, mins, secs)`.
-pub(super) fn make_interval(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn make_interval(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let whole = |index: usize| i64::from(args[index].as_i32());
     let narrow = |value: i64| i32::try_from(value).map_err(|_| interval_out_of_range());
     let seconds = args[6].as_f64();
     if !seconds.is_finite() {
         return Err(interval_out_of_range());
     }
-    let micros = whole(4) * HOUR + whole(5) * MINUTE + (seconds * SECOND as f64).round_ties_even() as i64;
+    let micros =
+        whole(4) * HOUR + whole(5) * MINUTE + (seconds * SECOND as f64).round_ties_even() as i64;
     Ok(Interval {
         months: narrow(whole(0) * 12 + whole(1))?,
         days: narrow(whole(2) * 7 + whole(3))?,
@@ -451,7 +490,7 @@ pub(super) fn make_interval(args: &[Datum], _: Context) -> SqlResult<Datum> {
 }
 
 /// `timeofday()`.
-pub(super) fn time_of_day(_: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn time_of_day(_: &[Datum], context: Context) -> SqlResult<Datum> {
     const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -16,7 +16,7 @@ fn int2(value: &Datum) -> i16 {
 
 macro_rules! arithmetic {
     ($($name:ident: $get:expr, $wrap:path, $operation:path;)*) => {
-        $(pub(super) fn $name(args: &[Datum], _: Context) -> SqlResult<Datum> {
+        $(pub(in crate::functions) fn $name(args: &[Datum], _: Context) -> SqlResult<Datum> {
             Ok($wrap($operation($get(&args[0]), $get(&args[1]))?))
         })*
     };
@@ -96,7 +96,8 @@ fn gcd(mut left: u64, mut right: u64) -> u64 {
 }
 
 fn gcd_i64(left: i64, right: i64) -> SqlResult<i64> {
-    i64::try_from(gcd(left.unsigned_abs(), right.unsigned_abs())).map_err(|_| out_of_range("bigint"))
+    i64::try_from(gcd(left.unsigned_abs(), right.unsigned_abs()))
+        .map_err(|_| out_of_range("bigint"))
 }
 
 fn gcd_i32(left: i32, right: i32) -> SqlResult<i32> {
@@ -124,10 +125,10 @@ fn lcm_i32(left: i32, right: i32) -> SqlResult<i32> {
 
 macro_rules! shifts {
     ($($left:ident, $right:ident, $get:expr, $wrap:path, $bits:literal;)*) => {
-        $(pub(super) fn $left(args: &[Datum], _: Context) -> SqlResult<Datum> {
+        $(pub(in crate::functions) fn $left(args: &[Datum], _: Context) -> SqlResult<Datum> {
             Ok($wrap($get(&args[0]).wrapping_shl(args[1].as_i32() as u32 & ($bits - 1))))
         }
-        pub(super) fn $right(args: &[Datum], _: Context) -> SqlResult<Datum> {
+        pub(in crate::functions) fn $right(args: &[Datum], _: Context) -> SqlResult<Datum> {
             Ok($wrap($get(&args[0]).wrapping_shr(args[1].as_i32() as u32 & ($bits - 1))))
         })*
     };
@@ -139,15 +140,15 @@ shifts! {
 }
 
 /// C shifts int2 as an int and cuts the result.
-pub(super) fn int2_shift_left(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn int2_shift_left(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Int2(i32::from(int2(&args[0])).wrapping_shl(args[1].as_i32() as u32) as i16))
 }
 
-pub(super) fn int2_shift_right(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn int2_shift_right(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Int2(i32::from(int2(&args[0])).wrapping_shr(args[1].as_i32() as u32) as i16))
 }
 
-pub(super) fn not(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn not(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(match &args[0] {
         Datum::Int2(value) => Datum::Int2(!value),
         Datum::Int4(value) => Datum::Int4(!value),
@@ -155,7 +156,7 @@ pub(super) fn not(args: &[Datum], _: Context) -> SqlResult<Datum> {
     })
 }
 
-pub(super) fn negate(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn negate(args: &[Datum], _: Context) -> SqlResult<Datum> {
     match &args[0] {
         Datum::Int2(value) => {
             value.checked_neg().map(Datum::Int2).ok_or_else(|| out_of_range("smallint"))
@@ -169,20 +170,20 @@ pub(super) fn negate(args: &[Datum], _: Context) -> SqlResult<Datum> {
     }
 }
 
-pub(super) fn absolute(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn absolute(args: &[Datum], context: Context) -> SqlResult<Datum> {
     if args[0].as_i64() < 0 { negate(args, context) } else { Ok(args[0].clone()) }
 }
 
 /// Unary plus, and casts that change nothing.
-pub(super) fn same(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn same(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(args[0].clone())
 }
 
-pub(super) fn to_int2(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_int2(args: &[Datum], _: Context) -> SqlResult<Datum> {
     i16::try_from(args[0].as_i64()).map(Datum::Int2).map_err(|_| out_of_range("smallint"))
 }
 
-pub(super) fn to_int4(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_int4(args: &[Datum], _: Context) -> SqlResult<Datum> {
     // An oid keeps its bits.
     if let Datum::Oid(oid) = &args[0] {
         return Ok(Datum::Int4(*oid as i32));
@@ -190,11 +191,11 @@ pub(super) fn to_int4(args: &[Datum], _: Context) -> SqlResult<Datum> {
     i32::try_from(args[0].as_i64()).map(Datum::Int4).map_err(|_| out_of_range("integer"))
 }
 
-pub(super) fn to_int8(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_int8(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Int8(args[0].as_i64()))
 }
 
-pub(super) fn to_oid(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_oid(args: &[Datum], _: Context) -> SqlResult<Datum> {
     match &args[0] {
         Datum::Int8(value) => {
             u32::try_from(*value).map(Datum::Oid).map_err(|_| out_of_range("OID"))
@@ -203,33 +204,33 @@ pub(super) fn to_oid(args: &[Datum], _: Context) -> SqlResult<Datum> {
     }
 }
 
-pub(super) fn to_numeric(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_numeric(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Numeric(Numeric::from(args[0].as_i64())))
 }
 
-pub(super) fn to_float8(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_float8(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Float8(args[0].as_i64() as f64))
 }
 
-pub(super) fn to_float4(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_float4(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Float4(args[0].as_i64() as f32))
 }
 
-pub(super) fn to_bool(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_bool(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Bool(args[0].as_i64() != 0))
 }
 
-pub(super) fn from_bool(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn from_bool(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Int4(i32::from(args[0].as_bool())))
 }
 
-pub(super) fn to_char(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_char(args: &[Datum], _: Context) -> SqlResult<Datum> {
     i8::try_from(args[0].as_i64())
         .map(|value| Datum::Char(value as u8))
         .map_err(|_| out_of_range("\"char\""))
 }
 
-pub(super) fn from_char(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn from_char(args: &[Datum], _: Context) -> SqlResult<Datum> {
     match &args[0] {
         Datum::Char(value) => Ok(Datum::Int4(i32::from(*value as i8))),
         other => Err(SqlError::internal(format!("no \"char\": {other:?}"))),
@@ -237,7 +238,7 @@ pub(super) fn from_char(args: &[Datum], _: Context) -> SqlResult<Datum> {
 }
 
 /// `to_hex(x)`.
-pub(super) fn to_hex(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_hex(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::from(match &args[0] {
         Datum::Int4(value) => format!("{value:x}"),
         other => format!("{:x}", other.as_i64()),
@@ -245,7 +246,7 @@ pub(super) fn to_hex(args: &[Datum], _: Context) -> SqlResult<Datum> {
 }
 
 /// `factorial(x)`.
-pub(super) fn factorial(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn factorial(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let n = args[0].as_i64();
     if n < 0 {
         return Err(SqlError::new(

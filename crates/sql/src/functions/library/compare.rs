@@ -13,22 +13,22 @@ type Context<'a> = &'a dyn FunctionContext;
 
 macro_rules! six {
     ($compare:path, $eq:ident, $ne:ident, $lt:ident, $le:ident, $gt:ident, $ge:ident) => {
-        pub(super) fn $eq(args: &[Datum], context: Context) -> SqlResult<Datum> {
+        pub(in crate::functions) fn $eq(args: &[Datum], context: Context) -> SqlResult<Datum> {
             Ok(Datum::Bool($compare(args, context)? == Ordering::Equal))
         }
-        pub(super) fn $ne(args: &[Datum], context: Context) -> SqlResult<Datum> {
+        pub(in crate::functions) fn $ne(args: &[Datum], context: Context) -> SqlResult<Datum> {
             Ok(Datum::Bool($compare(args, context)? != Ordering::Equal))
         }
-        pub(super) fn $lt(args: &[Datum], context: Context) -> SqlResult<Datum> {
+        pub(in crate::functions) fn $lt(args: &[Datum], context: Context) -> SqlResult<Datum> {
             Ok(Datum::Bool($compare(args, context)? == Ordering::Less))
         }
-        pub(super) fn $le(args: &[Datum], context: Context) -> SqlResult<Datum> {
+        pub(in crate::functions) fn $le(args: &[Datum], context: Context) -> SqlResult<Datum> {
             Ok(Datum::Bool($compare(args, context)? != Ordering::Greater))
         }
-        pub(super) fn $gt(args: &[Datum], context: Context) -> SqlResult<Datum> {
+        pub(in crate::functions) fn $gt(args: &[Datum], context: Context) -> SqlResult<Datum> {
             Ok(Datum::Bool($compare(args, context)? == Ordering::Greater))
         }
-        pub(super) fn $ge(args: &[Datum], context: Context) -> SqlResult<Datum> {
+        pub(in crate::functions) fn $ge(args: &[Datum], context: Context) -> SqlResult<Datum> {
             Ok(Datum::Bool($compare(args, context)? != Ordering::Less))
         }
     };
@@ -51,7 +51,11 @@ fn local(args: &[Datum], _context: Context) -> SqlResult<Ordering> {
 fn as_local(value: &Datum) -> i128 {
     match value {
         Datum::Date(days) if !is_finite_date(*days) => {
-            if *days > 0 { i128::from(i64::MAX) } else { i128::from(i64::MIN) }
+            if *days > 0 {
+                i128::from(i64::MAX)
+            } else {
+                i128::from(i64::MIN)
+            }
         }
         Datum::Date(days) => i128::from(*days) * i128::from(DAY),
         other => i128::from(other.as_micros()),

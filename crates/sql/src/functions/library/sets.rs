@@ -30,21 +30,20 @@ fn integers(args: &[Datum], wrap: fn(i64) -> Datum, end: i64) -> SqlResult<SetVa
     })))
 }
 
-pub(super) fn series_int4(args: &[Datum], _: Context) -> SqlResult<SetValues> {
+pub(in crate::functions) fn series_int4(args: &[Datum], _: Context) -> SqlResult<SetValues> {
     integers(args, |value| Datum::Int4(value as i32), i64::from(i32::MAX))
 }
 
-pub(super) fn series_int8(args: &[Datum], _: Context) -> SqlResult<SetValues> {
+pub(in crate::functions) fn series_int8(args: &[Datum], _: Context) -> SqlResult<SetValues> {
     integers(args, Datum::Int8, i64::MAX)
 }
 
-pub(super) fn series_numeric(args: &[Datum], _: Context) -> SqlResult<SetValues> {
+pub(in crate::functions) fn series_numeric(args: &[Datum], _: Context) -> SqlResult<SetValues> {
     const NAMES: [&str; 3] = ["start", "stop", "step size"];
     for (value, name) in args.iter().zip(NAMES) {
         let value = value.as_numeric();
         if !value.is_finite() {
             let what = if value.is_nan() { "NaN" } else { "infinity" };
-            let name = if name == "step size" { "step size" } else { name };
             let noun = if name == "step size" { "" } else { " value" };
             return Err(SqlError::new(
                 SqlState::INVALID_PARAMETER_VALUE,
@@ -77,7 +76,7 @@ fn step_sign(step: &Interval) -> SqlResult<Ordering> {
     }
 }
 
-pub(super) fn series_timestamp(args: &[Datum], _: Context) -> SqlResult<SetValues> {
+pub(in crate::functions) fn series_timestamp(args: &[Datum], _: Context) -> SqlResult<SetValues> {
     let (start, stop, step) = (args[0].as_micros(), args[1].as_micros(), *args[2].as_interval());
     let beyond = step_sign(&step)?;
     let mut next = Some(start);
@@ -91,7 +90,10 @@ pub(super) fn series_timestamp(args: &[Datum], _: Context) -> SqlResult<SetValue
     })))
 }
 
-pub(super) fn series_timestamptz(args: &[Datum], context: Context) -> SqlResult<SetValues> {
+pub(in crate::functions) fn series_timestamptz(
+    args: &[Datum],
+    context: Context,
+) -> SqlResult<SetValues> {
     let (start, stop, step) = (args[0].as_micros(), args[1].as_micros(), *args[2].as_interval());
     let zone = context.time_zone();
     let beyond = step_sign(&step)?;
@@ -107,14 +109,14 @@ pub(super) fn series_timestamptz(args: &[Datum], context: Context) -> SqlResult<
 }
 
 /// `unnest(array)`.
-pub(super) fn unnest(args: &[Datum], _: Context) -> SqlResult<SetValues> {
+pub(in crate::functions) fn unnest(args: &[Datum], _: Context) -> SqlResult<SetValues> {
     let array = args[0].as_array().clone();
     let count = array.elements.len();
     Ok(Box::new((0..count).map(move |index| Ok(array.elements[index].clone()))))
 }
 
 /// `generate_subscripts(array, dimension [, reverse])`.
-pub(super) fn subscripts(args: &[Datum], _: Context) -> SqlResult<SetValues> {
+pub(in crate::functions) fn subscripts(args: &[Datum], _: Context) -> SqlResult<SetValues> {
     let array = args[0].as_array();
     let dimension = usize::try_from(args[1].as_i32())
         .ok()
@@ -128,7 +130,7 @@ pub(super) fn subscripts(args: &[Datum], _: Context) -> SqlResult<SetValues> {
 }
 
 /// `string_to_table(text, separator [, null])`.
-pub(super) fn string_to_table(args: &[Datum], _: Context) -> SqlResult<SetValues> {
+pub(in crate::functions) fn string_to_table(args: &[Datum], _: Context) -> SqlResult<SetValues> {
     if args[0].is_null() {
         return Ok(Box::new(std::iter::empty()));
     }
@@ -136,7 +138,7 @@ pub(super) fn string_to_table(args: &[Datum], _: Context) -> SqlResult<SetValues
 }
 
 /// `information_schema._pg_expandarray(array)`: elements with their positions.
-pub(super) fn expand_array(args: &[Datum], _: Context) -> SqlResult<SetValues> {
+pub(in crate::functions) fn expand_array(args: &[Datum], _: Context) -> SqlResult<SetValues> {
     let array = args[0].as_array().clone();
     let element = array.element;
     let count = array.elements.len();
@@ -147,7 +149,7 @@ pub(super) fn expand_array(args: &[Datum], _: Context) -> SqlResult<SetValues> {
 }
 
 /// `pg_options_to_table(options)`: `name=value` pairs.
-pub(super) fn options_to_table(args: &[Datum], _: Context) -> SqlResult<SetValues> {
+pub(in crate::functions) fn options_to_table(args: &[Datum], _: Context) -> SqlResult<SetValues> {
     let rows: Vec<SqlResult<Datum>> = args[0]
         .as_array()
         .elements

@@ -28,30 +28,30 @@ fn dimension(args: &[Datum]) -> Option<Dimension> {
     args[0].as_array().dimensions.get(n).copied()
 }
 
-pub(super) fn upper(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn upper(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(dimension(args).map(|found| found.lower + found.length - 1).into())
 }
 
-pub(super) fn lower(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn lower(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(dimension(args).map(|found| found.lower).into())
 }
 
-pub(super) fn length(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn length(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(dimension(args).map(|found| found.length).into())
 }
 
-pub(super) fn dimensions(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn dimensions(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let count = args[0].as_array().dimensions.len() as i32;
     Ok((count > 0).then_some(count).into())
 }
 
-pub(super) fn dimensions_text(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn dimensions_text(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let bounds = |d: &Dimension| format!("[{}:{}]", d.lower, d.lower + d.length - 1);
     let text: String = args[0].as_array().dimensions.iter().map(bounds).collect();
     Ok(if text.is_empty() { Datum::Null } else { text.into() })
 }
 
-pub(super) fn cardinality(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn cardinality(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Int4(args[0].as_array().elements.len() as i32))
 }
 
@@ -63,12 +63,12 @@ fn one_dimension(array: &Array, what: &str) -> SqlResult<()> {
 }
 
 /// `array_append(array, element)`, `array || element`.
-pub(super) fn append(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn append(args: &[Datum], _: Context) -> SqlResult<Datum> {
     extend(&args[0], &args[1], End::Last)
 }
 
 /// `array_prepend(element, array)`, `element || array`.
-pub(super) fn prepend(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn prepend(args: &[Datum], _: Context) -> SqlResult<Datum> {
     extend(&args[1], &args[0], End::First)
 }
 
@@ -104,7 +104,7 @@ fn extend(array: &Datum, element: &Datum, end: End) -> SqlResult<Datum> {
 
 /// The type of a lone value: only its form is known, which suffices for printing (a reg* value
 /// prints as its number).
-pub(super) fn type_of(value: &Datum) -> TypeOid {
+pub(in crate::functions) fn type_of(value: &Datum) -> TypeOid {
     match value {
         Datum::Bool(_) => TypeOid::BOOL,
         Datum::Char(_) => TypeOid::CHAR,
@@ -128,7 +128,7 @@ pub(super) fn type_of(value: &Datum) -> TypeOid {
 }
 
 /// `array_cat(a, b)`, `a || b`.
-pub(super) fn concatenate(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn concatenate(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let (left, right) = match (&args[0], &args[1]) {
         (Datum::Null, other) | (other, Datum::Null) => return Ok(other.clone()),
         (left, right) => (left.as_array(), right.as_array()),
@@ -140,8 +140,11 @@ pub(super) fn concatenate(args: &[Datum], _: Context) -> SqlResult<Datum> {
         return Ok(args[0].clone());
     }
     let mismatch = |detail: &str| {
-        Err(SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, "cannot concatenate incompatible arrays")
-            .detail(detail))
+        Err(SqlError::new(
+            SqlState::ARRAY_SUBSCRIPT_ERROR,
+            "cannot concatenate incompatible arrays",
+        )
+        .detail(detail))
     };
     let lengths = |dimensions: &[Dimension]| -> Vec<i32> {
         dimensions.iter().map(|dimension| dimension.length).collect()
@@ -150,19 +153,25 @@ pub(super) fn concatenate(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let mut dimensions;
     if a.len() == b.len() {
         if lengths(&a[1..]) != lengths(&b[1..]) {
-            return mismatch("Arrays with differing element dimensions are not compatible for concatenation.");
+            return mismatch(
+                "Arrays with differing element dimensions are not compatible for concatenation.",
+            );
         }
         dimensions = a.clone();
         dimensions[0].length += b[0].length;
     } else if a.len() == b.len() + 1 {
         if lengths(&a[1..]) != lengths(b) {
-            return mismatch("Arrays with differing dimensions are not compatible for concatenation.");
+            return mismatch(
+                "Arrays with differing dimensions are not compatible for concatenation.",
+            );
         }
         dimensions = a.clone();
         dimensions[0].length += 1;
     } else if b.len() == a.len() + 1 {
         if lengths(&b[1..]) != lengths(a) {
-            return mismatch("Arrays with differing dimensions are not compatible for concatenation.");
+            return mismatch(
+                "Arrays with differing dimensions are not compatible for concatenation.",
+            );
         }
         dimensions = b.clone();
         dimensions[0].length += 1;
@@ -179,7 +188,7 @@ pub(super) fn concatenate(args: &[Datum], _: Context) -> SqlResult<Datum> {
 }
 
 /// `array_position(array, element [, from])`.
-pub(super) fn position(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn position(args: &[Datum], _: Context) -> SqlResult<Datum> {
     if args[0].is_null() {
         return Ok(Datum::Null);
     }
@@ -198,13 +207,12 @@ pub(super) fn position(args: &[Datum], _: Context) -> SqlResult<Datum> {
     };
     let order = order_of(array.element);
     let skip = (from - lower).max(0) as usize;
-    let found =
-        array.elements.iter().skip(skip).position(|element| same(order, element, &args[1]));
+    let found = array.elements.iter().skip(skip).position(|element| same(order, element, &args[1]));
     Ok(found.map(|index| lower + (skip + index) as i32).into())
 }
 
 /// `array_positions(array, element)`.
-pub(super) fn positions(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn positions(args: &[Datum], _: Context) -> SqlResult<Datum> {
     if args[0].is_null() {
         return Ok(Datum::Null);
     }
@@ -222,7 +230,7 @@ pub(super) fn positions(args: &[Datum], _: Context) -> SqlResult<Datum> {
 }
 
 /// `array_remove(array, element)`.
-pub(super) fn remove(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn remove(args: &[Datum], _: Context) -> SqlResult<Datum> {
     if args[0].is_null() {
         return Ok(Datum::Null);
     }
@@ -234,7 +242,7 @@ pub(super) fn remove(args: &[Datum], _: Context) -> SqlResult<Datum> {
 }
 
 /// `array_replace(array, from, to)`.
-pub(super) fn replace(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn replace(args: &[Datum], _: Context) -> SqlResult<Datum> {
     if args[0].is_null() {
         return Ok(Datum::Null);
     }
@@ -248,7 +256,7 @@ pub(super) fn replace(args: &[Datum], _: Context) -> SqlResult<Datum> {
 }
 
 /// `array_to_string(array, separator [, null])`.
-pub(super) fn to_string(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_string(args: &[Datum], context: Context) -> SqlResult<Datum> {
     if args[0].is_null() || args[1].is_null() {
         return Ok(Datum::Null);
     }
@@ -271,7 +279,7 @@ pub(super) fn to_string(args: &[Datum], context: Context) -> SqlResult<Datum> {
 }
 
 /// `array_fill(element, lengths [, lower bounds])`.
-pub(super) fn fill(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn fill(args: &[Datum], _: Context) -> SqlResult<Datum> {
     if args[1].is_null() {
         return Err(SqlError::new(
             SqlState::NULL_VALUE_NOT_ALLOWED,
@@ -310,7 +318,7 @@ pub(super) fn fill(args: &[Datum], _: Context) -> SqlResult<Datum> {
 }
 
 /// `trim_array(array, count)`.
-pub(super) fn trim(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn trim(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let (array, count) = (args[0].as_array(), args[1].as_i32());
     let length = array.dimensions.first().map_or(0, |dimension| dimension.length);
     if count < 0 || count > length {
@@ -332,15 +340,15 @@ fn all_in(inner: &Array, outer: &Array) -> bool {
     inner.elements.iter().all(found)
 }
 
-pub(super) fn contains(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn contains(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Bool(all_in(args[1].as_array(), args[0].as_array())))
 }
 
-pub(super) fn contained(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn contained(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Bool(all_in(args[0].as_array(), args[1].as_array())))
 }
 
-pub(super) fn overlaps(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn overlaps(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let (left, right) = (args[0].as_array(), args[1].as_array());
     let order = order_of(left.element);
     let found = |element: &Datum| {

@@ -9,59 +9,59 @@ use crate::types::{Array, Datum, Type, TypeOid, format_type, reg, type_by_oid};
 
 type Context<'a> = &'a dyn FunctionContext;
 
-pub(super) fn version(_: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn version(_: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(Datum::Text(context.version()))
 }
 
-pub(super) fn current_database(_: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn current_database(_: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(Datum::Text(context.current_database()))
 }
 
-pub(super) fn current_user(_: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn current_user(_: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(Datum::Text(context.current_user()))
 }
 
-pub(super) fn session_user(_: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn session_user(_: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(Datum::Text(context.session_user()))
 }
 
-pub(super) fn current_schema(_: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn current_schema(_: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(context.search_path(false).into_iter().next().map_or(Datum::Null, Datum::Text))
 }
 
-pub(super) fn current_schemas(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn current_schemas(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let schemas = context.search_path(args[0].as_bool());
     Ok(Array::of(TypeOid::NAME, schemas.into_iter().map(Datum::Text).collect()).into())
 }
 
-pub(super) fn backend_pid(_: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn backend_pid(_: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(Datum::Int4(context.backend_pid()))
 }
 
-pub(super) fn transaction_id(_: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn transaction_id(_: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(Datum::Int8(context.transaction_id() as i64))
 }
 
-pub(super) fn server_start(_: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn server_start(_: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(Datum::Timestamptz(context.server_start()))
 }
 
 /// Facts that hold for every Atoll server: not in recovery, no replay paused.
-pub(super) fn always_false(_: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn always_false(_: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Bool(false))
 }
 
 /// Objects of classes that have nothing but built-in members, all visible.
-pub(super) fn always_true(_: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn always_true(_: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Bool(true))
 }
 
 /// What Atoll has no notion of, and PostgreSQL answers NULL without it.
-pub(super) fn always_null(_: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn always_null(_: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Null)
 }
 
-pub(super) fn user_by_oid(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn user_by_oid(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let oid = args[0].as_oid();
     Ok(match context.object_name(ObjectClass::Role, oid) {
         Some(found) => Datum::Text(found.name),
@@ -70,7 +70,7 @@ pub(super) fn user_by_oid(args: &[Datum], context: Context) -> SqlResult<Datum> 
 }
 
 /// `format_type(oid, typmod)`.
-pub(super) fn format_type_name(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn format_type_name(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let Datum::Oid(oid) = args[0] else { return Ok(Datum::Null) };
     let oid = TypeOid(oid);
     if oid == TypeOid::INVALID {
@@ -91,11 +91,11 @@ fn is_visible(class: ObjectClass, oid: u32, context: Context) -> Datum {
     context.object_name(class, oid).map(|found| found.visible).into()
 }
 
-pub(super) fn table_is_visible(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn table_is_visible(args: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(is_visible(ObjectClass::Relation, args[0].as_oid(), context))
 }
 
-pub(super) fn type_is_visible(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn type_is_visible(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let oid = args[0].as_oid();
     if type_by_oid(TypeOid(oid)).is_some() {
         return Ok(Datum::Bool(true));
@@ -103,7 +103,10 @@ pub(super) fn type_is_visible(args: &[Datum], context: Context) -> SqlResult<Dat
     Ok(is_visible(ObjectClass::Type, oid, context))
 }
 
-pub(super) fn function_is_visible(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn function_is_visible(
+    args: &[Datum],
+    context: Context,
+) -> SqlResult<Datum> {
     let oid = args[0].as_oid();
     if super::function_by_oid(oid).is_some() {
         return Ok(Datum::Bool(true));
@@ -111,20 +114,23 @@ pub(super) fn function_is_visible(args: &[Datum], context: Context) -> SqlResult
     Ok(is_visible(ObjectClass::Function, oid, context))
 }
 
-pub(super) fn expression(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn expression(args: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(context.expression_text(args[0].as_str(), args[1].as_oid()).into())
 }
 
-pub(super) fn index_definition(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn index_definition(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let column = args.get(1).map_or(0, Datum::as_i32);
     Ok(context.index_definition(args[0].as_oid(), column).into())
 }
 
-pub(super) fn constraint_definition(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn constraint_definition(
+    args: &[Datum],
+    context: Context,
+) -> SqlResult<Datum> {
     Ok(context.constraint_definition(args[0].as_oid()).into())
 }
 
-pub(super) fn view_definition(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn view_definition(args: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(match &args[0] {
         Datum::Oid(oid) => context.view_definition(*oid).into(),
         name => {
@@ -151,7 +157,7 @@ fn class_of_catalog(name: &str) -> Option<ObjectClass> {
 }
 
 /// `obj_description(oid [, catalog])`, `shobj_description(oid, catalog)`.
-pub(super) fn object_comment(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn object_comment(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let class = match args.get(1) {
         Some(name) => class_of_catalog(name.as_str()),
         None => Some(ObjectClass::Relation),
@@ -161,13 +167,13 @@ pub(super) fn object_comment(args: &[Datum], context: Context) -> SqlResult<Datu
 }
 
 /// `col_description(table, column)`.
-pub(super) fn column_comment(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn column_comment(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let comment = context.comment(ObjectClass::Relation, args[0].as_oid(), args[1].as_i32());
     Ok(comment.map_or(Datum::Null, Datum::Text))
 }
 
 /// `pg_encoding_to_char(encoding)`: only UTF8 exists here.
-pub(super) fn encoding_name(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn encoding_name(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(match args[0].as_i32() {
         0 => "SQL_ASCII",
         6 => "UTF8",
@@ -178,7 +184,7 @@ pub(super) fn encoding_name(args: &[Datum], _: Context) -> SqlResult<Datum> {
 }
 
 /// `pg_char_to_encoding(name)`.
-pub(super) fn encoding_number(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn encoding_number(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let name = args[0].as_str().to_ascii_lowercase().replace(['-', '_'], "");
     Ok(Datum::Int4(match name.as_str() {
         "sqlascii" => 0,
@@ -189,12 +195,12 @@ pub(super) fn encoding_number(args: &[Datum], _: Context) -> SqlResult<Datum> {
 }
 
 /// `pg_client_encoding()`, `getdatabaseencoding()`.
-pub(super) fn client_encoding(_: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn client_encoding(_: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok("UTF8".into())
 }
 
 /// `pg_size_pretty(bytes)`.
-pub(super) fn size_pretty(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn size_pretty(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let mut size = match &args[0] {
         Datum::Numeric(value) => value.to_i64("bigint")?,
         other => other.as_i64(),
@@ -218,7 +224,7 @@ fn size(args: &[Datum], what: SizeOf, context: Context) -> SqlResult<Datum> {
     Ok(context.relation_size(args[0].as_oid(), what).into())
 }
 
-pub(super) fn relation_size(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn relation_size(args: &[Datum], context: Context) -> SqlResult<Datum> {
     match args.get(1).map(Datum::as_str) {
         None | Some("main") => size(args, SizeOf::Main, context),
         Some("fsm" | "vm" | "init") => Ok(Datum::Int8(0)),
@@ -227,20 +233,20 @@ pub(super) fn relation_size(args: &[Datum], context: Context) -> SqlResult<Datum
     }
 }
 
-pub(super) fn table_size(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn table_size(args: &[Datum], context: Context) -> SqlResult<Datum> {
     size(args, SizeOf::Table, context)
 }
 
-pub(super) fn indexes_size(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn indexes_size(args: &[Datum], context: Context) -> SqlResult<Datum> {
     size(args, SizeOf::Indexes, context)
 }
 
-pub(super) fn total_size(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn total_size(args: &[Datum], context: Context) -> SqlResult<Datum> {
     size(args, SizeOf::Total, context)
 }
 
 /// `pg_database_size(oid or name)`.
-pub(super) fn database_size(_: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn database_size(_: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(context.relation_size(0, SizeOf::Total).into())
 }
 
@@ -249,33 +255,33 @@ fn to_reg(ty: TypeOid, args: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(reg::lookup(ty, args[0].as_str(), context)?.map_or(Datum::Null, Datum::Oid))
 }
 
-pub(super) fn to_regclass(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_regclass(args: &[Datum], context: Context) -> SqlResult<Datum> {
     to_reg(TypeOid::REGCLASS, args, context)
 }
 
-pub(super) fn to_regtype(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_regtype(args: &[Datum], context: Context) -> SqlResult<Datum> {
     to_reg(TypeOid::REGTYPE, args, context)
 }
 
-pub(super) fn to_regnamespace(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_regnamespace(args: &[Datum], context: Context) -> SqlResult<Datum> {
     to_reg(TypeOid::REGNAMESPACE, args, context)
 }
 
-pub(super) fn to_regrole(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_regrole(args: &[Datum], context: Context) -> SqlResult<Datum> {
     to_reg(TypeOid::REGROLE, args, context)
 }
 
-pub(super) fn to_regproc(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_regproc(args: &[Datum], context: Context) -> SqlResult<Datum> {
     to_reg(TypeOid::REGPROC, args, context)
 }
 
 /// text to regclass (an implicit cast).
-pub(super) fn text_to_regclass(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn text_to_regclass(args: &[Datum], context: Context) -> SqlResult<Datum> {
     crate::types::text::input(TypeOid::REGCLASS.into(), args[0].as_str(), context)
 }
 
 /// `current_setting(name [, missing_ok])`.
-pub(super) fn current_setting(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn current_setting(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let name = args[0].as_str();
     match context.setting(name) {
         Some(value) => Ok(Datum::Text(value)),
@@ -288,16 +294,12 @@ pub(super) fn current_setting(args: &[Datum], context: Context) -> SqlResult<Dat
 }
 
 /// `set_config(name, value, is_local)`.
-pub(super) fn set_config(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn set_config(args: &[Datum], context: Context) -> SqlResult<Datum> {
     if args[0].is_null() {
-        return Err(SqlError::new(
-            SqlState::NULL_VALUE_NOT_ALLOWED,
-            "SET requires parameter name",
-        ));
+        return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, "SET requires parameter name"));
     }
     let value = if args[1].is_null() { "" } else { args[1].as_str() };
-    let scope =
-        if args[2].is_true() { SettingScope::Transaction } else { SettingScope::Session };
+    let scope = if args[2].is_true() { SettingScope::Transaction } else { SettingScope::Session };
     context.set_setting(args[0].as_str(), value, scope).map(Datum::Text)
 }
 
@@ -315,7 +317,8 @@ fn object(class: ObjectClass, value: &Datum, context: Context) -> SqlResult<Opti
                     return Ok(context.object_oid(class, None, name));
                 }
             };
-            crate::types::text::input(ty.into(), name.as_str(), context).map(|oid| Some(oid.as_oid()))
+            crate::types::text::input(ty.into(), name.as_str(), context)
+                .map(|oid| Some(oid.as_oid()))
         }
     }
 }
@@ -331,10 +334,7 @@ fn has_privilege(class: ObjectClass, args: &[Datum], context: Context) -> SqlRes
         Some(name) => {
             let name = name.as_str();
             let found = context.object_oid(ObjectClass::Role, None, name).ok_or_else(|| {
-                SqlError::new(
-                    SqlState::UNDEFINED_OBJECT,
-                    format!("role \"{name}\" does not exist"),
-                )
+                SqlError::new(SqlState::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist"))
             })?;
             Some(found)
         }
@@ -351,7 +351,7 @@ fn has_privilege(class: ObjectClass, args: &[Datum], context: Context) -> SqlRes
 
 macro_rules! privileges {
     ($($name:ident = $class:ident;)*) => {
-        $(pub(super) fn $name(args: &[Datum], context: Context) -> SqlResult<Datum> {
+        $(pub(in crate::functions) fn $name(args: &[Datum], context: Context) -> SqlResult<Datum> {
             has_privilege(ObjectClass::$class, args, context)
         })*
     };
@@ -367,38 +367,41 @@ privileges! {
 }
 
 /// `has_column_privilege(..)`: as for the table.
-pub(super) fn has_column_privilege(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn has_column_privilege(
+    args: &[Datum],
+    context: Context,
+) -> SqlResult<Datum> {
     let mut table = args.to_vec();
     table.remove(args.len() - 2);
     has_privilege(ObjectClass::Relation, &table, context)
 }
 
 /// `pg_has_role(..)`: everybody has every role until roles exist.
-pub(super) fn has_role(_: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn has_role(_: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Bool(true))
 }
 
-pub(super) fn serial_sequence(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn serial_sequence(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let table = crate::types::text::input(TypeOid::REGCLASS.into(), args[0].as_str(), context)?;
     let found = context.serial_sequence(table.as_oid(), args[1].as_str())?;
     Ok(found.map_or(Datum::Null, Datum::Text))
 }
 
-pub(super) fn next_value(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn next_value(args: &[Datum], context: Context) -> SqlResult<Datum> {
     context.sequence_next(args[0].as_oid()).map(Datum::Int8)
 }
 
-pub(super) fn current_value(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn current_value(args: &[Datum], context: Context) -> SqlResult<Datum> {
     context.sequence_current(args[0].as_oid()).map(Datum::Int8)
 }
 
-pub(super) fn set_value(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn set_value(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let called = args.get(2).is_none_or(Datum::is_true);
     context.sequence_set(args[0].as_oid(), args[1].as_i64(), called).map(Datum::Int8)
 }
 
 /// `pg_typeof(x)`: the argument comes gathered, with its type.
-pub(super) fn type_of(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn type_of(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(match &args[0] {
         Datum::Record(gathered) if gathered.types.len() == 1 => Datum::Oid(gathered.types[0].0),
         _ => Datum::Null,
@@ -406,7 +409,7 @@ pub(super) fn type_of(args: &[Datum], _: Context) -> SqlResult<Datum> {
 }
 
 /// `pg_column_size(x)`: bytes of the stored form.
-pub(super) fn column_size(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn column_size(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let Datum::Record(gathered) = &args[0] else { return Ok(Datum::Null) };
     let (Some(ty), Some(value)) = (gathered.types.first(), gathered.fields.first()) else {
         return Ok(Datum::Null);
@@ -420,13 +423,14 @@ pub(super) fn column_size(args: &[Datum], _: Context) -> SqlResult<Datum> {
 }
 
 /// `num_nulls(..)`.
-pub(super) fn number_of_nulls(args: &[Datum], _: Context) -> SqlResult<Datum> {
-    let nulls = super::string::gathered(&args[0]).iter().filter(|(_, value)| value.is_null()).count();
+pub(in crate::functions) fn number_of_nulls(args: &[Datum], _: Context) -> SqlResult<Datum> {
+    let nulls =
+        super::string::gathered(&args[0]).iter().filter(|(_, value)| value.is_null()).count();
     Ok(Datum::Int4(nulls as i32))
 }
 
 /// `num_nonnulls(..)`.
-pub(super) fn number_of_non_nulls(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn number_of_non_nulls(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let values = super::string::gathered(&args[0]);
     Ok(Datum::Int4(values.iter().filter(|(_, value)| !value.is_null()).count() as i32))
 }

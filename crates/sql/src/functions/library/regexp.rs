@@ -18,7 +18,7 @@ fn flags_of(args: &[Datum], index: usize) -> &str {
 }
 
 /// `substring(text from pattern)`: the first group, or the match.
-pub(super) fn substring(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn substring(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let pattern = compile(args[1].as_str(), "", context)?;
     let found = pattern.captures(args[0].as_str());
     let group = usize::from(pattern.captures_len() > 1);
@@ -26,7 +26,7 @@ pub(super) fn substring(args: &[Datum], context: Context) -> SqlResult<Datum> {
 }
 
 /// `regexp_replace(text, pattern, new [, flags])`.
-pub(super) fn replace(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn replace(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let (all, flags) = split_flags(flags_of(args, 3));
     let pattern = compile(args[1].as_str(), &flags, context)?;
     let (text, new) = (args[0].as_str(), args[2].as_str());
@@ -77,7 +77,7 @@ fn groups(pattern: &Regex, found: &Captures) -> Datum {
 }
 
 /// `regexp_match(text, pattern [, flags])`.
-pub(super) fn first_match(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn first_match(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let (all, flags) = split_flags(flags_of(args, 2));
     if all {
         return Err(SqlError::new(
@@ -91,7 +91,7 @@ pub(super) fn first_match(args: &[Datum], context: Context) -> SqlResult<Datum> 
 }
 
 /// `regexp_matches(text, pattern [, flags])`.
-pub(super) fn matches(args: &[Datum], context: Context) -> SqlResult<SetValues> {
+pub(in crate::functions) fn matches(args: &[Datum], context: Context) -> SqlResult<SetValues> {
     let (all, flags) = split_flags(flags_of(args, 2));
     let pattern = compile(args[1].as_str(), &flags, context)?;
     let limit = if all { usize::MAX } else { 1 };
@@ -111,7 +111,9 @@ fn split(args: &[Datum], context: Context) -> SqlResult<Vec<Datum>> {
     let mut last = 0;
     for found in pattern.find_iter(text) {
         // Empty matches at the start, the end, or right after another match do not split.
-        if found.is_empty() && (found.start() == last && found.start() == 0 || found.end() == text.len()) {
+        if found.is_empty()
+            && (found.start() == last && found.start() == 0 || found.end() == text.len())
+        {
             continue;
         }
         parts.push(Datum::from(&text[last..found.start()]));
@@ -122,11 +124,14 @@ fn split(args: &[Datum], context: Context) -> SqlResult<Vec<Datum>> {
 }
 
 /// `regexp_split_to_array(text, pattern [, flags])`.
-pub(super) fn split_to_array(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn split_to_array(args: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(Array::of(TypeOid::TEXT, split(args, context)?).into())
 }
 
 /// `regexp_split_to_table(text, pattern [, flags])`.
-pub(super) fn split_to_table(args: &[Datum], context: Context) -> SqlResult<SetValues> {
+pub(in crate::functions) fn split_to_table(
+    args: &[Datum],
+    context: Context,
+) -> SqlResult<SetValues> {
     Ok(Box::new(split(args, context)?.into_iter().map(Ok)))
 }

@@ -39,7 +39,11 @@ impl PatternCache {
 }
 
 /// Compiles a POSIX (ARE) pattern with PostgreSQL's flags (`i`, `n`, `x` ..). Errors 2201B, 0A000.
-pub(super) fn compile(pattern: &str, flags: &str, context: Context) -> SqlResult<Regex> {
+pub(in crate::functions) fn compile(
+    pattern: &str,
+    flags: &str,
+    context: Context,
+) -> SqlResult<Regex> {
     match context.patterns() {
         Some(cache) => cache.get(pattern, flags),
         None => build(pattern, flags),
@@ -99,7 +103,10 @@ fn build(pattern: &str, flags: &str) -> SqlResult<Regex> {
     } else if let Some(rest) = body.strip_prefix("***:") {
         body = rest;
     }
-    if !options.literal && body.starts_with("(?") && body[2..].starts_with(|c: char| c.is_ascii_lowercase()) {
+    if !options.literal
+        && body.starts_with("(?")
+        && body[2..].starts_with(|c: char| c.is_ascii_lowercase())
+    {
         let end = body.find(')').ok_or_else(|| invalid("parentheses () not balanced"))?;
         if !body[2..end].chars().all(|flag| options.set(flag)) {
             return Err(invalid("invalid embedded option"));
@@ -136,9 +143,7 @@ fn translate(pattern: &str) -> SqlResult<String> {
                 match chars.next() {
                     Some(':') => out.push_str("(?:"),
                     Some('=' | '!' | '<') => {
-                        return Err(SqlError::not_supported(
-                            "look-around in a regular expression",
-                        ));
+                        return Err(SqlError::not_supported("look-around in a regular expression"));
                     }
                     _ => return Err(invalid("quantifier operand invalid")),
                 }
@@ -290,19 +295,25 @@ fn matches(args: &[Datum], flags: &str, context: Context) -> SqlResult<bool> {
     Ok(compile(args[1].as_str(), flags, context)?.is_match(args[0].as_str()))
 }
 
-pub(super) fn regex_match(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn regex_match(args: &[Datum], context: Context) -> SqlResult<Datum> {
     matches(args, "", context).map(Datum::Bool)
 }
 
-pub(super) fn regex_no_match(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn regex_no_match(args: &[Datum], context: Context) -> SqlResult<Datum> {
     matches(args, "", context).map(|found| Datum::Bool(!found))
 }
 
-pub(super) fn regex_match_insensitive(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn regex_match_insensitive(
+    args: &[Datum],
+    context: Context,
+) -> SqlResult<Datum> {
     matches(args, "i", context).map(Datum::Bool)
 }
 
-pub(super) fn regex_no_match_insensitive(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn regex_no_match_insensitive(
+    args: &[Datum],
+    context: Context,
+) -> SqlResult<Datum> {
     matches(args, "i", context).map(|found| Datum::Bool(!found))
 }
 
@@ -359,11 +370,11 @@ const fn char_bytes(first: u8) -> usize {
     }
 }
 
-pub(super) fn like(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn like(args: &[Datum], _: Context) -> SqlResult<Datum> {
     like_matches(args[0].as_str(), args[1].as_str()).map(Datum::Bool)
 }
 
-pub(super) fn not_like(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn not_like(args: &[Datum], _: Context) -> SqlResult<Datum> {
     like_matches(args[0].as_str(), args[1].as_str()).map(|found| Datum::Bool(!found))
 }
 
@@ -371,16 +382,16 @@ fn ilike_matches(args: &[Datum]) -> SqlResult<bool> {
     like_matches(&args[0].as_str().to_lowercase(), &args[1].as_str().to_lowercase())
 }
 
-pub(super) fn ilike(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn ilike(args: &[Datum], _: Context) -> SqlResult<Datum> {
     ilike_matches(args).map(Datum::Bool)
 }
 
-pub(super) fn not_ilike(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn not_ilike(args: &[Datum], _: Context) -> SqlResult<Datum> {
     ilike_matches(args).map(|found| Datum::Bool(!found))
 }
 
 /// `like_escape(pattern, escape)`: the pattern with backslash as its escape.
-pub(super) fn like_escape(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn like_escape(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let (pattern, escape) = (args[0].as_str(), args[1].as_str());
     let escape = single_escape(escape)?;
     let mut out = String::with_capacity(pattern.len() + 4);
@@ -409,7 +420,7 @@ fn single_escape(escape: &str) -> SqlResult<Option<char>> {
 }
 
 /// `similar_to_escape(pattern [, escape])`: the pattern as a POSIX one.
-pub(super) fn similar_to_escape(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn similar_to_escape(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let escape = match args.get(1) {
         Some(escape) => single_escape(escape.as_str())?,
         None => Some('\\'),

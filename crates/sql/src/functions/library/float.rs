@@ -15,7 +15,12 @@ fn value_out_of_range(how: &str) -> SqlError {
 }
 
 /// The result in the wider of the two forms, checked.
-fn finish(args: &[Datum], result: f64, inputs: &[f64], zero_is_underflow: bool) -> SqlResult<Datum> {
+fn finish(
+    args: &[Datum],
+    result: f64,
+    inputs: &[f64],
+    zero_is_underflow: bool,
+) -> SqlResult<Datum> {
     let single = args.iter().all(|arg| matches!(arg, Datum::Float4(_)));
     let infinite = if single { (result as f32).is_infinite() } else { result.is_infinite() };
     if infinite && !inputs.iter().any(|input| input.is_infinite()) {
@@ -32,22 +37,22 @@ fn pair(args: &[Datum]) -> [f64; 2] {
     [args[0].as_f64(), args[1].as_f64()]
 }
 
-pub(super) fn add(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn add(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let inputs @ [left, right] = pair(args);
     finish(args, left + right, &inputs, false)
 }
 
-pub(super) fn subtract(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn subtract(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let inputs @ [left, right] = pair(args);
     finish(args, left - right, &inputs, false)
 }
 
-pub(super) fn multiply(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn multiply(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let inputs @ [left, right] = pair(args);
     finish(args, left * right, &inputs, left != 0.0 && right != 0.0)
 }
 
-pub(super) fn divide(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn divide(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let inputs @ [left, right] = pair(args);
     if right == 0.0 && !left.is_nan() {
         return Err(division_by_zero());
@@ -55,11 +60,11 @@ pub(super) fn divide(args: &[Datum], _: Context) -> SqlResult<Datum> {
     finish(args, left / right, &inputs, left != 0.0 && !right.is_infinite())
 }
 
-pub(super) fn negate(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn negate(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(map(&args[0], |value| -value))
 }
 
-pub(super) fn absolute(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn absolute(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(map(&args[0], f64::abs))
 }
 
@@ -72,7 +77,7 @@ fn map(value: &Datum, function: impl Fn(f64) -> f64) -> Datum {
 
 macro_rules! unary {
     ($($name:ident = $function:expr;)*) => {
-        $(pub(super) fn $name(args: &[Datum], _: Context) -> SqlResult<Datum> {
+        $(pub(in crate::functions) fn $name(args: &[Datum], _: Context) -> SqlResult<Datum> {
             Ok(Datum::Float8($function(args[0].as_f64())))
         })*
     };
@@ -100,7 +105,7 @@ fn input_out_of_range() -> SqlError {
 
 macro_rules! bounded {
     ($($name:ident = $function:expr, $allowed:expr;)*) => {
-        $(pub(super) fn $name(args: &[Datum], _: Context) -> SqlResult<Datum> {
+        $(pub(in crate::functions) fn $name(args: &[Datum], _: Context) -> SqlResult<Datum> {
             let value = args[0].as_f64();
             if !value.is_nan() && !$allowed(value) {
                 return Err(input_out_of_range());
@@ -121,12 +126,12 @@ bounded! {
     atanh = f64::atanh, |value: f64| value.abs() <= 1.0;
 }
 
-pub(super) fn atan2(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn atan2(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let [left, right] = pair(args);
     Ok(Datum::Float8(left.atan2(right)))
 }
 
-pub(super) fn sqrt(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn sqrt(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let value = args[0].as_f64();
     if value < 0.0 {
         return Err(SqlError::new(
@@ -137,10 +142,10 @@ pub(super) fn sqrt(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Float8(value.sqrt()))
 }
 
-pub(super) fn exp(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn exp(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let value = args[0].as_f64();
     let result = value.exp();
-    finish(&[], result, &[value], !value.is_infinite()).map(|_| Datum::Float8(result))
+    finish(&[Datum::Float8(value)], result, &[value], !value.is_infinite())
 }
 
 fn check_logarithm(value: f64) -> SqlResult<()> {
@@ -157,17 +162,17 @@ fn check_logarithm(value: f64) -> SqlResult<()> {
     ))
 }
 
-pub(super) fn ln(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn ln(args: &[Datum], _: Context) -> SqlResult<Datum> {
     check_logarithm(args[0].as_f64())?;
     Ok(Datum::Float8(args[0].as_f64().ln()))
 }
 
-pub(super) fn log10(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn log10(args: &[Datum], _: Context) -> SqlResult<Datum> {
     check_logarithm(args[0].as_f64())?;
     Ok(Datum::Float8(args[0].as_f64().log10()))
 }
 
-pub(super) fn power(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn power(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let inputs @ [base, exponent] = pair(args);
     let refuse =
         |what: &str| Err(SqlError::new(SqlState::INVALID_ARGUMENT_FOR_POWER_FUNCTION, what));
@@ -184,16 +189,16 @@ pub(super) fn power(args: &[Datum], _: Context) -> SqlResult<Datum> {
     finish(&[Datum::Float8(0.0)], result, &inputs, base != 0.0)
 }
 
-pub(super) fn pi(_: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn pi(_: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Float8(std::f64::consts::PI))
 }
 
 /// 0 <= x < 1 with 53 random bits.
-pub(super) fn random(_: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn random(_: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(Datum::Float8((context.random_u64() >> 11) as f64 / (1u64 << 53) as f64))
 }
 
-pub(super) fn set_seed(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn set_seed(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let seed = args[0].as_f64();
     if !(-1.0..=1.0).contains(&seed) {
         return Err(SqlError::new(
@@ -207,7 +212,7 @@ pub(super) fn set_seed(args: &[Datum], context: Context) -> SqlResult<Datum> {
 
 macro_rules! to_integer {
     ($($name:ident: $ty:ty, $wrap:path, $sql:literal, $end:literal;)*) => {
-        $(pub(super) fn $name(args: &[Datum], _: Context) -> SqlResult<Datum> {
+        $(pub(in crate::functions) fn $name(args: &[Datum], _: Context) -> SqlResult<Datum> {
             let rounded = args[0].as_f64().round_ties_even();
             if !(-$end..$end).contains(&rounded) {
                 return Err(out_of_range($sql));
@@ -223,11 +228,11 @@ to_integer! {
     to_int8: i64, Datum::Int8, "bigint", 9_223_372_036_854_775_808.0;
 }
 
-pub(super) fn to_float8(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_float8(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Float8(args[0].as_f64()))
 }
 
-pub(super) fn to_float4(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_float4(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let value = args[0].as_f64();
     let single = value as f32;
     if single.is_infinite() && value.is_finite() {
@@ -239,7 +244,7 @@ pub(super) fn to_float4(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Float4(single))
 }
 
-pub(super) fn to_numeric(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_numeric(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Numeric(match &args[0] {
         Datum::Float4(value) => Numeric::from_f32(*value)?,
         other => Numeric::from_f64(other.as_f64())?,
@@ -247,9 +252,8 @@ pub(super) fn to_numeric(args: &[Datum], _: Context) -> SqlResult<Datum> {
 }
 
 /// `width_bucket(x, low, high, count)`.
-pub(super) fn width_bucket(args: &[Datum], _: Context) -> SqlResult<Datum> {
-    let refuse =
-        |what: &str| Err(SqlError::new(SqlState::INVALID_ARGUMENT_FOR_WIDTH_BUCKET, what));
+pub(in crate::functions) fn width_bucket(args: &[Datum], _: Context) -> SqlResult<Datum> {
+    let refuse = |what: &str| Err(SqlError::new(SqlState::INVALID_ARGUMENT_FOR_WIDTH_BUCKET, what));
     let (value, low, high) = (args[0].as_f64(), args[1].as_f64(), args[2].as_f64());
     let count = args[3].as_i32();
     if count <= 0 {
@@ -275,6 +279,6 @@ pub(super) fn width_bucket(args: &[Datum], _: Context) -> SqlResult<Datum> {
     }))
 }
 
-pub(super) fn fast_next(count: i32) -> SqlResult<i32> {
+pub(in crate::functions) fn fast_next(count: i32) -> SqlResult<i32> {
     count.checked_add(1).ok_or_else(|| out_of_range("integer"))
 }

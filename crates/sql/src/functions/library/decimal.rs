@@ -9,7 +9,7 @@ type Context<'a> = &'a dyn FunctionContext;
 
 macro_rules! binary {
     ($($name:ident = $method:ident;)*) => {
-        $(pub(super) fn $name(args: &[Datum], _: Context) -> SqlResult<Datum> {
+        $(pub(in crate::functions) fn $name(args: &[Datum], _: Context) -> SqlResult<Datum> {
             Ok(Datum::Numeric(args[0].as_numeric().$method(args[1].as_numeric())?))
         })*
     };
@@ -26,18 +26,18 @@ binary! {
 }
 
 /// `log(base, x)`.
-pub(super) fn log_base(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn log_base(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(args[1].as_numeric().log(args[0].as_numeric())?.into())
 }
 
 /// `log(x)`: base 10.
-pub(super) fn log10(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn log10(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(args[0].as_numeric().log(&Numeric::from(10i64))?.into())
 }
 
 macro_rules! unary {
     ($($name:ident = $method:ident;)*) => {
-        $(pub(super) fn $name(args: &[Datum], _: Context) -> SqlResult<Datum> {
+        $(pub(in crate::functions) fn $name(args: &[Datum], _: Context) -> SqlResult<Datum> {
             Ok(Datum::Numeric(args[0].as_numeric().$method()?))
         })*
     };
@@ -51,42 +51,42 @@ unary! {
     ceil = ceil;
 }
 
-pub(super) fn negate(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn negate(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(args[0].as_numeric().neg().into())
 }
 
-pub(super) fn absolute(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn absolute(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(args[0].as_numeric().abs().into())
 }
 
-pub(super) fn sign(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn sign(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let value = args[0].as_numeric();
     Ok(if value.is_nan() { Numeric::NAN } else { Numeric::from(i64::from(value.signum())) }.into())
 }
 
-pub(super) fn round(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn round(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(args[0].as_numeric().round(args.get(1).map_or(0, Datum::as_i32))?.into())
 }
 
-pub(super) fn truncate(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn truncate(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(args[0].as_numeric().truncate(args.get(1).map_or(0, Datum::as_i32))?.into())
 }
 
-pub(super) fn trim_scale(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn trim_scale(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(args[0].as_numeric().trim_scale().into())
 }
 
-pub(super) fn scale(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn scale(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let value = args[0].as_numeric();
     Ok(value.is_finite().then(|| i32::from(value.scale())).into())
 }
 
-pub(super) fn min_scale(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn min_scale(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let value = args[0].as_numeric();
     Ok(value.is_finite().then(|| i32::from(value.min_scale())).into())
 }
 
-pub(super) fn gcd(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn gcd(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let (mut left, mut right) = (args[0].as_numeric().clone(), args[1].as_numeric().clone());
     if !left.is_finite() || !right.is_finite() {
         return Ok(Numeric::NAN.into());
@@ -98,7 +98,7 @@ pub(super) fn gcd(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(left.abs().round(i32::from(scale))?.into())
 }
 
-pub(super) fn lcm(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn lcm(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let (left, right) = (args[0].as_numeric(), args[1].as_numeric());
     if !left.is_finite() || !right.is_finite() {
         return Ok(Numeric::NAN.into());
@@ -111,25 +111,25 @@ pub(super) fn lcm(args: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(left.div_trunc(divisor.as_numeric())?.mul(right)?.abs().round(scale)?.into())
 }
 
-pub(super) fn to_int2(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_int2(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let wide = args[0].as_numeric().to_i64("smallint")?;
     i16::try_from(wide).map(Datum::Int2).map_err(|_| out_of_range("smallint"))
 }
 
-pub(super) fn to_int4(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_int4(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let wide = args[0].as_numeric().to_i64("integer")?;
     i32::try_from(wide).map(Datum::Int4).map_err(|_| out_of_range("integer"))
 }
 
-pub(super) fn to_int8(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_int8(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Int8(args[0].as_numeric().to_i64("bigint")?))
 }
 
-pub(super) fn to_float8(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_float8(args: &[Datum], _: Context) -> SqlResult<Datum> {
     Ok(Datum::Float8(args[0].as_numeric().to_f64()?))
 }
 
-pub(super) fn to_float4(args: &[Datum], _: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn to_float4(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let value = args[0].as_numeric();
     if !value.is_finite() {
         return Ok(Datum::Float4(value.to_f64_lossy() as f32));
@@ -142,9 +142,8 @@ pub(super) fn to_float4(args: &[Datum], _: Context) -> SqlResult<Datum> {
 }
 
 /// `width_bucket(x, low, high, count)`.
-pub(super) fn width_bucket(args: &[Datum], _: Context) -> SqlResult<Datum> {
-    let refuse =
-        |what: &str| Err(SqlError::new(SqlState::INVALID_ARGUMENT_FOR_WIDTH_BUCKET, what));
+pub(in crate::functions) fn width_bucket(args: &[Datum], _: Context) -> SqlResult<Datum> {
+    let refuse = |what: &str| Err(SqlError::new(SqlState::INVALID_ARGUMENT_FOR_WIDTH_BUCKET, what));
     let (value, low, high) = (args[0].as_numeric(), args[1].as_numeric(), args[2].as_numeric());
     let count = args[3].as_i32();
     if count <= 0 {

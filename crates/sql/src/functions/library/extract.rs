@@ -124,7 +124,7 @@ const fn whole(value: i64) -> Field {
 }
 
 /// ISO 8601 week and its year.
-pub(super) fn iso_week(days: i64, year: i64) -> (i64, i64) {
+pub(in crate::functions) fn iso_week(days: i64, year: i64) -> (i64, i64) {
     let start = |year: i64| {
         let fourth = days_from_civil(year, 1, 4);
         fourth - (weekday(fourth) + 6) % 7
@@ -265,9 +265,7 @@ fn field(args: &[Datum], context: Context) -> SqlResult<Field> {
             (TypeOid::TIMESTAMP, found)
         }
         Datum::Timestamptz(utc) => (TypeOid::TIMESTAMPTZ, Some(zoned_field(text, *utc, context)?)),
-        Datum::Time(micros) => {
-            (TypeOid::TIME, time_field(unit(text, TypeOid::TIME)?, *micros))
-        }
+        Datum::Time(micros) => (TypeOid::TIME, time_field(unit(text, TypeOid::TIME)?, *micros)),
         other => {
             let unit = unit(text, TypeOid::INTERVAL)?;
             (TypeOid::INTERVAL, interval_field(unit, other.as_interval()))
@@ -293,12 +291,12 @@ fn zoned_field(text: &str, utc: i64, context: Context) -> SqlResult<Field> {
 }
 
 /// `extract(unit from value)`.
-pub(super) fn extract(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn extract(args: &[Datum], context: Context) -> SqlResult<Datum> {
     field(args, context).map(Field::numeric)
 }
 
 /// `date_part(unit, value)`.
-pub(super) fn date_part(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn date_part(args: &[Datum], context: Context) -> SqlResult<Datum> {
     field(args, context)?.float()
 }
 
@@ -341,7 +339,7 @@ fn trunc_unit(text: &str, ty: TypeOid) -> SqlResult<Unit> {
 }
 
 /// `date_trunc(unit, value [, zone])`.
-pub(super) fn date_trunc(args: &[Datum], context: Context) -> SqlResult<Datum> {
+pub(in crate::functions) fn date_trunc(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let text = args[0].as_str();
     match &args[1] {
         Datum::Timestamp(micros) => {
@@ -365,7 +363,10 @@ pub(super) fn date_trunc(args: &[Datum], context: Context) -> SqlResult<Datum> {
             let local = truncate(unit, utc_to_local(*utc, &zone)?)
                 .ok_or_else(|| not_supported(text, TypeOid::TIMESTAMPTZ))?;
             // Below a day the offset stays what it was, even in a fold.
-            if matches!(unit, Unit::Microsecond | Unit::Millisecond | Unit::Second | Unit::Minute | Unit::Hour) {
+            if matches!(
+                unit,
+                Unit::Microsecond | Unit::Millisecond | Unit::Second | Unit::Minute | Unit::Hour
+            ) {
                 let offset = i64::from(zone.offset_of_utc(*utc)) * SECOND;
                 return Ok(Datum::Timestamptz(local - offset));
             }
@@ -378,7 +379,8 @@ pub(super) fn date_trunc(args: &[Datum], context: Context) -> SqlResult<Datum> {
 }
 
 fn truncate_interval(unit: Unit, span: &Interval) -> Option<Interval> {
-    let months = |unit: i32| Some(Interval { months: span.months / unit * unit, days: 0, micros: 0 });
+    let months =
+        |unit: i32| Some(Interval { months: span.months / unit * unit, days: 0, micros: 0 });
     let micros = |unit: i64| Some(Interval { micros: span.micros / unit * unit, ..*span });
     match unit {
         Unit::Microsecond => Some(*span),
