@@ -457,6 +457,7 @@ fn fill(op: &mut Op<'_>, statement: &mut Statement<'_>, name: &str, base: i64) -
         op.clients.complain(format!("{name} was just made or locked and is not there"));
         return Ok(());
     };
+    // Many rows are more redo than one record holds.
     let rows = if op.random.one_in(3) { SIDE_KEYS as u64 - 1 } else { 4 };
     for number in 0..op.random.below(rows) as i64 {
         let (key, row) = (base + 1 + number, op.new_row());

@@ -215,7 +215,6 @@ impl Run {
             let clients = Rc::new(Clients::new(base, self.next, self.disk.clone()));
             self.pending = Some(clients.clone());
             self.load(life, &clients)?;
-            self.next = clients.next.get();
         }
         Ok(Lived::Judged)
     }
@@ -361,6 +360,8 @@ impl Run {
         if let Some(complaint) = clients.complaints.borrow().first() {
             return Err(complaint.clone());
         }
+        // Names go on from the last that was given; clients begin some while turns are finished.
+        self.next = clients.next.get();
         let history = clients.history.borrow();
         self.digest.word(history.digest().0);
         // Taken, because a life that ended before it was judged is looked back at again.

@@ -25,7 +25,7 @@ pub const GROUPS: i64 = 6;
 /// How many side tables there are at most.
 pub const SIDES: i64 = 3;
 /// Rows of a side table have numbers from 1 on, below this.
-pub const SIDE_KEYS: i64 = 80;
+pub const SIDE_KEYS: i64 = 160;
 
 /// The row of the model that says that a side table is there.
 pub const THERE: Row = Row { balance: 0, group: -1, writer: TransactionId(0) };
@@ -43,7 +43,7 @@ pub const WRITER: ColumnId = ColumnId(3);
 
 /// The key that says that a side table is there; its rows' keys follow.
 pub fn side_base(side: i64) -> i64 {
-    10_000 + side * 100
+    10_000 + side * 1000
 }
 
 /// Its name.
