@@ -3,6 +3,7 @@
 
 mod bench;
 mod check;
+mod crash_images;
 mod demo;
 mod serve;
 mod sim;
@@ -25,6 +26,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Verify a data directory offline.
     Check(check::Arguments),
+    /// Record a database under load and judge what power cuts would have left of it.
+    CrashImages(crash_images::Arguments),
     /// Load, crash, recover and check, through the server's own SQL.
     Demo(demo::Arguments),
     /// Simulate many instances, crashes and recoveries, and judge every read and commit.
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     let result = match program.command {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::CrashImages(arguments) => crash_images::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),

@@ -10,6 +10,7 @@ pub mod clients;
 pub mod counters;
 pub mod cut;
 pub mod history;
+pub mod images;
 pub mod life;
 pub mod operations;
 pub mod run;

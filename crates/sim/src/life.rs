@@ -86,8 +86,8 @@ pub fn options(instances: u16) -> Options {
 }
 
 impl Life {
-    /// Opens what `disk` holds with `instances` instances.
-    pub fn open(disk: &SimDisk, time: &SimTime, instances: u16, seed: u64) -> Result<Life> {
+    /// Opens what `disk` holds.
+    pub fn open(disk: &SimDisk, time: &SimTime, options: Options, seed: u64) -> Result<Life> {
         let mut random = Seeded::new(seed);
         let stops = Rc::new(Stops {
             random: RefCell::new(Seeded::new(random.next_u64())),
@@ -98,8 +98,7 @@ impl Life {
         let decide: Rc<dyn Fn(&'static str) -> bool> = Rc::new(move |name| at_point.decide(name));
         let entropy = Arc::new(SimEntropy::new(random.next_u64()));
         let (disk, clock) = (Arc::new(disk.clone()), Arc::new(time.clone()));
-        let (database, instances) =
-            open_interleaved(disk, clock, entropy, options(instances), &decide)?;
+        let (database, instances) = open_interleaved(disk, clock, entropy, options, &decide)?;
         let switch_one_in = [1, 2, 8, 64][random.below(4) as usize];
         Ok(Life {
             database,

@@ -14,7 +14,7 @@ use crate::clients::{Clients, client};
 use crate::counters::Counters;
 use crate::cut;
 use crate::history::{Digest, Row, TransactionId};
-use crate::life::Life;
+use crate::life::{Life, options};
 use crate::tables::{self, Contents, GROUPS, MAIN_KEYS};
 
 /// What to simulate.
@@ -168,7 +168,7 @@ impl Run {
                 self.disk.crash_after(1 + self.random.below(80));
             }
             let seed = self.random.next_u64();
-            match Life::open(&self.disk, &self.time, instances, seed) {
+            match Life::open(&self.disk, &self.time, options(instances), seed) {
                 Ok(life) => {
                     if let Some(expected) = expected.filter(|_| !self.disk.is_off()) {
                         cut::check(&self.disk, &expected)?;

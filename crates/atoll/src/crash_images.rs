@@ -1,0 +1,46 @@
+//! `atoll crash-images`: the power-loss test's command line.
+
+use std::time::Duration;
+
+use atoll_sim::images::{Setting, run as run_images};
+
+/// What `atoll crash-images` is told.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// Crash images to recover and judge.
+    #[arg(long, default_value_t = 1000)]
+    images: u64,
+    /// Seconds of load that are recorded.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Instances of the recorded database.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16))]
+    instances: u16,
+    /// Decides the load, the points of the crashes and what survives them. The recorded database
+    /// runs on real threads, so two recordings of one seed differ.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Records, crashes, judges; prints progress and a line `N passed, N failed` at the end.
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    let directory = std::env::temp_dir().join(format!("atoll-crash-images-{}", std::process::id()));
+    std::fs::create_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let setting = Setting {
+        images: arguments.images,
+        time: Duration::from_secs(arguments.seconds),
+        instances: arguments.instances,
+        seed: arguments.seed,
+    };
+    let result = run_images(&setting, &directory, &|line| println!("{line}"));
+    // Made for this run; a failure to remove it hides nothing.
+    let _ = std::fs::remove_dir_all(&directory);
+    let summary = result?;
+    println!("acknowledgements found kept: {}", summary.verified);
+    println!("images shortened by the cut: {}", summary.shortened);
+    println!("{} passed, {} failed", summary.passed, summary.failed);
+    if summary.verified == 0 {
+        return Err("no image had an acknowledgement to look for".to_owned());
+    }
+    if summary.failed == 0 { Ok(()) } else { Err("a power cut would have lost something".to_owned()) }
+}
