@@ -466,7 +466,7 @@ impl std::fmt::Debug for Coercion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Coercion::Relabel => f.write_str("relabel"),
-            Coercion::Function(_) => f.write_str("function"),
+            Coercion::Function(_) | Coercion::SessionFunction(_) => f.write_str("function"),
             Coercion::ViaText { source, target } => write!(f, "{source:?} via text {target:?}"),
             Coercion::Elements { element, each } => write!(f, "each to {element:?} by {each:?}"),
         }

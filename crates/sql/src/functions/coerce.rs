@@ -16,6 +16,8 @@ pub enum Coercion {
     Relabel,
     /// By a cast's function.
     Function(ScalarFn),
+    /// By a cast's function that depends on the session (its time zone, the search path).
+    SessionFunction(ScalarFn),
     /// By printing as `source` and reading as `target`; literals are read so (`source` UNKNOWN).
     ViaText {
         /// The type whose output function prints.
@@ -45,7 +47,9 @@ impl Coercion {
         }
         match self {
             Coercion::Relabel => Ok(value.clone()),
-            Coercion::Function(function) => function(std::slice::from_ref(value), context),
+            Coercion::Function(function) | Coercion::SessionFunction(function) => {
+                function(std::slice::from_ref(value), context)
+            }
             Coercion::ViaText { source, target } => match value {
                 Datum::Text(literal) => text::input(Type::new(*target), literal, context),
                 other => {
@@ -66,8 +70,8 @@ impl Coercion {
     /// How stable its answers are: reading times and names depends on the session.
     pub fn volatility(&self) -> Volatility {
         match self {
-            Coercion::Relabel => Volatility::Immutable,
-            Coercion::Function(_) => Volatility::Stable,
+            Coercion::Relabel | Coercion::Function(_) => Volatility::Immutable,
+            Coercion::SessionFunction(_) => Volatility::Stable,
             Coercion::ViaText { source, target } => {
                 let plain = |oid: TypeOid| {
                     matches!(
@@ -119,7 +123,10 @@ pub fn find_coercion(source: TypeOid, target: TypeOid, context: CastContext) -> 
     if let Some(row) = cast_row(source, target) {
         return (row.context <= context).then_some(match row.method {
             CastMethod::Relabel => Coercion::Relabel,
-            CastMethod::Function(function) => Coercion::Function(function),
+            CastMethod::Function(function) if row.volatility == Volatility::Immutable => {
+                Coercion::Function(function)
+            }
+            CastMethod::Function(function) => Coercion::SessionFunction(function),
         });
     }
     // Vectors become arrays element by element, arrays do not become vectors.

@@ -209,4 +209,6 @@ pub struct CastRow {
     pub context: CastContext,
     /// `castmethod` and `castfunc`.
     pub method: CastMethod,
+    /// Volatility of the function.
+    pub volatility: Volatility,
 }

@@ -231,3 +231,19 @@ fn aggregates_answer_as_in_postgresql() {
         check_aggregate(fields[0], fields[1], &rows, fields[3]);
     }
 }
+
+#[test]
+fn casts_say_whether_they_depend_on_the_session() {
+    let check = |source: TypeOid, target: TypeOid, expect: Volatility| {
+        let way = find_coercion(source, target, CastContext::Explicit).expect("a cast");
+        assert_eq!(way.volatility(), expect, "{source:?} to {target:?}");
+    };
+    check(TypeOid::INT4, TypeOid::INT8, Volatility::Immutable);
+    check(TypeOid::UNKNOWN, TypeOid::INT4, Volatility::Immutable);
+    check(TypeOid::UNKNOWN, TypeOid::REGCLASS, Volatility::Stable);
+    check(TypeOid::UNKNOWN, TypeOid::TIMESTAMPTZ, Volatility::Stable);
+    check(TypeOid::DATE, TypeOid::TIMESTAMP, Volatility::Immutable);
+    check(TypeOid::DATE, TypeOid::TIMESTAMPTZ, Volatility::Stable);
+    check(TypeOid::TIMESTAMPTZ, TypeOid::TEXT, Volatility::Stable);
+    check(TypeOid::INT4_ARRAY, TypeOid::INT8_ARRAY, Volatility::Immutable);
+}

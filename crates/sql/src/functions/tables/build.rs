@@ -186,7 +186,16 @@ pub(in crate::functions) const fn cast(
     context: CastContext,
     function: ScalarFn,
 ) -> CastRow {
-    CastRow { source, target, context, method: CastMethod::Function(function) }
+    let volatility = Volatility::Immutable;
+    CastRow { source, target, context, method: CastMethod::Function(function), volatility }
+}
+
+impl CastRow {
+    /// It depends on the session.
+    pub(in crate::functions) const fn stable(mut self) -> CastRow {
+        self.volatility = Volatility::Stable;
+        self
+    }
 }
 
 /// A cast that changes the type's name only.
@@ -195,5 +204,6 @@ pub(in crate::functions) const fn relabel(
     target: TypeOid,
     context: CastContext,
 ) -> CastRow {
-    CastRow { source, target, context, method: CastMethod::Relabel }
+    let volatility = Volatility::Immutable;
+    CastRow { source, target, context, method: CastMethod::Relabel, volatility }
 }
