@@ -6,10 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use atoll_kernel::api::{Context, Core, Instance, Interrupt};
-use atoll_sql::SqlResult;
 use atoll_sql::session::client::{Client, Format, StatementDescription, TransactionStatus};
 use atoll_sql::session::{BindRequest, Engine, Local, Session, SessionStart};
 use atoll_sql::types::TypeOid;
+use atoll_sql::{SqlError, SqlResult, SqlState};
 use smallvec::SmallVec;
 
 use crate::backend::{Backend, BindNames, ClientStart, PortalDescription};
@@ -17,6 +17,10 @@ use crate::codec::Codes;
 
 /// Parameters and columns that a Bind handles without allocating.
 const INLINE: usize = 16;
+
+/// The one role and the one database, until the security issue makes more.
+const ROLE: &str = "postgres";
+const DATABASE: &str = "postgres";
 
 /// One client's session.
 pub struct SqlBackend(Session);
@@ -35,6 +39,14 @@ impl Backend<Core> for SqlBackend {
     }
 
     fn open(instance: &Instance, local: &Rc<Local>, start: ClientStart) -> SqlResult<Self> {
+        if start.user != ROLE {
+            let message = format!("role \"{}\" does not exist", start.user);
+            return Err(SqlError::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, message));
+        }
+        if start.database != DATABASE {
+            let message = format!("database \"{}\" does not exist", start.database);
+            return Err(SqlError::new(SqlState::INVALID_CATALOG_NAME, message));
+        }
         let start = SessionStart {
             user: start.user,
             database: start.database,

@@ -1,0 +1,154 @@
+//! Sessions over the wire with the whole database behind them.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::Scratch;
+use postgres::error::SqlState;
+use postgres::fallible_iterator::FallibleIterator;
+use postgres::{Client, Config, NoTls};
+
+fn table(client: &mut Client) {
+    client.batch_execute("create table t (id int primary key, v int)").unwrap();
+    client.batch_execute("insert into t select g, 0 from generate_series(1, 1000) g").unwrap();
+}
+
+fn count(client: &mut Client) -> i64 {
+    client.query_one("select count(*) from t", &[]).unwrap().get(0)
+}
+
+fn code(error: &postgres::Error) -> &SqlState {
+    error.code().unwrap_or_else(|| panic!("no answer of the server: {error}"))
+}
+
+#[test]
+fn portals_are_fetched_piece_by_piece() {
+    let scratch = Scratch::new();
+    let mut client = scratch.connect();
+    table(&mut client);
+    let mut transaction = client.transaction().unwrap();
+    let portal = transaction.bind("select id from t where id > $1 order by id", &[&10]).unwrap();
+    let mut seen = Vec::new();
+    loop {
+        let rows = transaction.query_portal(&portal, 300).unwrap();
+        if rows.is_empty() {
+            break;
+        }
+        assert!(rows.len() <= 300);
+        seen.extend(rows.iter().map(|row| row.get::<_, i32>(0)));
+        // Other statements in between do not disturb it.
+        transaction.execute("update t set v = v + 1 where id = 1", &[]).unwrap();
+    }
+    assert_eq!(seen, (11..=1000).collect::<Vec<_>>());
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn several_statements_of_one_query_are_one_transaction() {
+    let scratch = Scratch::new();
+    let mut client = scratch.connect();
+    table(&mut client);
+    let duplicate = "delete from t where id = 1; insert into t values (2, 0); select 1";
+    let error = client.batch_execute(duplicate).unwrap_err();
+    assert_eq!(code(&error), &SqlState::UNIQUE_VIOLATION);
+    assert_eq!(count(&mut client), 1000);
+    client.batch_execute("delete from t where id = 1; commit; select 1/0").unwrap_err();
+    assert_eq!(count(&mut client), 999);
+}
+
+#[test]
+fn a_failed_block_refuses_until_its_end() {
+    let scratch = Scratch::new();
+    let mut client = scratch.connect();
+    table(&mut client);
+    client.batch_execute("begin; delete from t").unwrap();
+    client.batch_execute("selec").unwrap_err();
+    let refused = client.query("select 1", &[]).unwrap_err();
+    assert_eq!(code(&refused), &SqlState::IN_FAILED_SQL_TRANSACTION);
+    client.batch_execute("commit").unwrap();
+    assert_eq!(count(&mut client), 1000);
+}
+
+#[test]
+fn a_waiting_statement_is_cancelled_and_its_session_goes_on() {
+    let scratch = Scratch::new();
+    let (mut holder, mut waiter) = (scratch.connect(), scratch.connect());
+    table(&mut holder);
+    holder.batch_execute("begin; update t set v = 1 where id = 1").unwrap();
+    let cancel = waiter.cancel_token();
+    let canceller = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        cancel.cancel_query(NoTls).unwrap();
+    });
+    let error = waiter.batch_execute("update t set v = 2 where id = 1").unwrap_err();
+    assert_eq!(code(&error), &SqlState::QUERY_CANCELED);
+    canceller.join().unwrap();
+    holder.batch_execute("commit").unwrap();
+    waiter.batch_execute("update t set v = v + 1 where id = 1").unwrap();
+    let row = waiter.query_one("select v from t where id = 1", &[]).unwrap();
+    assert_eq!(row.get::<_, i32>(0), 2);
+}
+
+#[test]
+fn a_client_that_goes_away_gives_its_locks_back() {
+    let scratch = Scratch::new();
+    let (mut leaver, mut other) = (scratch.connect(), scratch.connect());
+    table(&mut leaver);
+    leaver.batch_execute("begin; update t set v = 7").unwrap();
+    drop(leaver);
+    other.batch_execute("update t set v = v + 1 where id = 1").unwrap();
+    let row = other.query_one("select v from t where id = 1", &[]).unwrap();
+    assert_eq!(row.get::<_, i32>(0), 1);
+}
+
+#[test]
+fn strangers_are_refused_with_their_codes() {
+    let scratch = Scratch::new();
+    let connect = |user: &str, database: &str| {
+        let mut config = Config::new();
+        config.host("127.0.0.1").port(scratch.port()).user(user).dbname(database);
+        config.connect(NoTls)
+    };
+    let nobody = connect("eve", "postgres").err().unwrap();
+    assert_eq!(code(&nobody), &SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
+    let nowhere = connect("postgres", "sales").err().unwrap();
+    assert_eq!(code(&nowhere), &SqlState::INVALID_CATALOG_NAME);
+    assert!(connect("postgres", "postgres").is_ok());
+}
+
+#[test]
+fn large_results_stream_and_settings_are_kept() {
+    let scratch = Scratch::new();
+    let mut client = scratch.connect();
+    let text = "select g, repeat('x', 100) from generate_series(1, 100000) g";
+    let mut rows = client.query_raw(text, std::iter::empty::<i32>()).unwrap();
+    let mut sum = 0;
+    while let Some(row) = rows.next().unwrap() {
+        sum += i64::from(row.get::<_, i32>(0));
+        assert_eq!(row.get::<_, &str>(1).len(), 100);
+    }
+    drop(rows);
+    assert_eq!(sum, 100_000 * 100_001 / 2);
+    client.batch_execute("set application_name = 'wire'").unwrap();
+    let row = client.query_one("select current_setting('application_name')", &[]).unwrap();
+    assert_eq!(row.get::<_, &str>(0), "wire");
+}
+
+#[test]
+fn stopping_ends_open_transactions_and_keeps_what_was_committed() {
+    let mut scratch = Scratch::new();
+    let (mut open, mut waiter) = (scratch.connect(), scratch.connect());
+    table(&mut open);
+    open.batch_execute("begin; delete from t").unwrap();
+    let waiting = std::thread::spawn(move || waiter.batch_execute("delete from t where id = 1"));
+    std::thread::sleep(Duration::from_millis(100));
+    let began = Instant::now();
+    scratch.server.take().unwrap().terminate();
+    assert!(began.elapsed() < Duration::from_secs(5));
+    let told = waiting.join().unwrap().unwrap_err();
+    assert_eq!(code(&told), &SqlState::ADMIN_SHUTDOWN);
+    assert!(open.batch_execute("commit").is_err());
+    scratch.start();
+    assert_eq!(count(&mut scratch.connect()), 1000);
+}
