@@ -127,7 +127,7 @@ impl<'a> Binder<'a> {
     }
 
     fn parameter(&mut self, number: u16, at: At) -> SqlResult<Bound> {
-        if self.no_parameters {
+        if self.no_parameters && number as usize > self.parameters.len() {
             return Err(error_at(
                 SqlState::UNDEFINED_PARAMETER,
                 format!("there is no parameter ${number}"),

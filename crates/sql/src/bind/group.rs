@@ -7,6 +7,7 @@
 //! become keys themselves, which changes no group.
 
 use super::bound::{Bound, BoundKind, ColumnRef, From, Grouping, Output, RelationId, Select};
+use super::scope::Item;
 use super::{Binder, error_at, walk};
 use crate::error::{SqlResult, SqlState};
 use crate::relations::RelationInfo;
@@ -33,7 +34,8 @@ impl Binder<'_> {
         if let Some(from) = &select.from {
             relations_of(from, &mut own);
         }
-        let mut check = Check { relation, own: &own, dependent: Vec::new() };
+        let items = self.block().items.clone();
+        let mut check = Check { relation, own: &own, items: &items, dependent: Vec::new() };
         for output in outputs.iter_mut() {
             if let Some(value) = &mut output.value {
                 check.replace(value, &mut keys)?;
@@ -64,6 +66,7 @@ fn relations_of(from: &From, found: &mut Vec<(RelationId, Option<Arc<RelationInf
 struct Check<'c> {
     relation: RelationId,
     own: &'c [(RelationId, Option<Arc<RelationInfo>>)],
+    items: &'c [Item],
     dependent: Vec<Bound>,
 }
 
@@ -121,13 +124,12 @@ impl Check<'_> {
             self.dependent.push(bound.clone());
             return Ok(());
         }
-        let name = info.as_ref().map_or_else(
-            || format!("{}", column.column + 1),
-            |info| match info.columns.get(column.column as usize) {
-                Some(shown) => format!("{}.{}", info.name, shown.name),
-                None => "ctid".to_owned(),
-            },
-        );
+        let item = self.items.iter().find(|item| item.relation == Some(column.relation));
+        let name = item.and_then(|item| {
+            let shown = &item.columns.get(column.column as usize)?.name;
+            Some(format!("{}.{shown}", item.name.as_deref()?))
+        });
+        let name = name.unwrap_or_else(|| "?column?".to_owned());
         Err(error_at(
             SqlState::GROUPING_ERROR,
             format!(

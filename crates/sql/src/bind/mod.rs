@@ -53,7 +53,22 @@ pub fn bind(
     statement: &Statement,
     parameters: &[TypeOid],
 ) -> SqlResult<Binding> {
+    bind_with(Binder::new(view, parameters), statement)
+}
+
+/// As [`bind`], of a statement that has no other parameters than those declared (42P02): of a
+/// simple query.
+pub fn bind_closed(
+    view: &CatalogView,
+    statement: &Statement,
+    parameters: &[TypeOid],
+) -> SqlResult<Binding> {
     let mut binder = Binder::new(view, parameters);
+    binder.no_parameters = true;
+    bind_with(binder, statement)
+}
+
+fn bind_with<'a>(mut binder: Binder<'a>, statement: &'a Statement) -> SqlResult<Binding> {
     let bound = match statement {
         Statement::Query(query) => {
             BoundStatement::Query(binder.query(query, query::Unknowns::Resolve)?)
@@ -93,6 +108,7 @@ pub fn bind_constant(
 struct Binder<'a> {
     view: &'a CatalogView,
     parameters: Vec<TypeOid>,
+    /// Parameters beyond those declared are errors.
     no_parameters: bool,
     next_relation: u32,
     next_cte: u32,

@@ -99,7 +99,7 @@ pub(super) fn table(
     let name = &create.name.name;
     if definer.view.catalog.relation(namespace, name).is_some() {
         if create.if_not_exists {
-            definer.notice(format!("relation \"{name}\" already exists, skipping"));
+            definer.notice_exists(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists, skipping"));
             return Ok(());
         }
         return Err(exists(name));
@@ -306,7 +306,7 @@ pub(super) fn index(definer: &mut Definer<'_, '_>, create: &CreateIndex) -> SqlR
     if let Some(found) = definer.view.find_in(&schema, &name) {
         let _: Found = found;
         if create.if_not_exists {
-            definer.notice(format!("relation \"{name}\" already exists, skipping"));
+            definer.notice_exists(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists, skipping"));
             return Ok(());
         }
         return Err(exists(&name));
@@ -331,7 +331,7 @@ pub(super) fn schema(
     }
     if definer.view.schema_exists(name) {
         if if_not_exists {
-            definer.notice(format!("schema \"{name}\" already exists, skipping"));
+            definer.notice_exists(SqlState::DUPLICATE_SCHEMA, format!("schema \"{name}\" already exists, skipping"));
             return Ok(());
         }
         return Err(SqlError::new(

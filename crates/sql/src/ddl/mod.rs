@@ -34,6 +34,11 @@ impl Definer<'_, '_> {
         self.notices.push(SqlError::new(SUCCESSFUL, message));
     }
 
+    /// A notice that something is there already.
+    fn notice_exists(&mut self, state: SqlState, message: String) {
+        self.notices.push(SqlError::new(state, message));
+    }
+
     /// The catalog with what this statement has changed already.
     fn now(&self) -> CatalogView {
         CatalogView {

@@ -42,6 +42,8 @@ pub struct CachedStatement {
     pub is_exit: bool,
     /// The declared types of its parameters.
     pub declared: Vec<TypeOid>,
+    /// It may have other parameters than those declared.
+    pub open: bool,
     plan: RefCell<Option<Rc<PlanEntry>>>,
 }
 
@@ -52,7 +54,16 @@ impl CachedStatement {
         is_exit: bool,
         declared: Vec<TypeOid>,
     ) -> CachedStatement {
-        CachedStatement { statement, is_exit, declared, plan: RefCell::new(None) }
+        CachedStatement { statement, is_exit, declared, open: true, plan: RefCell::new(None) }
+    }
+
+    /// A statement of a simple query: it has no parameters but those declared.
+    pub fn closed(
+        statement: Statement,
+        is_exit: bool,
+        declared: Vec<TypeOid>,
+    ) -> CachedStatement {
+        CachedStatement { open: false, ..CachedStatement::new(Some(statement), is_exit, declared) }
     }
 
     /// Is it a query or a data change?
@@ -78,9 +89,12 @@ impl CachedStatement {
         let Some(statement) = &self.statement else {
             return Err(crate::SqlError::internal("an empty statement has no plan"));
         };
-        let declared = &self.declared;
+        let (declared, open) = (&self.declared, self.open);
         let planned = context.on_thread_stack(|| -> SqlResult<Planned> {
-            let binding = bind::bind(&view, statement, declared)?;
+            let binding = match open {
+                true => bind::bind(&view, statement, declared)?,
+                false => bind::bind_closed(&view, statement, declared)?,
+            };
             plan::plan(&view, &binding)
         })?;
         let (catalog, path) = (catalog.clone(), path.clone());

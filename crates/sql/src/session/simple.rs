@@ -52,7 +52,7 @@ impl Session {
                 self.check_not_failed()?;
             }
             let cached =
-                Rc::new(CachedStatement::new(Some(statement?), is_transaction_exit, Vec::new()));
+                Rc::new(CachedStatement::closed(statement?, is_transaction_exit, Vec::new()));
             let done = self
                 .run_statement(context, &cached, &[], SEND, several, client)
                 .map_err(|error| parse::in_characters(error, text))?;
@@ -132,7 +132,7 @@ impl Session {
                 else {
                     return Ok(false);
                 };
-                let cached = CachedStatement::new(Some(statement), is_transaction_exit, Vec::new());
+                let cached = CachedStatement::closed(statement, is_transaction_exit, Vec::new());
                 let template = Rc::new(Template { cached: Rc::new(cached), places: Vec::new() });
                 local.cache.put_template(&normalised.text, template.clone());
                 template
@@ -163,7 +163,7 @@ impl Session {
             Ok(literals::template(text, &statement, literals))
         })?;
         let Some((statement, declared, places)) = made else { return Ok(None) };
-        let cached = Rc::new(CachedStatement::new(Some(statement), false, declared));
+        let cached = Rc::new(CachedStatement::closed(statement, false, declared));
         let template = Rc::new(Template { cached, places });
         self.local.cache.put_template(&normalised.text, template.clone());
         Ok(Some(template))

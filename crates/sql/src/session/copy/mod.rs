@@ -217,7 +217,11 @@ impl Reader<'_> {
                         SqlState::QUERY_CANCELED,
                         format!("COPY from stdin failed: {message}"),
                     )
-                    .context(self.place()));
+                    .context(format!(
+                        "COPY {}, line {}",
+                        self.modify.info.name,
+                        self.decoder.line() + 1
+                    )));
                 }
             }
         }
