@@ -141,13 +141,16 @@ fn stopping_ends_open_transactions_and_keeps_what_was_committed() {
     let (mut open, mut waiter) = (scratch.connect(), scratch.connect());
     table(&mut open);
     open.batch_execute("begin; delete from t").unwrap();
-    let waiting = std::thread::spawn(move || waiter.batch_execute("delete from t where id = 1"));
+    let waiting =
+        std::thread::spawn(move || waiter.batch_execute("select from t where id = 1 for update"));
     std::thread::sleep(Duration::from_millis(100));
     let began = Instant::now();
     scratch.server.take().unwrap().terminate();
     assert!(began.elapsed() < Duration::from_secs(5));
-    let told = waiting.join().unwrap().unwrap_err();
-    assert_eq!(code(&told), &SqlState::ADMIN_SHUTDOWN);
+    // It may get the row when the holder is rolled back, just before its own end.
+    if let Err(told) = waiting.join().unwrap() {
+        assert_eq!(code(&told), &SqlState::ADMIN_SHUTDOWN);
+    }
     assert!(open.batch_execute("commit").is_err());
     scratch.start();
     assert_eq!(count(&mut scratch.connect()), 1000);
