@@ -147,9 +147,10 @@ fn stopping_ends_open_transactions_and_keeps_what_was_committed() {
     let began = Instant::now();
     scratch.server.take().unwrap().terminate();
     assert!(began.elapsed() < Duration::from_secs(5));
-    // It may get the row when the holder is rolled back, just before its own end.
+    // It may get the row when the holder is rolled back, just before its own end; and the driver
+    // may see the connection's end before it has told of the error.
     if let Err(told) = waiting.join().unwrap() {
-        assert_eq!(code(&told), &SqlState::ADMIN_SHUTDOWN);
+        assert!(told.code().is_none_or(|code| *code == SqlState::ADMIN_SHUTDOWN), "{told}");
     }
     assert!(open.batch_execute("commit").is_err());
     scratch.start();
