@@ -47,9 +47,9 @@ impl<'p> VirtualScan<'p> {
             },
             None => {
                 if self.all.is_none() {
-                    let rows: SqlResult<Vec<Vec<Datum>>> =
-                        self.relation.rows(view).map(narrow).collect();
-                    self.all = Some(rows?);
+                    let own = self.relation.session_rows(view, cx.functions);
+                    let rows = own.unwrap_or_else(|| self.relation.rows(view));
+                    self.all = Some(rows.map(narrow).collect::<SqlResult<_>>()?);
                 }
                 Ok(self.all.clone().unwrap_or_default())
             }

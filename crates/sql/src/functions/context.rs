@@ -53,6 +53,42 @@ pub struct ObjectName {
     pub visible: bool,
 }
 
+/// Is a table's name written with its schema?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Qualified {
+    /// Always.
+    Always,
+    /// Where the search path does not find it (the "pretty" forms).
+    IfNeeded,
+}
+
+/// A configuration parameter, as pg_settings describes it.
+#[derive(Clone, Debug)]
+pub struct SettingDescription {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value, in its unit.
+    pub value: String,
+    /// The unit, if it has one.
+    pub unit: Option<&'static str>,
+    /// When it can be changed: `user` or `internal`.
+    pub context: &'static str,
+    /// `bool`, `enum`, `integer`, `real` or `string`.
+    pub kind: &'static str,
+    /// Where the value is from: `default`, `client` or `session`.
+    pub source: &'static str,
+    /// The least value.
+    pub least: Option<String>,
+    /// The largest value.
+    pub most: Option<String>,
+    /// The values of an enum.
+    pub choices: Vec<String>,
+    /// The value at the server's start.
+    pub boot: &'static str,
+    /// What RESET goes back to.
+    pub reset: String,
+}
+
 /// What `pg_relation_size` and its family measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SizeOf {
@@ -95,6 +131,11 @@ pub trait FunctionContext {
     /// A setting's value (`current_setting`); None if there is no such setting.
     fn setting(&self, _name: &str) -> Option<Text> {
         None
+    }
+
+    /// Every parameter, for pg_settings.
+    fn settings(&self) -> Vec<SettingDescription> {
+        Vec::new()
     }
 
     /// `set_config`: answers the new value.
@@ -157,7 +198,12 @@ pub trait FunctionContext {
     }
 
     /// `pg_get_indexdef`: the whole definition (column 0) or one column's.
-    fn index_definition(&self, _index: u32, _column: i32) -> Option<String> {
+    fn index_definition(
+        &self,
+        _index: u32,
+        _column: i32,
+        _qualified: Qualified,
+    ) -> Option<String> {
         None
     }
 
@@ -181,7 +227,7 @@ pub trait FunctionContext {
         None
     }
 
-    /// `pg_relation_size` and its family, in bytes.
+    /// `pg_relation_size` and its family, in bytes; of the database for oid 0.
     fn relation_size(&self, _oid: u32, _what: SizeOf) -> Option<i64> {
         None
     }

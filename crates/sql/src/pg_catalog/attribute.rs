@@ -42,11 +42,30 @@ struct Attribute<'a> {
     number: usize,
     not_null: bool,
     has_default: bool,
+    collation: u32,
+}
+
+/// Whose columns are looked at: those of system catalogs, or of views and users' relations.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    System,
+    User,
+}
+
+/// The collation of a column's type; system catalogs compare by bytes.
+fn collation(ty: TypeOid, owner: Owner) -> u32 {
+    const C: u32 = 950;
+    match type_by_oid(ty).map_or(0, |info| info.collation) {
+        0 => 0,
+        _ if owner == Owner::System => C,
+        own => own,
+    }
 }
 
 fn attributes(item: &Item<'_>) -> Vec<Vec<Datum>> {
     match item {
-        Item::Virtual(info, _) => {
+        Item::Virtual(info, relation) => {
+            let owner = if relation.kind() == b'r' { Owner::System } else { Owner::User };
             let rows = info.columns.iter().enumerate().map(|(at, column)| Attribute {
                 relation: info.oid,
                 name: &column.name,
@@ -54,6 +73,7 @@ fn attributes(item: &Item<'_>) -> Vec<Vec<Datum>> {
                 number: at + 1,
                 not_null: column.not_null,
                 has_default: false,
+                collation: collation(column.ty.oid, owner),
             });
             rows.map(|it| attribute_row(&it)).collect()
         }
@@ -65,6 +85,7 @@ fn attributes(item: &Item<'_>) -> Vec<Vec<Datum>> {
                 number: at + 1,
                 not_null: column.not_null,
                 has_default: column.default.is_some(),
+                collation: collation(TypeOid(column.type_oid), Owner::User),
             });
             rows.map(|it| attribute_row(&it)).collect()
         }
@@ -78,6 +99,7 @@ fn attributes(item: &Item<'_>) -> Vec<Vec<Datum>> {
                     number: at + 1,
                     not_null: false,
                     has_default: false,
+                    collation: collation(TypeOid(column.type_oid), Owner::User),
                 }
             });
             rows.map(|it| attribute_row(&it)).collect()
@@ -111,7 +133,7 @@ fn attribute_row(attribute: &Attribute<'_>) -> Vec<Datum> {
         bool(false), // attisdropped
         bool(true),  // attislocal
         int(0),      // attinhcount
-        oid(info.map_or(0, |info| info.collation)),
+        oid(attribute.collation),
         NULL, // attacl
         NULL, // attoptions
         NULL, // attfdwoptions

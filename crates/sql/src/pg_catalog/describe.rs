@@ -4,18 +4,9 @@
 
 use super::class;
 use super::constraint::constraint_kind;
-use crate::functions::quote_identifier;
+use crate::functions::{Qualified, quote_identifier};
 use crate::relations::CatalogView;
 use atoll_kernel::api::{Direction, IndexColumn, IndexEntry, Nulls, Oid, TableEntry};
-
-/// Is the table's name written with its schema?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Qualified {
-    /// Always.
-    Always,
-    /// Where the search path does not find it (the "pretty" form).
-    IfNeeded,
-}
 
 /// `pg_get_indexdef`: the whole definition (column 0), or the name of one column of the key,
 /// counted from 1; empty if the index has no such column. None if there is no such index.

@@ -13,6 +13,7 @@ mod describe;
 mod empty;
 mod functions;
 mod index;
+mod session;
 mod shared;
 mod standard;
 mod standard_columns;
@@ -26,9 +27,10 @@ mod tests;
 #[cfg(test)]
 mod client_tests;
 
-pub use describe::{Qualified, constraint_definition, index_definition};
+pub use describe::{constraint_definition, index_definition};
 pub use shared::{DATABASE_NAME, DATABASE_OID, OWNER_NAME, OWNER_OID, namespaces};
 
+use crate::functions::FunctionContext;
 use crate::relations::{CatalogView, PG_CATALOG, VirtualColumn, VirtualRelation, VirtualRows};
 use crate::types::Datum;
 
@@ -43,6 +45,9 @@ pub(crate) enum Wanted<'a> {
 /// The rows as every relation here gives them.
 type Rows<'a> = Box<dyn Iterator<Item = Vec<Datum>> + 'a>;
 
+/// Makes the rows of a relation that is about the session.
+type SessionRows = for<'a> fn(&'a CatalogView, &'a dyn FunctionContext) -> Rows<'a>;
+
 /// A relation as a row of data.
 pub(crate) struct SystemRelation {
     oid: u32,
@@ -53,6 +58,7 @@ pub(crate) struct SystemRelation {
     lookups: &'static [usize],
     estimate: fn(&CatalogView) -> u64,
     rows: for<'a> fn(&'a CatalogView, Wanted<'_>) -> Rows<'a>,
+    session_rows: Option<SessionRows>,
 }
 
 impl SystemRelation {
@@ -71,6 +77,7 @@ impl SystemRelation {
             lookups: &[],
             estimate: |_| 10,
             rows: |_, _| Box::new(std::iter::empty()),
+            session_rows: None,
         }
     }
 
@@ -97,6 +104,12 @@ impl SystemRelation {
         rows: for<'a> fn(&'a CatalogView, Wanted<'_>) -> Rows<'a>,
     ) -> SystemRelation {
         self.rows = rows;
+        self
+    }
+
+    /// The relation with rows that depend on the session.
+    const fn of_session(mut self, rows: SessionRows) -> SystemRelation {
+        self.session_rows = Some(rows);
         self
     }
 
@@ -146,6 +159,15 @@ impl VirtualRelation for SystemRelation {
         Box::new((self.rows)(view, Wanted::All).map(Ok))
     }
 
+    fn session_rows<'a>(
+        &'a self,
+        view: &'a CatalogView,
+        session: &'a dyn FunctionContext,
+    ) -> Option<VirtualRows<'a>> {
+        let rows = self.session_rows?;
+        Some(Box::new(rows(view, session).map(Ok)))
+    }
+
     fn rows_where<'a>(
         &'a self,
         view: &'a CatalogView,
@@ -158,7 +180,7 @@ impl VirtualRelation for SystemRelation {
 
 /// Every relation of this module.
 pub(crate) fn relations() -> impl Iterator<Item = &'static SystemRelation> {
-    let groups: [&'static [SystemRelation]; 9] = [
+    let groups: [&'static [SystemRelation]; 10] = [
         class::RELATIONS,
         attribute::RELATIONS,
         index::RELATIONS,
@@ -166,6 +188,7 @@ pub(crate) fn relations() -> impl Iterator<Item = &'static SystemRelation> {
         types::RELATIONS,
         functions::RELATIONS,
         shared::RELATIONS,
+        session::RELATIONS,
         views::RELATIONS,
         standard::RELATIONS,
     ];

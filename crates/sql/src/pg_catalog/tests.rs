@@ -1,7 +1,7 @@
 //! Every relation's rows against its own columns, and what they say of a small schema.
 
-use super::{Qualified, constraint_definition, index_definition, relations};
-use crate::functions::ConstantContext;
+use super::{constraint_definition, index_definition, relations};
+use crate::functions::{ConstantContext, Qualified};
 use crate::relations::{CatalogView, Registry, VirtualRelation};
 use crate::types::{Datum, TypeOid, text};
 use atoll_kernel::api::{

@@ -4,7 +4,8 @@
 
 use super::class::{self, Item};
 use super::value::{NULL, bool, oid, text};
-use super::{OWNER_NAME, Qualified, Rows, SystemRelation, Wanted, describe, view_columns};
+use super::{OWNER_NAME, Rows, SystemRelation, Wanted, describe, view_columns};
+use crate::functions::Qualified;
 use crate::relations::CatalogView;
 use crate::types::Datum;
 

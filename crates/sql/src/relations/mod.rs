@@ -9,18 +9,13 @@ mod registry;
 pub mod view;
 
 use crate::error::SqlResult;
+use crate::functions::FunctionContext;
 use crate::types::{Datum, Type, TypeOid};
 use atoll_kernel::api::TableEntry;
 use std::sync::Arc;
 pub use registry::{PG_CATALOG, INFORMATION_SCHEMA, Registry};
-pub use crate::pg_catalog::{DATABASE_OID, constraint_definition, namespaces};
+pub use crate::pg_catalog::{DATABASE_OID, constraint_definition, index_definition, namespaces};
 pub use view::CatalogView;
-
-/// `pg_get_indexdef` with the table's schema: see [`crate::pg_catalog::index_definition`].
-pub fn index_definition(view: &CatalogView, index: u32, column: i32) -> Option<String> {
-    use crate::pg_catalog::{Qualified, index_definition};
-    index_definition(view, index, column, Qualified::Always)
-}
 
 /// A column of a relation as the binder sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,6 +150,16 @@ pub trait VirtualRelation: Send + Sync {
 
     /// All rows. Waits for nothing.
     fn rows<'a>(&'a self, view: &'a CatalogView) -> VirtualRows<'a>;
+
+    /// The rows, of a relation that is about the session that asks: then [`Self::rows`] is
+    /// empty and not asked. Waits for nothing.
+    fn session_rows<'a>(
+        &'a self,
+        _view: &'a CatalogView,
+        _session: &'a dyn FunctionContext,
+    ) -> Option<VirtualRows<'a>> {
+        None
+    }
 
     /// The rows whose column `column` (one of [`Self::lookups`]) equals `value`, which is of that
     /// column's type and not NULL. May give others too: the executor checks.

@@ -5,12 +5,15 @@
 
 use super::settings::Settings;
 use crate::error::SqlResult;
-use crate::functions::{FunctionContext, ObjectClass, ObjectName, PatternCache, SettingScope};
+use crate::functions::{
+    FunctionContext, ObjectClass, ObjectName, PatternCache, Qualified, SettingDescription,
+    SettingScope,
+};
 use crate::relations::CatalogView;
 use crate::relations::view::Found;
-use crate::types::datetime::TimeZone;
 use crate::types::Text;
-use atoll_kernel::api::{Catalog, Oid, Relation};
+use crate::types::datetime::TimeZone;
+use atoll_kernel::api::{Catalog, Oid, Relation, TableEntry};
 use atoll_kernel::io::TimeSource;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -264,8 +267,12 @@ impl FunctionContext for SessionContext {
         }
     }
 
-    fn index_definition(&self, index: u32, column: i32) -> Option<String> {
-        crate::relations::index_definition(&self.view.borrow(), index, column)
+    fn settings(&self) -> Vec<SettingDescription> {
+        self.settings.borrow().describe()
+    }
+
+    fn index_definition(&self, index: u32, column: i32, qualified: Qualified) -> Option<String> {
+        crate::relations::index_definition(&self.view.borrow(), index, column, qualified)
     }
 
     fn constraint_definition(&self, constraint: u32) -> Option<String> {
@@ -274,12 +281,21 @@ impl FunctionContext for SessionContext {
 
     fn relation_size(&self, oid: u32, _what: crate::functions::SizeOf) -> Option<i64> {
         let catalog = self.catalog();
+        if oid == 0 {
+            return Some(catalog.tables().map(|table| table_bytes(table)).sum());
+        }
         match catalog.relation_by_oid(Oid(oid))? {
-            // About: rows live in pages of which most are full.
-            Relation::Table(table) => Some((table.approximate_rows() as i64 / 64 + 1) * 16_384),
-            Relation::Index(_) => Some(16_384),
+            Relation::Table(table) => Some(table_bytes(table)),
+            Relation::Index(_) => Some(PAGE_BYTES),
         }
     }
+}
+
+const PAGE_BYTES: i64 = 16_384;
+
+/// About: rows live in pages of which most are full.
+fn table_bytes(table: &TableEntry) -> i64 {
+    (table.approximate_rows() as i64 / 64 + 1) * PAGE_BYTES
 }
 
 fn relation_name(view: &CatalogView, oid: u32) -> Option<(String, String)> {

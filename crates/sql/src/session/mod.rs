@@ -246,4 +246,4 @@ fn path_of(settings: &Settings, user: &str) -> Arc<[Arc<str>]> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,6 +5,7 @@
 //! would change what statements mean, in a way that is not built, is refused, not ignored.
 
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::functions::SettingDescription;
 use crate::types::datetime::TimeZone;
 use std::collections::BTreeMap;
 
@@ -226,6 +227,52 @@ impl Settings {
     /// All parameters, for SHOW ALL.
     pub fn all(&self) -> Vec<(String, String)> {
         PARAMETERS.iter().filter_map(|p| self.show(p.name).ok()).collect()
+    }
+
+    /// All parameters, for pg_settings.
+    pub fn describe(&self) -> Vec<SettingDescription> {
+        PARAMETERS.iter().map(|parameter| self.description(parameter)).collect()
+    }
+
+    fn description(&self, parameter: &Parameter) -> SettingDescription {
+        let name = parameter.name;
+        let (mut least, mut most, mut unit, mut choices) = (None, None, None, Vec::new());
+        let kind = match parameter.kind {
+            Kind::Bool => "bool",
+            Kind::Real => "real",
+            Kind::Int(from, to, letter) => {
+                (least, most) = (Some(from.to_string()), Some(to.to_string()));
+                unit = match letter {
+                    'k' => Some("kB"),
+                    'm' => Some("ms"),
+                    _ => None,
+                };
+                "integer"
+            }
+            Kind::OneOf(allowed) => {
+                choices = allowed.iter().map(|&choice| choice.to_owned()).collect();
+                "enum"
+            }
+            Kind::Text | Kind::Only(_) | Kind::Path | Kind::Zone | Kind::Fixed => "string",
+        };
+        let source = match (self.values.contains_key(name), self.defaults.contains_key(name)) {
+            (true, _) => "session",
+            (false, true) => "client",
+            (false, false) => "default",
+        };
+        SettingDescription {
+            name,
+            value: self.known(name),
+            unit,
+            context: if matches!(parameter.kind, Kind::Fixed) { "internal" } else { "user" },
+            kind,
+            source,
+            least,
+            most,
+            choices,
+            boot: parameter.default,
+            reset: self.defaults.get(name).map_or(parameter.default, String::as_str).to_owned(),
+        }
     }
 
     /// Reported parameters and their values.

@@ -83,6 +83,9 @@ pub(crate) fn lookup(
     {
         return Ok(Some(found.oid.0));
     }
+    if ty == TypeOid::REGPROCEDURE {
+        return lookup_procedure(text);
+    }
     let parts = split_name(text)?;
     let (schema, name) = match parts.as_slice() {
         [name] => (None, name.as_str()),
@@ -110,6 +113,30 @@ pub(crate) fn lookup(
     }
     let class = class(ty).ok_or_else(|| SqlError::internal("not a reg type"))?;
     Ok(context.object_oid(class, schema, name))
+}
+
+/// The function of this name with these argument types, `lower(text)`.
+fn lookup_procedure(text: &str) -> SqlResult<Option<u32>> {
+    let expected = |what: &str| {
+        SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, format!("expected a {what}"))
+    };
+    let (name, rest) = text.split_once('(').ok_or_else(|| expected("left parenthesis"))?;
+    let arguments =
+        rest.trim_end().strip_suffix(')').ok_or_else(|| expected("right parenthesis"))?;
+    let mut types = Vec::new();
+    for argument in arguments.split(',').map(str::trim).filter(|argument| !argument.is_empty()) {
+        match parse_type_name(argument) {
+            Some(found) => types.push(found.oid),
+            None => return Err(missing(TypeOid::REGTYPE, argument)),
+        }
+    }
+    let parts = split_name(name)?;
+    let name = match parts.as_slice() {
+        [name] => name,
+        [schema, name] if schema == "pg_catalog" => name,
+        _ => return Ok(None),
+    };
+    Ok(functions().find(|row| row.name == name && row.args == types).map(|row| row.oid))
 }
 
 fn missing(ty: TypeOid, name: &str) -> SqlError {

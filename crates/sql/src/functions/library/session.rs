@@ -5,6 +5,7 @@
 
 use super::{FunctionContext, ObjectClass, SettingScope, SizeOf};
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::functions::Qualified;
 use crate::types::{Array, Datum, Type, TypeOid, format_type, reg, type_by_oid};
 
 type Context<'a> = &'a dyn FunctionContext;
@@ -120,7 +121,9 @@ pub(in crate::functions) fn expression(args: &[Datum], context: Context) -> SqlR
 
 pub(in crate::functions) fn index_definition(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let column = args.get(1).map_or(0, Datum::as_i32);
-    Ok(context.index_definition(args[0].as_oid(), column).into())
+    let pretty = args.get(2).is_some_and(Datum::is_true);
+    let qualified = if pretty { Qualified::IfNeeded } else { Qualified::Always };
+    Ok(context.index_definition(args[0].as_oid(), column, qualified).into())
 }
 
 pub(in crate::functions) fn constraint_definition(
@@ -170,6 +173,19 @@ pub(in crate::functions) fn object_comment(args: &[Datum], context: Context) -> 
 pub(in crate::functions) fn column_comment(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let comment = context.comment(ObjectClass::Relation, args[0].as_oid(), args[1].as_i32());
     Ok(comment.map_or(Datum::Null, Datum::Text))
+}
+
+/// `pg_tablespace_location(oid)`: the built-in ones have no place of their own.
+pub(in crate::functions) fn tablespace_location(
+    args: &[Datum],
+    context: Context,
+) -> SqlResult<Datum> {
+    let oid = args[0].as_oid();
+    if oid == 0 || context.object_name(ObjectClass::Tablespace, oid).is_some() {
+        return Ok("".into());
+    }
+    let message = format!("tablespace with OID {oid} does not exist");
+    Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
 }
 
 /// `pg_encoding_to_char(encoding)`: only UTF8 exists here.

@@ -1,0 +1,76 @@
+//! Relations about the session that asks: pg_settings and pg_stat_activity.
+//!
+//! Invariants: pg_settings has the parameters that SHOW knows, with the session's values.
+//! pg_stat_activity has the asking session alone: sessions do not see each other's state.
+
+use super::value::{NULL, bool, int, oid, text};
+use super::{DATABASE_OID, OWNER_OID, Rows, SystemRelation, view_columns};
+use crate::functions::{FunctionContext, SettingDescription};
+use crate::relations::CatalogView;
+use crate::types::{Array, Datum, TypeOid};
+
+/// pg_settings and pg_stat_activity.
+pub(super) static RELATIONS: &[SystemRelation] = &[
+    SystemRelation::view(12_104, "pg_settings", view_columns::PG_SETTINGS)
+        .of_session(setting_rows),
+    SystemRelation::view(12_222, "pg_stat_activity", view_columns::PG_STAT_ACTIVITY)
+        .of_session(activity_rows),
+];
+
+fn setting_rows<'a>(_: &'a CatalogView, session: &'a dyn FunctionContext) -> Rows<'a> {
+    Box::new(session.settings().into_iter().map(setting_row))
+}
+
+fn setting_row(setting: SettingDescription) -> Vec<Datum> {
+    let optional = |value: Option<String>| value.map_or(NULL, text);
+    let choices = setting.choices.iter().map(text).collect::<Vec<_>>();
+    vec![
+        text(setting.name),
+        text(setting.value),
+        setting.unit.map_or(NULL, text),
+        NULL, // category
+        NULL, // short_desc
+        NULL, // extra_desc
+        text(setting.context),
+        text(setting.kind),
+        text(setting.source),
+        optional(setting.least),
+        optional(setting.most),
+        if choices.is_empty() { NULL } else { Array::of(TypeOid::TEXT, choices).into() },
+        text(setting.boot),
+        text(setting.reset),
+        NULL, // sourcefile
+        NULL, // sourceline
+        bool(false),
+    ]
+}
+
+fn activity_rows<'a>(_: &'a CatalogView, session: &'a dyn FunctionContext) -> Rows<'a> {
+    let application = session.setting("application_name").unwrap_or_default();
+    let statement = Datum::Timestamptz(session.statement_timestamp());
+    let row = vec![
+        oid(DATABASE_OID),
+        Datum::Text(session.current_database()),
+        int(session.backend_pid()),
+        NULL, // leader_pid
+        oid(OWNER_OID),
+        Datum::Text(session.session_user()),
+        Datum::Text(application),
+        NULL, // client_addr
+        NULL, // client_hostname
+        NULL, // client_port
+        NULL, // backend_start
+        Datum::Timestamptz(session.transaction_timestamp()),
+        statement.clone(),
+        statement, // state_change
+        NULL,      // wait_event_type
+        NULL,      // wait_event
+        text("active"),
+        NULL, // backend_xid
+        NULL, // backend_xmin
+        NULL, // query_id
+        NULL, // query
+        text("client backend"),
+    ];
+    Box::new(std::iter::once(row))
+}
