@@ -103,6 +103,7 @@ impl Clients {
             Error::CatalogChanged => "catalog changed",
             Error::AlreadyExists { .. } | Error::NotFound { .. } => "object made or gone meanwhile",
             Error::Limit { .. } => "no slot left",
+            Error::Cancelled => "cancelled in a wait",
             Error::Io { .. } => "disk failed under a statement",
             other => return self.complain(format!("a statement failed with: {other:?}")),
         };
@@ -155,6 +156,9 @@ impl Client<'_> {
             Isolation::RepeatableRead
         };
         let id = self.clients.begin();
+        // Somebody in a hurry: waits end early.
+        let hurry = self.random.one_in(12).then(|| self.random.below(300_000));
+        self.session.deadline_ns = hurry.map(|ns| self.context.now_ns() + ns);
         let begun = self.session.begin(self.context, isolation, Access::ReadWrite);
         let mut transaction = match begun {
             Ok(transaction) => transaction,
@@ -258,6 +262,13 @@ impl Client<'_> {
 
     fn roll_back(&mut self, id: TransactionId, transaction: Transaction) {
         self.clients.unlock(id);
+        self.session.deadline_ns = None;
+        if self.random.one_in(10) {
+            // Its client is gone: the instance rolls it back, and nobody is told anything.
+            drop(transaction);
+            self.clients.count("transaction left behind");
+            return self.clients.ends(id, End::RolledBack);
+        }
         transaction.rollback(&mut self.session);
         self.clients.ends(id, End::RolledBack);
         if self.settled() {

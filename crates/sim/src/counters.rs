@@ -8,7 +8,7 @@ use atoll_kernel::log::LogCounters;
 use atoll_kernel::txn::TxnCounters;
 
 /// States that every run of some minutes must have met, or it did not test what it should.
-pub const RARE: [&str; 19] = [
+pub const RARE: [&str; 21] = [
     "preparing met",
     "read retried",
     "slot reused",
@@ -28,6 +28,8 @@ pub const RARE: [&str; 19] = [
     "disk full",
     "disk failed",
     "instances changed",
+    "cancelled in a wait",
+    "transaction left behind",
 ];
 
 /// Those of [`RARE`] that only show when instances stop inside protocols.

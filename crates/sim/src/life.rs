@@ -60,6 +60,8 @@ pub struct Life {
     switch_one_in: u64,
     current: usize,
     quiet: u64,
+    // A step takes less than this.
+    tick_ns: u64,
     /// Steps taken.
     pub steps: u64,
     /// What tells this life from any other.
@@ -100,7 +102,9 @@ impl Life {
         let (disk, clock) = (Arc::new(disk.clone()), Arc::new(time.clone()));
         let (database, instances) = open_interleaved(disk, clock, entropy, options, &decide)?;
         let switch_one_in = [1, 2, 8, 64][random.below(4) as usize];
+        let tick_ns = [200, 2_000, 20_000][random.below(3) as usize];
         Ok(Life {
+            tick_ns,
             database,
             instances,
             random,
@@ -164,7 +168,7 @@ impl Life {
         } else {
             self.quiet = 0;
         }
-        let far = if self.quiet > 3 * self.instances.len() as u64 { 50_000 } else { 500 };
+        let far = if self.quiet > 3 * self.instances.len() as u64 { 50_000 } else { self.tick_ns };
         self.time.advance(self.random.below(far));
         match self.panics.borrow_mut().pop() {
             None => Ok(()),
