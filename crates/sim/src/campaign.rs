@@ -1,7 +1,8 @@
 //! Many simulations: fixed seeds, then fresh ones until the time is up.
 //!
-//! Invariants: every failing seed is named with the command that replays it; rare states that were
-//! never met are a failure of a whole campaign, because it did not test what it should.
+//! Invariants: every failing seed is named with the command that replays it. A whole campaign, with
+//! fixed and fresh seeds, also fails if it never met one of the rare states: it did not test what it
+//! should.
 
 use std::time::{Duration, Instant};
 
@@ -77,9 +78,11 @@ pub fn run(campaign: &Campaign, say: &mut dyn FnMut(&str)) -> Summary {
             go(seed);
         }
     }
-    for missing in summary.counters.missing() {
-        say(&format!("never met: {missing}"));
-        summary.failed += 1;
+    if campaign.seeds == Seeds::FixedThenFresh {
+        for missing in summary.counters.missing() {
+            say(&format!("never met: {missing}"));
+            summary.failed += 1;
+        }
     }
     summary
 }

@@ -43,7 +43,7 @@ impl Stops {
         }
         let mut hash = Digest(self.focus);
         hash.text(name);
-        let one_in = if hash.0 >> 32 & 7 == 0 { 2 } else { one_in };
+        let one_in = if hash.0 >> 32 & 3 == 0 { 3 } else { one_in };
         self.random.borrow_mut().one_in(one_in)
     }
 }
@@ -60,6 +60,8 @@ pub struct Life {
     switch_one_in: u64,
     current: usize,
     quiet: u64,
+    // Until which step each instance is left where it stopped, though it could go on.
+    held: Vec<u64>,
     // A step takes less than this.
     tick_ns: u64,
     /// Steps taken.
@@ -105,6 +107,7 @@ impl Life {
         let tick_ns = [200, 2_000, 20_000][random.below(3) as usize];
         Ok(Life {
             tick_ns,
+            held: vec![0; instances.len()],
             database,
             instances,
             random,
@@ -148,8 +151,8 @@ impl Life {
 
     /// One instance goes on until it stops. An error is a panic's text.
     pub fn step(&mut self) -> std::result::Result<(), String> {
-        if self.random.one_in(self.switch_one_in) {
-            self.current = self.random.below(self.instances.len() as u64) as usize;
+        if self.random.one_in(self.switch_one_in) || self.held[self.current] > self.steps {
+            self.choose();
         }
         let pause = self.go(self.current)?;
         self.steps += 1;
@@ -159,12 +162,16 @@ impl Life {
             Pause::Turn(Turn::Idle { .. }) => true,
             Pause::Point(name) => {
                 self.digest.text(name);
+                if self.random.one_in(24) {
+                    // The others get time to do much in this window.
+                    self.held[self.current] = self.steps + self.random.below(400);
+                }
                 name == "spin" || name == "asleep"
             }
         };
         if waits {
             self.quiet += 1;
-            self.current = self.random.below(self.instances.len() as u64) as usize;
+            self.choose();
         } else {
             self.quiet = 0;
         }
@@ -173,6 +180,16 @@ impl Life {
         match self.panics.borrow_mut().pop() {
             None => Ok(()),
             Some(text) => Err(format!("a task panicked: {text}")),
+        }
+    }
+
+    /// Chooses who goes on: one that is not held, if a few tries find one.
+    fn choose(&mut self) {
+        for _ in 0..4 {
+            self.current = self.random.below(self.instances.len() as u64) as usize;
+            if self.held[self.current] <= self.steps {
+                break;
+            }
         }
     }
 

@@ -105,7 +105,7 @@ pub fn random(op: &mut Op<'_>, statement: &mut Statement<'_>) -> Result<()> {
         3..5 => scan_keys(op, statement, &main),
         5..7 => {
             let group = op.group();
-            scan_group(op, statement, &main, group).map(drop)
+            scan_group(op, statement, &main, group)
         }
         7 => scan_table(op, statement, &main, 0..=9_999).map(drop),
         8..12 => transfer(op, statement, &main),
@@ -153,10 +153,11 @@ fn take(
     let Some(other) = found.insert(key, row.clone()) else { return key };
     // REPEATABLE READ sees its own new row beside the one that its snapshot still has and somebody
     // deleted since, as in PostgreSQL. Keep the own one.
+    let inserted = op.clients.history.borrow_mut().of(op.id).writes[..op.own_writes]
+        .iter()
+        .any(|write| write.key == key && write.replaced.is_none());
     let own = [&other, &row].into_iter().find(|it| it.writer == op.id).cloned();
-    if let (Isolation::RepeatableRead, Some(own), true) =
-        (op.isolation, own, (other.writer == op.id) != (row.writer == op.id))
-    {
+    if let (Isolation::RepeatableRead, true, Some(own)) = (op.isolation, inserted, own) {
         op.clients.count("own row beside an old one");
         found.insert(key, own);
     } else {
@@ -207,18 +208,17 @@ fn scan_group(
     statement: &mut Statement<'_>,
     table: &Arc<TableEntry>,
     group: i64,
-) -> Result<Vec<(RowId, i64, Row)>> {
-    let Some(index) = tables::index(table, "_grp") else { return Ok(Vec::new()) };
+) -> Result<()> {
+    let Some(index) = tables::index(table, "_grp") else { return Ok(()) };
     let range = KeyRange::prefix(KeyBytes::encode(index, &[Some(&bytes(group))]));
     let mut cursor = statement.index_scan(table, index, range, ScanDirection::Forward, &ALL);
-    let (mut buffer, mut found, mut rows) = (RowBuffer::new(), BTreeMap::new(), Vec::new());
+    let (mut buffer, mut found) = (RowBuffer::new(), BTreeMap::new());
     while let Some(at) = cursor.next(statement, &mut buffer)? {
-        let key = take(op, statement, &mut found, (at, &buffer));
-        rows.push((at, key, found[&key].clone()));
+        take(op, statement, &mut found, (at, &buffer));
         op.breathe(statement.context());
     }
     op.read(statement, 0..=9_999, Some(group), found);
-    Ok(rows)
+    Ok(())
 }
 
 fn scan_table(
@@ -338,18 +338,33 @@ fn transfer(op: &mut Op<'_>, statement: &mut Statement<'_>, table: &Arc<TableEnt
     Ok(())
 }
 
-/// Changes every row of a group, found through the index that the change itself touches.
+/// Changes every row of a group while it goes along the index that the change itself touches:
+/// a statement must not meet its own work.
 fn pay_group(
     op: &mut Op<'_>,
     statement: &mut Statement<'_>,
     table: &Arc<TableEntry>,
 ) -> Result<()> {
-    let (group, new) = (op.group(), op.group());
-    let to = if op.random.one_in(2) { To::Balance(1) } else { To::Group(new) };
-    for (at, key, row) in scan_group(op, statement, table, group)? {
+    let Some(index) = tables::index(table, "_grp") else { return Ok(()) };
+    // One group, or all: then rows move on to where the statement has not been yet.
+    let group = op.random.one_in(2).then(|| op.group());
+    let range = match group {
+        Some(group) => KeyRange::prefix(KeyBytes::encode(index, &[Some(&bytes(group))])),
+        None => KeyRange::all(),
+    };
+    let mut cursor = statement.index_scan(table, index, range, ScanDirection::Forward, &ALL);
+    let (mut buffer, mut found) = (RowBuffer::new(), BTreeMap::new());
+    while let Some(at) = cursor.next(statement, &mut buffer)? {
+        let key = take(op, statement, &mut found, (at, &buffer));
+        let row = found[&key].clone();
+        let to = match group {
+            Some(_) => To::Balance(1),
+            None => To::Group((row.group + 1) % GROUPS),
+        };
         change(op, statement, table, (at, key, row), to)?;
         op.breathe(statement.context());
     }
+    op.read(statement, 0..=9_999, group, found);
     Ok(())
 }
 
