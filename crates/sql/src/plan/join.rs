@@ -5,7 +5,7 @@
 //! item that reads its neighbours laterally comes after them, as the inner side of a loop.
 
 use super::Planner;
-use super::node::{JoinType, Plan, ScanColumns, TableScan, KeyValue, FunctionSource, SetPlan};
+use super::node::{JoinType, Plan, ScanColumns, TableScan, FunctionSource, SetPlan};
 use crate::bind::bound::{
     Bound, BoundKind, BoundSet, ColumnRef, Cte, From, Query, RelationId, SetOrScalar,
 };
@@ -287,37 +287,7 @@ impl<'q> Planner<'_> {
         }
     }
 
-    /// An equality with a column that the virtual relation can look up by.
-    fn virtual_key(
-        &mut self,
-        relation: RelationId,
-        info: &RelationInfo,
-        virtual_relation: &'static dyn crate::relations::VirtualRelation,
-        conditions: &[Bound],
-        available: &Set,
-    ) -> SqlResult<Option<(usize, KeyValue)>> {
-        for &lookup in virtual_relation.lookups() {
-            for condition in conditions {
-                let BoundKind::Operator(row, Some(left), right) = &condition.kind else { continue };
-                if row.comparison != Some(Comparison::Equal) {
-                    continue;
-                }
-                for (column, value) in [(left, right), (right, left)] {
-                    let Some((own, position)) = looked_up(column) else { continue };
-                    let fits = own == relation && position as usize == lookup;
-                    if !fits || !self.known_before(value, relation, available) {
-                        continue;
-                    }
-                    let program = self.compile(value)?;
-                    let ty = info.columns[lookup].ty;
-                    return Ok(Some((lookup, KeyValue { program, ty })));
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    fn known_before(&self, value: &Bound, relation: RelationId, available: &Set) -> bool {
+    pub(super) fn known_before(&self, value: &Bound, relation: RelationId, available: &Set) -> bool {
         let mut columns = Vec::new();
         walk::columns(value, &mut columns);
         columns.iter().all(|column| {
@@ -575,14 +545,6 @@ impl<'q> Planner<'_> {
 }
 
 /// The column that an equality looks up by; regclass and its kin are oids underneath.
-fn looked_up(bound: &Bound) -> Option<(RelationId, u16)> {
-    match &bound.kind {
-        BoundKind::Column(column) => Some((column.relation, column.column)),
-        BoundKind::Coerce(coercion, inner) if coercion.is_noop() => looked_up(inner),
-        _ => None,
-    }
-}
-
 /// Splits a condition at its ANDs.
 pub(super) fn flatten(bound: &Bound, out: &mut Vec<Bound>) {
     match &bound.kind {

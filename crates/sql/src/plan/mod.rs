@@ -9,6 +9,7 @@ mod compile;
 pub mod fast;
 mod finish;
 mod join;
+mod lookup;
 mod modify;
 pub mod node;
 mod query;
