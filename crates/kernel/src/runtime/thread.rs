@@ -126,6 +126,7 @@ fn turn_until_closed<S: InstanceState>(instance: &Rc<Instance<S>>) {
     let options = instance.hub().options();
     let (spin_ns, grace_ns) = (options.spin_ns, options.close_grace_ns);
     let mut idle_since: Option<u64> = None;
+    let mut gaps = Gaps::new(spin_ns);
     let mut end_by = u64::MAX;
     loop {
         let turn = instance.turn();
@@ -140,12 +141,14 @@ fn turn_until_closed<S: InstanceState>(instance: &Rc<Instance<S>>) {
             return;
         }
         let Turn::Idle { until } = turn else {
-            idle_since = None;
+            if let Some(since) = idle_since.take() {
+                gaps.note(instance.time().now_ns().saturating_sub(since));
+            }
             continue;
         };
         let now = instance.time().now_ns();
         let since = *idle_since.get_or_insert(now);
-        if now.saturating_sub(since) < spin_ns {
+        if gaps.are_short() && now.saturating_sub(since) < spin_ns {
             spin();
             continue;
         }
@@ -155,7 +158,29 @@ fn turn_until_closed<S: InstanceState>(instance: &Rc<Instance<S>>) {
             until
         };
         instance.sleep(until);
-        idle_since = None;
+    }
+}
+
+/// How long the instance's idle times were lately: spinning pays only while work comes back
+/// sooner than a sleep and a wake-up take, and otherwise burns what others could use.
+struct Gaps {
+    mean_ns: u64,
+    short_ns: u64,
+}
+
+impl Gaps {
+    fn new(spin_ns: u64) -> Gaps {
+        Gaps { mean_ns: 0, short_ns: 3 * spin_ns }
+    }
+
+    fn note(&mut self, gap_ns: u64) {
+        // A long sleep says as much as one that is a little too long.
+        let gap_ns = gap_ns.min(4 * self.short_ns);
+        self.mean_ns = (7 * self.mean_ns + gap_ns) / 8;
+    }
+
+    fn are_short(&self) -> bool {
+        self.mean_ns < self.short_ns
     }
 }
 
@@ -175,4 +200,21 @@ fn guard_latches_against_panics() {
             }
         }));
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spinning_stops_when_idle_times_get_long_and_comes_back() {
+        let mut gaps = Gaps::new(5_000);
+        assert!(gaps.are_short());
+        gaps.note(1_000_000);
+        assert!(gaps.are_short(), "one long sleep decides nothing");
+        (0..4).for_each(|_| gaps.note(70_000));
+        assert!(!gaps.are_short());
+        (0..16).for_each(|_| gaps.note(8_000));
+        assert!(gaps.are_short());
+    }
 }
