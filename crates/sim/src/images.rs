@@ -23,7 +23,7 @@ use atoll_kernel::io::{Disk, IoChoice, RealDisk, RecordingDisk, Seeded, SimTime,
 use crate::checker::Complaint;
 use crate::history::{Row, TransactionId};
 use crate::life::{Life, options};
-use crate::tables::{self, ALL, BALANCE, Grouped, WRITER, bytes, row_of};
+use crate::tables::{self, ALL, BALANCE, Grouped, PAD, WRITER, bytes, row_of};
 
 /// Rows of `main`.
 const ACCOUNTS: i64 = 60;
@@ -263,7 +263,13 @@ fn pay(
     loop {
         let (_, row) = row_of(&buffer);
         let (balance, writer) = (bytes(row.balance + amount), bytes(id.0 as i64));
-        let changes = [(BALANCE, Some(balance.as_slice())), (WRITER, Some(writer.as_slice()))];
+        let new = Row { balance: row.balance + amount, writer: id, ..row };
+        let pad = tables::pad(&new);
+        let changes = [
+            (BALANCE, Some(balance.as_slice())),
+            (WRITER, Some(writer.as_slice())),
+            (PAD, Some(pad.as_slice())),
+        ];
         match statement.update(&main, at, &changes)? {
             WriteOutcome::Done => return Ok(row.writer),
             WriteOutcome::Changed => {

@@ -17,8 +17,8 @@ use atoll_kernel::io::Seeded;
 use crate::clients::Clients;
 use crate::history::{Read, Row, TransactionId};
 use crate::tables::{
-    self, ALL, BALANCE, GROUP, GROUPS, Grouped, ID, MAIN_KEYS, SIDE_KEYS, SIDES, THERE, WRITER,
-    bytes, row_of, side_base, side_name,
+    self, ALL, BALANCE, GROUP, GROUPS, Grouped, ID, MAIN_KEYS, PAD, SIDE_KEYS, SIDES, THERE,
+    WRITER, bytes, row_of, side_base, side_name,
 };
 
 /// One statement and whose it is.
@@ -306,7 +306,9 @@ fn update(
 ) -> Result<WriteOutcome> {
     let (id, balance) = (bytes(key), bytes(row.balance));
     let (group, writer) = (bytes(row.group), bytes(row.writer.0 as i64));
-    let mut changes: Vec<(ColumnId, Option<&[u8]>)> = vec![(WRITER, Some(&writer))];
+    let pad = tables::pad(row);
+    let mut changes: Vec<(ColumnId, Option<&[u8]>)> =
+        vec![(WRITER, Some(&writer)), (PAD, Some(&pad))];
     if key != old_key {
         changes.push((ID, Some(&id)));
     }

@@ -1,6 +1,7 @@
 //! The tables that simulated clients use, through the kernel's front door.
 //!
-//! `main` has rows (id, balance, grp, writer) with a primary key on id and a plain index on grp;
+//! `main` has rows (id, balance, grp, writer, pad) with a primary key on id and a plain index on
+//! grp; pad has a length and bytes that follow from the others, so that rows grow, shrink and move;
 //! `journal` has one row for each transaction that wrote; `side_0` to `side_2` come and go. In the
 //! model all rows share one space of keys: those of a side table begin at [`side_base`], and a key
 //! of its own says that the table is there.
@@ -31,7 +32,7 @@ pub const SIDE_KEYS: i64 = 160;
 pub const THERE: Row = Row { balance: 0, group: -1, writer: TransactionId(0) };
 
 /// All columns.
-pub const ALL: [ColumnId; 4] = [ColumnId(0), ColumnId(1), ColumnId(2), ColumnId(3)];
+pub const ALL: [ColumnId; 5] = [ColumnId(0), ColumnId(1), ColumnId(2), ColumnId(3), ColumnId(4)];
 /// The primary key.
 pub const ID: ColumnId = ColumnId(0);
 /// Money.
@@ -40,6 +41,21 @@ pub const BALANCE: ColumnId = ColumnId(1);
 pub const GROUP: ColumnId = ColumnId(2);
 /// Who wrote the version.
 pub const WRITER: ColumnId = ColumnId(3);
+
+/// What follows from the others.
+pub const PAD: ColumnId = ColumnId(4);
+
+/// A balance that no row has: its pad was not what it must be.
+pub const DAMAGED: i64 = i64::MIN;
+
+/// The pad of a row.
+pub fn pad(row: &Row) -> Vec<u8> {
+    let mix = row.writer.0.wrapping_mul(31).wrapping_add(row.balance as u64);
+    let mix = mix.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    // Most are short, so that a leaf has room for many.
+    let length = if mix & 7 == 0 { mix % 900 } else { mix % 90 };
+    vec![mix as u8; length as usize]
+}
 
 /// The key that says that a side table is there; its rows' keys follow.
 pub fn side_base(side: i64) -> i64 {
@@ -65,7 +81,11 @@ pub fn number(row: &RowBuffer, column: usize) -> i64 {
 /// Key and row of what was read with [`ALL`].
 pub fn row_of(buffer: &RowBuffer) -> (i64, Row) {
     let writer = TransactionId(number(buffer, 3) as u64);
-    (number(buffer, 0), Row { balance: number(buffer, 1), group: number(buffer, 2), writer })
+    let mut row = Row { balance: number(buffer, 1), group: number(buffer, 2), writer };
+    if buffer.column(4) != Some(pad(&row).as_slice()) {
+        row.balance = DAMAGED;
+    }
+    (number(buffer, 0), row)
 }
 
 /// The index of a table by the end of its name.
@@ -92,8 +112,10 @@ pub fn insert(
     key: i64,
     row: &Row,
 ) -> Result<()> {
-    let values = [bytes(key), bytes(row.balance), bytes(row.group), bytes(row.writer.0 as i64)];
-    statement.insert(table, &values.each_ref().map(|value| Some(value.as_slice()))).map(drop)
+    let fixed = [bytes(key), bytes(row.balance), bytes(row.group), bytes(row.writer.0 as i64)];
+    let pad = pad(row);
+    let [id, balance, group, writer] = fixed.each_ref().map(|value| Some(value.as_slice()));
+    statement.insert(table, &[id, balance, group, writer, Some(&pad)]).map(drop)
 }
 
 /// Makes a table of rows of the model with a primary key, and perhaps an index on groups.
@@ -102,7 +124,11 @@ pub fn make(statement: &mut Statement<'_>, name: &str, grouped: Grouped) -> Resu
     let table = statement.create_table(NewTable {
         namespace: PUBLIC_NAMESPACE,
         name: name.to_owned(),
-        columns: ["id", "balance", "grp", "writer"].map(column).to_vec(),
+        columns: ["id", "balance", "grp", "writer"]
+            .map(column)
+            .into_iter()
+            .chain([ColumnDef::plain("pad", ColumnType::Bytes)])
+            .collect(),
         options: Vec::new(),
     })?;
     make_index(statement, table, format!("{name}_pkey"), ID, IndexKind::Primary)?;
