@@ -26,7 +26,7 @@ pub struct Setting {
     pub steps: u64,
     /// Instances at most; each life has 1 to so many.
     pub instances_max: u16,
-    /// Crashes at most; then the last life ends in peace.
+    /// Crashes at most; every life after them ends in peace.
     pub crashes_max: u64,
 }
 
@@ -139,7 +139,7 @@ impl Run {
     }
 
     /// Whether the seed may crash it now.
-    fn may_crash(&mut self) -> bool {
+    fn may_crash(&self) -> bool {
         self.crashes < self.setting.crashes_max
     }
 
@@ -410,6 +410,8 @@ mod tests {
         let setting = Setting { seed: 5, steps: 4_000, instances_max: 2, crashes_max: 0 };
         let outcome = simulate(&setting);
         assert_eq!(outcome.complaint, None);
-        assert_eq!(outcome.counters.get("peace"), 1);
+        assert!(outcome.counters.get("peace") > 0, "{:?}", outcome.counters);
+        assert_eq!(outcome.counters.get("power cut"), 0);
+        assert_eq!(outcome.counters.get("process killed"), 0);
     }
 }
