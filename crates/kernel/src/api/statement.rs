@@ -155,20 +155,18 @@ impl<'t> Statement<'t> {
         operation: impl FnMut(&mut RowWriter<'_>) -> Outcome<T>,
     ) -> Result<T> {
         let mark = self.handle.changes().mark();
-        let result = self.run(operation);
-        match result {
-            Ok(done) => {
-                let waiter = self.session.waiter(self.context);
-                let txn = &self.core.txn;
-                txn.run(self.handle, &waiter, |handle| txn.spill_if_large(handle))?;
-                Ok(done)
-            }
-            Err(error) => {
-                self.handle.changes_mut().roll_back(mark, &*self.core.tables);
-                self.core.txn.discard_chunks(self.handle);
-                Err(error)
-            }
+        // A change whose redo finds no room has failed, too.
+        let result = self.run(operation).and_then(|done| {
+            let waiter = self.session.waiter(self.context);
+            let txn = &self.core.txn;
+            txn.run(self.handle, &waiter, |handle| txn.spill_if_large(handle))?;
+            Ok(done)
+        });
+        if result.is_err() {
+            self.handle.changes_mut().roll_back(mark, &*self.core.tables);
+            self.core.txn.discard_chunks(self.handle);
         }
+        result
     }
 
     /// Inserts a row; `values` are all columns in their physical form. Errors: `UniqueViolation`,
