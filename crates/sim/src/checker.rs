@@ -179,10 +179,12 @@ fn check_read(
         }
         let found = read.found.get(&key);
         if !fits(expected) {
+            let own: Vec<&Write> = transaction.writes.iter().filter(|it| it.key == key).collect();
             return Err(format!(
                 "transaction {} read key {key} at snapshot {} (group {:?}): found {found:?}, \
-                 expected {expected:?}",
-                id.0, read.snapshot, read.group
+                 expected {expected:?}; it had made {} of its changes, {own:?}; its snapshot has \
+                 {visible:?}",
+                id.0, read.snapshot, read.group, read.own_writes
             ));
         }
     }
