@@ -7,7 +7,9 @@
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::functions::SettingDescription;
 use crate::types::datetime::TimeZone;
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
 
 /// What values a parameter takes.
 #[derive(Clone, Copy)]
@@ -141,7 +143,14 @@ static PARAMETERS: &[Parameter] = &[
     plain("xmloption", "content", Kind::OneOf(&["content", "document"])),
 ];
 
+/// The parameters by their exact names: every statement asks for some.
+static BY_NAME: LazyLock<HashMap<&'static str, &'static Parameter>> =
+    LazyLock::new(|| PARAMETERS.iter().map(|parameter| (parameter.name, parameter)).collect());
+
 fn find(name: &str) -> Option<&'static Parameter> {
+    if let Some(parameter) = BY_NAME.get(name) {
+        return Some(parameter);
+    }
     let name = match name.to_ascii_lowercase().as_str() {
         "timezone" | "time zone" => "TimeZone",
         "transaction isolation level" => "transaction_isolation",
@@ -191,11 +200,13 @@ impl Default for Settings {
 impl Settings {
     /// The value of a parameter, by any case of its name.
     pub fn get(&self, name: &str) -> Option<String> {
-        let key = find(name).map_or_else(|| name.to_ascii_lowercase(), |p| p.name.to_owned());
-        if let Some(value) = self.values.get(&key).or_else(|| self.defaults.get(&key)) {
+        let parameter = find(name);
+        let key = parameter
+            .map_or_else(|| Cow::Owned(name.to_ascii_lowercase()), |p| Cow::Borrowed(p.name));
+        if let Some(value) = self.values.get(&*key).or_else(|| self.defaults.get(&*key)) {
             return Some(value.clone());
         }
-        find(name).map(|parameter| parameter.default.to_owned())
+        parameter.map(|parameter| parameter.default.to_owned())
     }
 
     /// The value of a parameter that exists.
