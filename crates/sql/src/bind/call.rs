@@ -27,6 +27,11 @@ impl<'a> Binder<'a> {
             return self.aggregate(call, at);
         }
         let arguments = self.all(&call.arguments)?;
+        if let ("pg_typeof", [argument]) = (call.name.name.as_str(), arguments.as_slice()) {
+            // The type is known here and nowhere later.
+            let value = Datum::Oid(argument.ty.oid.0);
+            return Ok(Bound::new(BoundKind::Constant(value), TypeOid::REGTYPE, at));
+        }
         let types: Vec<TypeOid> = arguments.iter().map(|argument| argument.ty.oid).collect();
         self.check_schema(&call.name, &types)?;
         if decorated {
@@ -99,8 +104,8 @@ impl<'a> Binder<'a> {
         at: At,
     ) -> SqlResult<Bound> {
         let types: Vec<TypeOid> = arguments.iter().map(|argument| argument.ty.oid).collect();
-        let resolved = resolve_function(name, &types, variadic)
-            .map_err(|error| error.at(at.position()))?;
+        let resolved =
+            resolve_function(name, &types, variadic).map_err(|error| error.at(at.position()))?;
         let resolved = match resolved {
             ResolvedCall::Cast(target) => {
                 let value = arguments.into_iter().next().expect("a cast has one argument");
@@ -205,8 +210,16 @@ impl<'a> Binder<'a> {
             }
         };
         let block = self.block();
-        block.aggregates.push(aggregate);
-        let column = FIRST_AGGREGATE + (block.aggregates.len() - 1) as u16;
+        // The same aggregate written twice is computed once.
+        let known = block
+            .aggregates
+            .iter()
+            .position(|other| super::group::same_aggregate(other, &aggregate));
+        let index = known.unwrap_or_else(|| {
+            block.aggregates.push(aggregate);
+            block.aggregates.len() - 1
+        });
+        let column = FIRST_AGGREGATE + index as u16;
         Ok(Bound::new(BoundKind::Aggregate(ColumnRef { relation, column }), ty, at))
     }
 
@@ -221,8 +234,10 @@ impl<'a> Binder<'a> {
         };
         let row: &'static FunctionRow = resolved.function;
         let FunctionKind::Aggregate(function) = row.kind else {
-            return Err(SqlError::not_supported(format!("the function {name} with these arguments"))
-                .at(at.position()));
+            return Err(SqlError::not_supported(format!(
+                "the function {name} with these arguments"
+            ))
+            .at(at.position()));
         };
         if arguments.is_empty() && !call.star {
             return Err(error_at(

@@ -7,9 +7,9 @@
 use super::bound::{Bound, BoundKind};
 use super::{Binder, error_at, fold};
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::functions::{CastContext, Coercion, common_type, find_coercion};
+use crate::functions::{CastContext, Coercion, ConstantContext, common_type, find_coercion};
 use crate::parse::ast::{At, TypeName};
-use crate::types::{Type, TypeOid, type_by_name, typmod};
+use crate::types::{Datum, Type, TypeOid, text, type_by_name, typmod};
 
 /// The type that a written type name means (42704 if none).
 pub fn type_of(name: &TypeName) -> SqlResult<Type> {
@@ -75,7 +75,8 @@ impl Binder<'_> {
         }
         let Some(coercion) = find_coercion(source, target, context) else { return Ok(None) };
         let at = value.at;
-        let typmod = if coercion.is_noop() && same_form(source, target) { value.ty.typmod } else { -1 };
+        let typmod =
+            if coercion.is_noop() && same_form(source, target) { value.ty.typmod } else { -1 };
         let ty = Type::with(target, typmod);
         if coercion.is_noop() {
             // Relabelling keeps the tree as it is, for indexes to recognise the column.
@@ -107,17 +108,21 @@ impl Binder<'_> {
     pub(super) fn implicit(&mut self, value: Bound, target: TypeOid) -> SqlResult<Bound> {
         let (from, at) = (value.ty.oid, value.at);
         self.convert(value, target, CastContext::Implicit)?.ok_or_else(|| {
-            error_at(
-                SqlState::CANNOT_COERCE,
-                format!("cannot cast type {from} to {target}"),
-                at,
-            )
+            error_at(SqlState::CANNOT_COERCE, format!("cannot cast type {from} to {target}"), at)
         })
     }
 
     /// A written cast.
     pub(super) fn cast(&mut self, value: Bound, target: Type, at: At) -> SqlResult<Bound> {
         let from = value.ty;
+        if target.oid == TypeOid::INTERVAL
+            && let (TypeOid::UNKNOWN, Some(Datum::Text(literal))) = (from.oid, value.as_constant())
+        {
+            // The fields of the modifier say what a bare number means.
+            let read = text::input(target, literal, &ConstantContext);
+            let read = read.map_err(|error| error.at(value.at.position()))?;
+            return Ok(Bound::new(BoundKind::Constant(read), target, at));
+        }
         let converted = self.convert(value, target.oid, CastContext::Explicit)?;
         let Some(converted) = converted else {
             return Err(error_at(
@@ -178,10 +183,13 @@ impl Binder<'_> {
         let types: Vec<TypeOid> = values.iter().map(|value| value.ty.oid).collect();
         let clash = |values: &[Bound]| {
             let first = values.first().map_or(TypeOid::UNKNOWN, |value| value.ty.oid);
-            values.iter().find(|v| v.ty.oid.category() != first.category()).map_or(At::NONE, |v| v.at)
+            values
+                .iter()
+                .find(|v| v.ty.oid.category() != first.category())
+                .map_or(At::NONE, |v| v.at)
         };
-        let common = common_type(&types, construct)
-            .map_err(|error| error.at(clash(&values).position()))?;
+        let common =
+            common_type(&types, construct).map_err(|error| error.at(clash(&values).position()))?;
         let mut ty = Type::new(common);
         if let Some(first) = values.first()
             && values.iter().all(|value| value.ty == first.ty && value.ty.oid == common)

@@ -73,6 +73,14 @@ impl<'a> Binder<'a> {
                     .map_err(|error| error.at(at.position()))?;
                 Ok(Bound::new(BoundKind::MinMax(*which, less.operator, items), ty, at))
             }
+            _ => self.other_expr(expr),
+        }
+    }
+
+    /// The kinds that are no operators or calls.
+    fn other_expr(&mut self, expr: &'a Expr) -> SqlResult<Bound> {
+        let at = expr.at;
+        match &expr.kind {
             ExprKind::Is(test, inner) => self.is(*test, inner, at),
             ExprKind::Cast(inner, name) => self.cast_expr(inner, name, at),
             ExprKind::Collate(inner, collation) => self.collate(inner, collation),
@@ -92,12 +100,11 @@ impl<'a> Binder<'a> {
                 self.slice(array, low.as_deref(), high.as_deref(), at)
             }
             ExprKind::Field(inner, field) => self.field(inner, field.as_deref(), at),
-            ExprKind::Default => Err(error_at(
-                SqlState::SYNTAX_ERROR,
-                "DEFAULT is not allowed in this context",
-                at,
-            )),
+            ExprKind::Default => {
+                Err(error_at(SqlState::SYNTAX_ERROR, "DEFAULT is not allowed in this context", at))
+            }
             ExprKind::SqlValue(word, precision) => self.sql_value(word, *precision, at),
+            _ => Err(SqlError::internal("an expression of no kind")),
         }
     }
 
@@ -171,10 +178,13 @@ impl<'a> Binder<'a> {
             results.push(self.expr(then)?);
         }
         // The default comes first when the common type is chosen, as in PostgreSQL.
-        results.insert(0, match otherwise {
-            Some(otherwise) => self.expr(otherwise)?,
-            None => Bound::new(BoundKind::Constant(Datum::Null), TypeOid::UNKNOWN, At::NONE),
-        });
+        results.insert(
+            0,
+            match otherwise {
+                Some(otherwise) => self.expr(otherwise)?,
+                None => Bound::new(BoundKind::Constant(Datum::Null), TypeOid::UNKNOWN, At::NONE),
+            },
+        );
         let (mut results, ty) = self.in_common_type(results, "CASE")?;
         let otherwise = Box::new(results.remove(0));
         let branches = conditions.into_iter().zip(results).collect();
@@ -241,7 +251,7 @@ impl<'a> Binder<'a> {
             ));
         }
         // Every text compares by its bytes here, so these collations are one.
-        self.resolve_unknown(value)
+        Ok(value)
     }
 
     fn array(&mut self, items: &'a [Expr], at: At) -> SqlResult<Bound> {

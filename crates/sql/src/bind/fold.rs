@@ -47,16 +47,14 @@ pub(super) fn operator(
     ty: Type,
     at: At,
 ) -> Bound {
-    let constants: Option<Vec<Datum>> = left
-        .iter()
-        .chain([&right])
-        .map(|argument| argument.as_constant().cloned())
-        .collect();
+    let constants: Option<Vec<Datum>> =
+        left.iter().chain([&right]).map(|argument| argument.as_constant().cloned()).collect();
     if let Some(constants) = constants
         && row.volatility == Volatility::Immutable
     {
         let null = row.strictness == Strictness::Strict && constants.iter().any(Datum::is_null);
-        let result = if null { Ok(Datum::Null) } else { (row.function)(&constants, &ConstantContext) };
+        let result =
+            if null { Ok(Datum::Null) } else { (row.function)(&constants, &ConstantContext) };
         if let Ok(value) = result {
             return Bound::new(BoundKind::Constant(value), ty, at);
         }

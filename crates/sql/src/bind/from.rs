@@ -18,10 +18,10 @@ use std::sync::Arc;
 
 impl<'a> Binder<'a> {
     /// All items of FROM, joined by cross join; their names are entered in the current block.
-    pub(super) fn from_items(&mut self, items: &'a [FromItem]) -> SqlResult<Option<From>> {
+    pub(super) fn join_items(&mut self, items: &'a [FromItem]) -> SqlResult<Option<From>> {
         let mut joined: Option<From> = None;
         for item in items {
-            let (from, names) = self.from_item(item)?;
+            let (from, names) = self.one_item(item)?;
             let block = self.blocks.last().expect("FROM is bound inside a block");
             self.check_new_names(&block.items, &names, item_at(item))?;
             self.block().items.extend(names);
@@ -37,14 +37,14 @@ impl<'a> Binder<'a> {
         Ok(joined)
     }
 
-    fn from_item(&mut self, item: &'a FromItem) -> SqlResult<(From, Vec<Item>)> {
+    fn one_item(&mut self, item: &'a FromItem) -> SqlResult<(From, Vec<Item>)> {
         match item {
-            FromItem::Relation { name, alias } => self.from_relation(name, alias.as_ref()),
+            FromItem::Relation { name, alias } => self.named_item(name, alias.as_ref()),
             FromItem::Subquery { lateral, query, alias } => {
-                self.from_subquery(*lateral, query, alias.as_ref())
+                self.subquery_item(*lateral, query, alias.as_ref())
             }
             FromItem::Function { call, ordinality, alias } => {
-                self.from_function(call, *ordinality, alias.as_ref())
+                self.function_item(call, *ordinality, alias.as_ref())
             }
             FromItem::Join { kind, condition, left, right, alias } => {
                 self.join(*kind, condition, left, right, alias.as_ref())
@@ -52,13 +52,13 @@ impl<'a> Binder<'a> {
         }
     }
 
-    fn from_relation(
+    fn named_item(
         &mut self,
         name: &'a Name,
         alias: Option<&Alias>,
     ) -> SqlResult<(From, Vec<Item>)> {
         if name.schema.is_none()
-            && let Some(found) = self.from_cte(name, alias)?
+            && let Some(found) = self.cte_item(name, alias)?
         {
             return Ok(found);
         }
@@ -69,7 +69,7 @@ impl<'a> Binder<'a> {
         Ok((From::Relation(relation, info), vec![item]))
     }
 
-    fn from_cte(
+    fn cte_item(
         &mut self,
         name: &'a Name,
         alias: Option<&Alias>,
@@ -113,7 +113,7 @@ impl<'a> Binder<'a> {
         Ok(Some((from, vec![item])))
     }
 
-    fn from_subquery(
+    fn subquery_item(
         &mut self,
         lateral: bool,
         query: &'a Query,
@@ -142,7 +142,7 @@ impl<'a> Binder<'a> {
         Ok((From::Subquery(Box::new(bound)), vec![item]))
     }
 
-    fn from_function(
+    fn function_item(
         &mut self,
         call: &'a Expr,
         ordinality: bool,
@@ -156,7 +156,7 @@ impl<'a> Binder<'a> {
         self.block().enter(before.0, before.1, false);
         let bound = bound?;
         let relation = self.new_relation();
-        let function_name: Arc<str> = super::query::column_name(call).into();
+        let function_name: Arc<str> = super::column_name::column_name(call).into();
         let ty = bound.ty;
         let mut columns: Vec<(Arc<str>, Type)> = Vec::new();
         let source = match bound.kind {
@@ -205,11 +205,11 @@ impl<'a> Binder<'a> {
         right: &'a FromItem,
         alias: Option<&Alias>,
     ) -> SqlResult<(From, Vec<Item>)> {
-        let (left_from, left_items) = self.from_item(left)?;
+        let (left_from, left_items) = self.one_item(left)?;
         // The right side may refer to the left one laterally.
         let outer = self.block().items.len();
         self.block().items.extend(left_items);
-        let right_bound = self.from_item(right);
+        let right_bound = self.one_item(right);
         let left_items = self.block().items.split_off(outer);
         let (right_from, right_items) = right_bound?;
         self.check_new_names(&left_items, &right_items, item_at(right))?;
@@ -283,18 +283,21 @@ impl<'a> Binder<'a> {
                     match kind {
                         JoinKind::Inner | JoinKind::Left => both.swap_remove(0),
                         JoinKind::Right => both.swap_remove(1),
-                        JoinKind::Full => {
-                            Bound::new(BoundKind::Coalesce(both), ty, At::NONE)
-                        }
+                        JoinKind::Full => Bound::new(BoundKind::Coalesce(both), ty, At::NONE),
                     }
                 }
             };
-            merged.push(ItemColumn { name: left_column.name.clone(), value, origin: left_column.origin });
+            merged.push(ItemColumn {
+                name: left_column.name.clone(),
+                value,
+                origin: left_column.origin,
+            });
         }
         // The join's own columns: merged ones, then the rest of each side.
         let mut columns = merged;
         for item in left.iter().chain(&right).filter(|item| item.columns_visible) {
-            let rest = item.columns.iter().filter(|column| !names.iter().any(|n| **n == *column.name));
+            let rest =
+                item.columns.iter().filter(|column| !names.iter().any(|n| **n == *column.name));
             columns.extend(rest.cloned());
         }
         for item in left.iter_mut().chain(&mut right) {

@@ -6,10 +6,13 @@
 //! grouping relation wherever it occurs. Columns that depend on a primary key among the keys
 //! become keys themselves, which changes no group.
 
-use super::bound::{Bound, BoundKind, ColumnRef, From, Grouping, Output, RelationId, Select};
+use super::bound::{
+    Aggregate, Bound, BoundKind, ColumnRef, From, Grouping, Output, RelationId, Select,
+};
 use super::scope::Item;
 use super::{Binder, error_at, walk};
 use crate::error::{SqlResult, SqlState};
+use crate::functions::Volatility;
 use crate::relations::RelationInfo;
 use atoll_kernel::api::IndexKind;
 use std::sync::Arc;
@@ -96,11 +99,13 @@ impl Check<'_> {
         result?;
         if let BoundKind::Subquery(subquery) = &bound.kind {
             let mut columns = Vec::new();
-            walk::in_query(&subquery.query, &mut |inner| walk::deep(inner, &mut |part| {
-                if let BoundKind::Column(column) = &part.kind {
-                    columns.push((*column, part.clone()));
-                }
-            }));
+            walk::in_query(&subquery.query, &mut |inner| {
+                walk::deep(inner, &mut |part| {
+                    if let BoundKind::Column(column) = &part.kind {
+                        columns.push((*column, part.clone()));
+                    }
+                })
+            });
             for (column, part) in columns {
                 let grouped = keys.iter().any(|key| same(key, &part));
                 if !grouped {
@@ -152,6 +157,34 @@ fn depends_on_key(info: &RelationInfo, relation: RelationId, keys: &[Bound]) -> 
     })
 }
 
+/// Are two aggregates the same computation? Volatile arguments never are.
+pub(super) fn same_aggregate(a: &Aggregate, b: &Aggregate) -> bool {
+    let all = |a: &[Bound], b: &[Bound]| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b) && !is_volatile(a))
+    };
+    let filters = match (&a.filter, &b.filter) {
+        (None, None) => true,
+        (Some(a), Some(b)) => same(a, b) && !is_volatile(a),
+        _ => false,
+    };
+    std::ptr::fn_addr_eq(a.function, b.function)
+        && a.name == b.name
+        && a.distinct == b.distinct
+        && a.order_by.is_empty()
+        && b.order_by.is_empty()
+        && filters
+        && all(&a.arguments, &b.arguments)
+}
+
+fn is_volatile(bound: &Bound) -> bool {
+    let mut found = false;
+    walk::deep(bound, &mut |part| {
+        found |=
+            matches!(&part.kind, BoundKind::Call(call) if call.volatility == Volatility::Volatile);
+    });
+    found
+}
+
 /// Are two bound expressions the same? Decided from the tree alone; `false` where unsure.
 pub(super) fn same(a: &Bound, b: &Bound) -> bool {
     if a.ty != b.ty {
@@ -184,10 +217,9 @@ pub(super) fn same(a: &Bound, b: &Bound) -> bool {
             BoundKind::Quantified { operator: b, quantifier: qb, .. },
         ) => std::ptr::eq(*a, *b) && qa == qb,
         (BoundKind::Distinct { negated: a, .. }, BoundKind::Distinct { negated: b, .. }) => a == b,
-        (
-            BoundKind::In { left: a, rows: ra },
-            BoundKind::In { left: b, rows: rb },
-        ) => a.len() == b.len() && ra.len() == rb.len(),
+        (BoundKind::In { left: a, rows: ra }, BoundKind::In { left: b, rows: rb }) => {
+            a.len() == b.len() && ra.len() == rb.len()
+        }
         (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
     };
     if !alike {

@@ -10,6 +10,7 @@ pub mod bound;
 mod call;
 pub use call::FIRST_AGGREGATE;
 mod coerce;
+mod column_name;
 mod expression;
 mod fold;
 mod from;
@@ -19,6 +20,7 @@ mod operator;
 mod query;
 mod row;
 mod scope;
+mod set_operation;
 mod subquery;
 pub mod walk;
 
@@ -76,7 +78,9 @@ fn bind_with<'a>(mut binder: Binder<'a>, statement: &'a Statement) -> SqlResult<
         Statement::Insert(insert) => BoundStatement::Insert(binder.insert(insert)?),
         Statement::Update(update) => BoundStatement::Update(binder.update(update)?),
         Statement::Delete(delete) => BoundStatement::Delete(binder.delete(delete)?),
-        Statement::Utility(_) => return Err(SqlError::internal("a utility statement is not bound")),
+        Statement::Utility(_) => {
+            return Err(SqlError::internal("a utility statement is not bound"));
+        }
     };
     binder.finish(bound)
 }
@@ -118,7 +122,8 @@ struct Binder<'a> {
 
 impl<'a> Binder<'a> {
     fn new(view: &'a CatalogView, parameters: &[TypeOid]) -> Binder<'a> {
-        let unknown = |oid: &TypeOid| if *oid == TypeOid::INVALID { TypeOid::UNKNOWN } else { *oid };
+        let unknown =
+            |oid: &TypeOid| if *oid == TypeOid::INVALID { TypeOid::UNKNOWN } else { *oid };
         Binder {
             view,
             parameters: parameters.iter().map(unknown).collect(),
@@ -168,6 +173,3 @@ impl<'a> Binder<'a> {
 fn error_at(state: SqlState, message: impl Into<String>, at: At) -> SqlError {
     SqlError::new(state, message).at(at.position())
 }
-
-#[cfg(test)]
-mod tests;

@@ -115,7 +115,8 @@ impl<'a> Binder<'a> {
         let ty = crate::types::Type::new(column.ty.oid);
         match &mut query.body {
             Body::Select(_) => {
-                let value = query.outputs[index].value.take().expect("a SELECT's output has a value");
+                let value =
+                    query.outputs[index].value.take().expect("a SELECT's output has a value");
                 query.outputs[index].value = Some(self.implicit(value, ty.oid)?);
             }
             Body::Values(rows) => {
@@ -244,13 +245,11 @@ impl<'a> Binder<'a> {
         let item = Item::of_relation(relation, &table, alias, name.at)?;
         self.block().items.push(item);
         let own = From::Relation(relation, table.clone());
-        let from = match self.from_items(others)? {
+        let from = match self.join_items(others)? {
             None => own,
-            Some(other) => From::Join {
-                kind: JoinKind::Inner,
-                sides: Box::new((own, other)),
-                condition: None,
-            },
+            Some(other) => {
+                From::Join { kind: JoinKind::Inner, sides: Box::new((own, other)), condition: None }
+            }
         };
         Ok((table, relation, from))
     }

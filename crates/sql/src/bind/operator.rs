@@ -52,8 +52,7 @@ impl<'a> Binder<'a> {
         right: Bound,
         at: At,
     ) -> SqlResult<Bound> {
-        let resolved =
-            self.resolve(op, left.as_ref().map(|left| left.ty.oid), right.ty.oid, at)?;
+        let resolved = self.resolve(op, left.as_ref().map(|left| left.ty.oid), right.ty.oid, at)?;
         let left = match left {
             Some(left) => Some(self.implicit(left, resolved.left)?),
             None => None,

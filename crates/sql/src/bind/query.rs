@@ -4,11 +4,11 @@
 //! them and converts them itself. Blocks are pushed and popped in pairs, errors included.
 
 use super::bound::{Body, Bound, BoundKind, Cte, From, Output, Query, Select, SortKey};
-use super::scope::{Block, CteScope, column_of};
+use super::scope::{Block, CteScope};
 use super::{Binder, error_at};
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::functions::{CastContext, Comparison, common_type, default_order};
-use crate::parse::ast::{self, At, Expr, ExprKind, OrderBy, SetOperation, Target};
+use crate::functions::{CastContext, Comparison, default_order};
+use crate::parse::ast::{self, At, Expr, ExprKind, OrderBy, Target};
 use crate::types::{Type, TypeOid};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -80,7 +80,11 @@ impl<'a> Binder<'a> {
         Ok(())
     }
 
-    fn row_count(&mut self, count: Option<&'a Expr>, clause: &'static str) -> SqlResult<Option<Box<Bound>>> {
+    fn row_count(
+        &mut self,
+        count: Option<&'a Expr>,
+        clause: &'static str,
+    ) -> SqlResult<Option<Box<Bound>>> {
         let Some(count) = count else { return Ok(None) };
         self.block().enter(clause, false, false);
         let bound = self.expr(count)?;
@@ -101,7 +105,7 @@ impl<'a> Binder<'a> {
         query: &'a ast::Query,
         unknowns: Unknowns,
     ) -> SqlResult<Query> {
-        let from = self.from_items(&select.from)?;
+        let from = self.join_items(&select.from)?;
         self.block().enter("SELECT", true, true);
         let mut outputs = self.targets(&select.targets)?;
         let visible = outputs.len();
@@ -181,7 +185,7 @@ impl<'a> Binder<'a> {
             let value = self.expr(&target.expr)?;
             let name: Arc<str> = match &target.alias {
                 Some(alias) => alias.as_str().into(),
-                None => column_name(&target.expr).into(),
+                None => super::column_name::column_name(&target.expr).into(),
             };
             let origin = self.origin(&value);
             outputs.push(Output { name, ty: value.ty, value: Some(value), origin });
@@ -221,11 +225,17 @@ impl<'a> Binder<'a> {
             None => {
                 let value = self.expr(&key.expr)?;
                 let value = self.resolve_unknown(value)?;
-                match outputs.iter().position(|o| o.value.as_ref().is_some_and(|v| same(v, &value))) {
+                match outputs.iter().position(|o| o.value.as_ref().is_some_and(|v| same(v, &value)))
+                {
                     Some(found) => found,
                     None => {
                         let ty = value.ty;
-                        outputs.push(Output { name: "".into(), value: Some(value), ty, origin: None });
+                        outputs.push(Output {
+                            name: "".into(),
+                            value: Some(value),
+                            ty,
+                            origin: None,
+                        });
                         outputs.len() - 1
                     }
                 }
@@ -269,7 +279,9 @@ impl<'a> Binder<'a> {
             };
         }
         match &expr.kind {
-            ExprKind::Literal(literal) if clause != "GROUP BY" || !matches!(literal, ast::Literal::Null) => {
+            ExprKind::Literal(literal)
+                if clause != "GROUP BY" || !matches!(literal, ast::Literal::Null) =>
+            {
                 Err(error_at(
                     SqlState::SYNTAX_ERROR,
                     format!("non-integer constant in {clause}"),
@@ -315,7 +327,9 @@ impl<'a> Binder<'a> {
             };
             let output = if bare { None } else { self.named_output(key, outputs, "GROUP BY")? };
             let value = match output {
-                Some(output) => outputs[output].value.clone().expect("a SELECT's outputs have values"),
+                Some(output) => {
+                    outputs[output].value.clone().expect("a SELECT's outputs have values")
+                }
                 None => {
                     let value = self.expr(key)?;
                     self.resolve_unknown(value)?
@@ -350,11 +364,17 @@ impl<'a> Binder<'a> {
                 None => {
                     let value = self.expr(key)?;
                     let value = self.resolve_unknown(value)?;
-                    let found =
-                        outputs.iter().position(|o| o.value.as_ref().is_some_and(|v| same(v, &value)));
+                    let found = outputs
+                        .iter()
+                        .position(|o| o.value.as_ref().is_some_and(|v| same(v, &value)));
                     found.unwrap_or_else(|| {
                         let ty = value.ty;
-                        outputs.push(Output { name: "".into(), value: Some(value), ty, origin: None });
+                        outputs.push(Output {
+                            name: "".into(),
+                            value: Some(value),
+                            ty,
+                            origin: None,
+                        });
                         outputs.len() - 1
                     })
                 }
@@ -396,7 +416,11 @@ impl<'a> Binder<'a> {
         Ok(())
     }
 
-    fn locked(&mut self, query: &'a ast::Query, select: &Select) -> SqlResult<Vec<super::bound::RelationId>> {
+    fn locked(
+        &mut self,
+        query: &'a ast::Query,
+        select: &Select,
+    ) -> SqlResult<Vec<super::bound::RelationId>> {
         let Some(names) = &query.for_update else { return Ok(Vec::new()) };
         let what = match () {
             () if select.distinct || !select.distinct_on.is_empty() => Some("DISTINCT clause"),
@@ -421,7 +445,10 @@ impl<'a> Binder<'a> {
             let item = self.item(None, &name.name, name.at).map_err(|_| {
                 error_at(
                     SqlState::UNDEFINED_TABLE,
-                    format!("relation \"{}\" in FOR UPDATE clause not found in FROM clause", name.name),
+                    format!(
+                        "relation \"{}\" in FOR UPDATE clause not found in FROM clause",
+                        name.name
+                    ),
                     name.at,
                 )
             })?;
@@ -479,7 +506,11 @@ impl<'a> Binder<'a> {
     }
 
     /// ORDER BY of VALUES and set operations: outputs only.
-    fn outer_order(&self, query: &'a ast::Query, outputs: &[Output]) -> SqlResult<Vec<SortKey>> {
+    pub(super) fn outer_order(
+        &self,
+        query: &'a ast::Query,
+        outputs: &[Output],
+    ) -> SqlResult<Vec<SortKey>> {
         let mut keys = Vec::with_capacity(query.order_by.len());
         for key in &query.order_by {
             let Some(output) = self.named_output(&key.expr, outputs, "ORDER BY")? else {
@@ -508,126 +539,10 @@ impl<'a> Binder<'a> {
         }
         Ok(keys)
     }
-
-    fn set_operation(
-        &mut self,
-        operation: SetOperation,
-        all: bool,
-        sides: (&'a ast::Query, &'a ast::Query),
-        query: &'a ast::Query,
-    ) -> SqlResult<Query> {
-        let construct = match operation {
-            SetOperation::Union => "UNION",
-            SetOperation::Intersect => "INTERSECT",
-            SetOperation::Except => "EXCEPT",
-        };
-        let left = self.query(sides.0, Unknowns::Keep)?;
-        let right = self.query(sides.1, Unknowns::Keep)?;
-        if left.visible != right.visible {
-            return Err(SqlError::new(
-                SqlState::SYNTAX_ERROR,
-                format!("each {construct} query must have the same number of columns"),
-            ));
-        }
-        let mut types = Vec::with_capacity(left.visible);
-        for (a, b) in left.outputs[..left.visible].iter().zip(&right.outputs) {
-            let common = common_type(&[a.ty.oid, b.ty.oid], construct)?;
-            let typmod = if a.ty == b.ty { a.ty.typmod } else { -1 };
-            types.push(Type::with(common, typmod));
-            if !(operation == SetOperation::Union && all) {
-                default_order(common, Comparison::Equal)?;
-            }
-        }
-        let left = self.retype(left, &types, construct)?;
-        let right = self.retype(right, &types, construct)?;
-        let outputs: Vec<Output> = left.outputs[..left.visible]
-            .iter()
-            .zip(&types)
-            .map(|(output, ty)| Output {
-                name: output.name.clone(),
-                value: None,
-                ty: *ty,
-                origin: None,
-            })
-            .collect();
-        let order_by = self.outer_order(query, &outputs)?;
-        super::from::check_lockable(query.for_update.as_ref().map(|_| "UNION/INTERSECT/EXCEPT"))?;
-        let relation = self.new_relation();
-        let body = Body::SetOperation { operation, all, sides: Box::new((left, right)) };
-        Ok(plain(relation, outputs, body, order_by))
-    }
-
-    /// The query with its visible outputs in these types.
-    pub(super) fn retype(
-        &mut self,
-        mut query: Query,
-        types: &[Type],
-        construct: &str,
-    ) -> SqlResult<Query> {
-        let fits = query.outputs.iter().zip(types).all(|(o, ty)| o.ty.oid == ty.oid);
-        if fits {
-            return Ok(query);
-        }
-        let free = query.order_by.is_empty() && query.limit.is_none();
-        match &mut query.body {
-            Body::Select(select) if free && !select.distinct => {
-                for (output, ty) in query.outputs.iter_mut().zip(types) {
-                    let value = output.value.take().expect("a SELECT's outputs have values");
-                    let value = self.set_side(value, ty.oid, construct)?;
-                    output.ty = value.ty;
-                    output.value = Some(value);
-                }
-                Ok(query)
-            }
-            Body::Values(rows) if free => {
-                for row in rows {
-                    for (value, ty) in row.iter_mut().zip(types) {
-                        let own = std::mem::replace(value, Self::null_of(*ty));
-                        *value = self.set_side(own, ty.oid, construct)?;
-                    }
-                }
-                query.outputs.iter_mut().zip(types).for_each(|(o, ty)| o.ty = Type::new(ty.oid));
-                Ok(query)
-            }
-            _ => self.wrap(query, types, construct),
-        }
-    }
-
-    fn set_side(&mut self, value: Bound, target: TypeOid, construct: &str) -> SqlResult<Bound> {
-        let (from, at) = (value.ty.oid, value.at);
-        self.convert(value, target, CastContext::Implicit)?.ok_or_else(|| {
-            error_at(
-                SqlState::DATATYPE_MISMATCH,
-                format!("{construct} types {target} and {from} cannot be matched"),
-                at,
-            )
-        })
-    }
-
-    fn wrap(&mut self, query: Query, types: &[Type], construct: &str) -> SqlResult<Query> {
-        let mut outputs = Vec::with_capacity(types.len());
-        for (index, ty) in types.iter().enumerate() {
-            let inner = &query.outputs[index];
-            let value = column_of(query.relation, index, inner.ty);
-            let name = inner.name.clone();
-            let value = self.set_side(value, ty.oid, construct)?;
-            outputs.push(Output { name, ty: value.ty, value: Some(value), origin: None });
-        }
-        let select = Select {
-            from: Some(From::Subquery(Box::new(query))),
-            filter: None,
-            grouping: None,
-            having: None,
-            distinct: false,
-            distinct_on: Vec::new(),
-            has_sets: false,
-        };
-        let relation = self.new_relation();
-        Ok(plain(relation, outputs, Body::Select(Box::new(select)), Vec::new()))
-    }
 }
 
-fn plain(
+/// A query with nothing around its body but an order.
+pub(super) fn plain(
     relation: super::bound::RelationId,
     outputs: Vec<Output>,
     body: Body,
@@ -658,47 +573,4 @@ fn contains_aggregate(bound: &Bound) -> bool {
     let mut found = matches!(bound.kind, BoundKind::Aggregate(_));
     super::walk::children(bound, &mut |child| found |= contains_aggregate(child));
     found
-}
-
-/// The name of a column without AS, as PostgreSQL's FigureColname has it.
-pub(super) fn column_name(expr: &Expr) -> String {
-    figure(expr).0.unwrap_or_else(|| "?column?".to_owned())
-}
-
-/// The name and how much it is worth: 2 for a real one, 1 for one by the kind of expression.
-fn figure(expr: &Expr) -> (Option<String>, u8) {
-    let named = |name: &str, strength| (Some(name.to_owned()), strength);
-    match &expr.kind {
-        ExprKind::Column { parts, star: false } => (parts.last().cloned(), 2),
-        ExprKind::Call(call) => (Some(call.name.name.clone()), 2),
-        ExprKind::NullIf(..) => named("nullif", 2),
-        ExprKind::Cast(inner, ty) => match figure(inner) {
-            (Some(name), 2) => (Some(name), 2),
-            _ => named(&ty.name.name, 1),
-        },
-        ExprKind::Collate(inner, _) | ExprKind::Slice(inner, ..) => figure(inner),
-        ExprKind::Subscript(inner, _) => figure(inner),
-        ExprKind::Field(_, Some(field)) => named(field, 2),
-        ExprKind::Case { otherwise, .. } => match otherwise.as_deref().map(figure) {
-            Some((Some(name), 2)) => (Some(name), 2),
-            _ => named("case", 1),
-        },
-        ExprKind::Array(_) | ExprKind::ArrayQuery(_) => named("array", 2),
-        ExprKind::Row(_) => named("row", 2),
-        ExprKind::Coalesce(_) => named("coalesce", 2),
-        ExprKind::MinMax(ast::Extreme::Greatest, _) => named("greatest", 2),
-        ExprKind::MinMax(ast::Extreme::Least, _) => named("least", 2),
-        ExprKind::Exists(_) => named("exists", 2),
-        ExprKind::SqlValue(word, _) => named(word, 2),
-        ExprKind::Subquery(query) => match &query.body {
-            ast::Body::Select(select) => match select.targets.first() {
-                Some(Target { alias: Some(alias), .. }) => named(alias, 2),
-                Some(target) => figure(&target.expr),
-                None => (None, 0),
-            },
-            ast::Body::Values(_) => named("column1", 2),
-            ast::Body::SetOperation { .. } => (None, 0),
-        },
-        _ => (None, 0),
-    }
 }

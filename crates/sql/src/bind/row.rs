@@ -151,7 +151,8 @@ impl<'a> Binder<'a> {
             }
             _ => Vec::new(),
         };
-        match columns.iter().position(|(name, _): &(std::sync::Arc<str>, TypeOid)| &**name == field) {
+        match columns.iter().position(|(name, _): &(std::sync::Arc<str>, TypeOid)| &**name == field)
+        {
             Some(index) => {
                 let ty = Type::new(columns[index].1);
                 Ok(Bound::new(BoundKind::Field(Box::new(value), index as u16), ty, at))

@@ -151,7 +151,9 @@ impl<'a> Binder<'a> {
             let clash = |other: &&Item| {
                 other.relation_visible
                     && other.name == item.name
-                    && (other.schema.is_none() || item.schema.is_none() || other.schema == item.schema)
+                    && (other.schema.is_none()
+                        || item.schema.is_none()
+                        || other.schema == item.schema)
             };
             if item.name.is_some()
                 && let Some(other) = old.iter().find(clash)
@@ -193,9 +195,12 @@ impl<'a> Binder<'a> {
             }
         }
         // A relation's name alone is its whole row.
-        let whole = self.blocks.iter().rev().flat_map(|block| &block.items).find(|item| {
-            item.relation_visible && item.name.as_deref() == Some(name)
-        });
+        let whole = self
+            .blocks
+            .iter()
+            .rev()
+            .flat_map(|block| &block.items)
+            .find(|item| item.relation_visible && item.name.as_deref() == Some(name));
         match whole {
             Some(item) => Ok(whole_row(item, at)),
             None => Err(error_at(
@@ -309,11 +314,7 @@ fn bare_in(items: &[Item], name: &str, at: At) -> SqlResult<Option<Bound>> {
 }
 
 fn ambiguous(name: &str, at: At) -> SqlError {
-    error_at(
-        SqlState::AMBIGUOUS_COLUMN,
-        format!("column reference \"{name}\" is ambiguous"),
-        at,
-    )
+    error_at(SqlState::AMBIGUOUS_COLUMN, format!("column reference \"{name}\" is ambiguous"), at)
 }
 
 fn system_column(item: &Item, name: &str, at: At) -> Option<SqlResult<Bound>> {

@@ -20,11 +20,7 @@ impl<'a> Binder<'a> {
         let query = self.query(query, Unknowns::Resolve)?;
         match query.visible {
             1 => Ok(query),
-            _ => Err(error_at(
-                SqlState::SYNTAX_ERROR,
-                "subquery must return only one column",
-                at,
-            )),
+            _ => Err(error_at(SqlState::SYNTAX_ERROR, "subquery must return only one column", at)),
         }
     }
 

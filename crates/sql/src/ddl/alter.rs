@@ -7,7 +7,7 @@ use super::Definer;
 use super::create::{add_key, default_text, exists, options};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::parse::ast::Name;
-use crate::parse::statement::{AlterTable, RenameKind};
+use crate::parse::statement::{AlterTable, KeyConstraint, RenameKind};
 use crate::relations::view::{Found, undefined_relation};
 use crate::types::{Type, TypeOid};
 use atoll_kernel::api::{
@@ -56,28 +56,7 @@ fn command_on(
 ) -> SqlResult<()> {
     let mut def = table.def.clone();
     match command {
-        AlterTable::AddKey(key) => {
-            if key.primary {
-                if table.indexes.iter().any(|index| index.def.kind == IndexKind::Primary) {
-                    return Err(SqlError::new(
-                        SqlState::INVALID_TABLE_DEFINITION,
-                        format!("multiple primary keys for table \"{}\" are not allowed", def.name),
-                    ));
-                }
-                for column in &key.columns {
-                    let at = column_of(&def, column)?;
-                    if !def.columns[at.index()].not_null {
-                        refuse_nulls(definer, context, table, at)?;
-                        def.columns[at.index()].not_null = true;
-                    }
-                }
-                if def != table.def {
-                    definer.statement.alter_table(def)?;
-                }
-            }
-            let table = definer.statement.table(table.def.oid)?;
-            add_key(definer, &table, "", key)
-        }
+        AlterTable::AddKey(key) => add_key_to(definer, context, table, key),
         AlterTable::DropConstraint(name, if_exists) => {
             drop_constraint(definer, table, name, *if_exists)
         }
@@ -119,6 +98,35 @@ fn command_on(
             Ok(definer.statement.alter_table(def)?)
         }
     }
+}
+
+fn add_key_to(
+    definer: &mut Definer<'_, '_>,
+    context: &Context,
+    table: &Arc<TableEntry>,
+    key: &KeyConstraint,
+) -> SqlResult<()> {
+    let mut def = table.def.clone();
+    if key.primary {
+        if table.indexes.iter().any(|index| index.def.kind == IndexKind::Primary) {
+            return Err(SqlError::new(
+                SqlState::INVALID_TABLE_DEFINITION,
+                format!("multiple primary keys for table \"{}\" are not allowed", def.name),
+            ));
+        }
+        for column in &key.columns {
+            let at = column_of(&def, column)?;
+            if !def.columns[at.index()].not_null {
+                refuse_nulls(definer, context, table, at)?;
+                def.columns[at.index()].not_null = true;
+            }
+        }
+        if def != table.def {
+            definer.statement.alter_table(def)?;
+        }
+    }
+    let table = definer.statement.table(table.def.oid)?;
+    add_key(definer, &table, "", key)
 }
 
 fn column_of(def: &TableDef, column: &str) -> SqlResult<ColumnId> {

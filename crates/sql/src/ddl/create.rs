@@ -9,8 +9,8 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::parse::ast::{Expr, ExprKind, Literal, Name};
 use crate::parse::print;
 use crate::parse::statement::{ColumnDefinition, CreateIndex, CreateTable, KeyConstraint};
-use crate::relations::view::Found;
 use crate::relations::CatalogView;
+use crate::relations::view::Found;
 use crate::types::{Type, TypeOid, storage};
 use atoll_kernel::api::{
     ColumnDef, ColumnId, Context, Direction, Error, IndexColumn, IndexKind, NewIndex, NewTable,
@@ -99,7 +99,10 @@ pub(super) fn table(
     let name = &create.name.name;
     if definer.view.catalog.relation(namespace, name).is_some() {
         if create.if_not_exists {
-            definer.notice_exists(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists, skipping"));
+            definer.notice_exists(
+                SqlState::DUPLICATE_TABLE,
+                format!("relation \"{name}\" already exists, skipping"),
+            );
             return Ok(());
         }
         return Err(exists(name));
@@ -154,12 +157,20 @@ fn column_def(
     column: &ColumnDefinition,
 ) -> SqlResult<ColumnDef> {
     let mut ty = bind::type_of(&column.type_name)?;
+    if column.collated && ty.oid.category() != crate::types::Category::String {
+        return Err(SqlError::new(
+            SqlState::DATATYPE_MISMATCH,
+            format!("collations are not supported by type {}", ty.oid),
+        )
+        .at(column.type_name.name.at.position()));
+    }
     if ty.oid == TypeOid::BPCHAR && ty.typmod < 0 && column.type_name.name.name == "char" {
         ty.typmod = 1 + 4;
     }
-    let physical =
-        storage::column_type(ty.oid).map_err(|error| error.at(column.type_name.name.at.position()))?;
-    let default = column.default.as_ref().map(|expr| default_text(view, context, expr, ty, &column.name));
+    let physical = storage::column_type(ty.oid)
+        .map_err(|error| error.at(column.type_name.name.at.position()))?;
+    let default =
+        column.default.as_ref().map(|expr| default_text(view, context, expr, ty, &column.name));
     Ok(ColumnDef {
         name: column.name.clone(),
         physical,
@@ -183,7 +194,8 @@ pub(super) fn default_text(
             if error.sqlstate() != SqlState::DATATYPE_MISMATCH {
                 return error;
             }
-            let message = error.message().replace("DEFAULT is of", &format!("column \"{column}\" is of"));
+            let message =
+                error.message().replace("DEFAULT is of", &format!("column \"{column}\" is of"));
             let message = message.replace("but expression", "but default expression");
             SqlError::new(SqlState::DATATYPE_MISMATCH, message)
                 .hint("You will need to rewrite or cast the expression.")
@@ -289,7 +301,11 @@ pub(super) fn index(definer: &mut Definer<'_, '_>, create: &CreateIndex) -> SqlR
         check_indexable(table, found)?;
         columns.push(IndexColumn {
             column: found,
-            direction: if element.descending { Direction::Descending } else { Direction::Ascending },
+            direction: if element.descending {
+                Direction::Descending
+            } else {
+                Direction::Ascending
+            },
             nulls: if element.nulls_first { Nulls::First } else { Nulls::Last },
         });
     }
@@ -306,7 +322,10 @@ pub(super) fn index(definer: &mut Definer<'_, '_>, create: &CreateIndex) -> SqlR
     if let Some(found) = definer.view.find_in(&schema, &name) {
         let _: Found = found;
         if create.if_not_exists {
-            definer.notice_exists(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists, skipping"));
+            definer.notice_exists(
+                SqlState::DUPLICATE_TABLE,
+                format!("relation \"{name}\" already exists, skipping"),
+            );
             return Ok(());
         }
         return Err(exists(&name));
@@ -331,7 +350,10 @@ pub(super) fn schema(
     }
     if definer.view.schema_exists(name) {
         if if_not_exists {
-            definer.notice_exists(SqlState::DUPLICATE_SCHEMA, format!("schema \"{name}\" already exists, skipping"));
+            definer.notice_exists(
+                SqlState::DUPLICATE_SCHEMA,
+                format!("schema \"{name}\" already exists, skipping"),
+            );
             return Ok(());
         }
         return Err(SqlError::new(
@@ -340,10 +362,9 @@ pub(super) fn schema(
         ));
     }
     definer.statement.create_namespace(name).map(|_| ()).map_err(|error| match error {
-        Error::AlreadyExists { name } => SqlError::new(
-            SqlState::DUPLICATE_SCHEMA,
-            format!("schema \"{name}\" already exists"),
-        ),
+        Error::AlreadyExists { name } => {
+            SqlError::new(SqlState::DUPLICATE_SCHEMA, format!("schema \"{name}\" already exists"))
+        }
         other => other.into(),
     })
 }

@@ -10,8 +10,7 @@ const NAME_BYTES_MAX: usize = 63;
 /// `first_second_label`, shortened where too long: the longer part first, as PostgreSQL does.
 pub(super) fn object_name(first: &str, second: &str, label: &str) -> String {
     let mut parts = [first.len(), second.len()];
-    let overhead =
-        label.len() + usize::from(!label.is_empty()) + usize::from(!second.is_empty());
+    let overhead = label.len() + usize::from(!label.is_empty()) + usize::from(!second.is_empty());
     while parts[0] + parts[1] + overhead > NAME_BYTES_MAX {
         let longer = if parts[0] > parts[1] { 0 } else { 1 };
         parts[longer] -= 1;

@@ -165,8 +165,20 @@ fn finish(plan: &AggregatePlan, state: &mut State, cx: &mut Cx<'_, '_>) -> SqlRe
 fn place(a: &Datum, b: &Datum, ty: TypeOid, descending: bool, nulls_first: bool) -> Ordering {
     match (a.is_null(), b.is_null()) {
         (true, true) => Ordering::Equal,
-        (true, false) => if nulls_first { Ordering::Less } else { Ordering::Greater },
-        (false, true) => if nulls_first { Ordering::Greater } else { Ordering::Less },
+        (true, false) => {
+            if nulls_first {
+                Ordering::Less
+            } else {
+                Ordering::Greater
+            }
+        }
+        (false, true) => {
+            if nulls_first {
+                Ordering::Greater
+            } else {
+                Ordering::Less
+            }
+        }
         (false, false) if descending => compare(b, a, ty),
         (false, false) => compare(a, b, ty),
     }

@@ -102,7 +102,13 @@ pub fn hash_key(value: &Datum, ty: TypeOid, out: &mut Vec<u8>) {
         Datum::Float4(_) | Datum::Float8(_) => {
             let value = value.as_f64();
             // Zeros are equal, and so are all NaNs.
-            let value = if value == 0.0 { 0.0 } else if value.is_nan() { f64::NAN } else { value };
+            let value = if value == 0.0 {
+                0.0
+            } else if value.is_nan() {
+                f64::NAN
+            } else {
+                value
+            };
             fixed(out, 3, value.to_bits() as i64);
         }
         Datum::Date(value) => fixed(out, 4, i64::from(*value)),

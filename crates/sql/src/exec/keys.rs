@@ -174,9 +174,7 @@ fn end(
 ) -> SqlResult<Option<Option<(Vec<u8>, bool)>>> {
     let Some(end) = end else { return Ok(Some(None)) };
     Ok(match (fitted(&end.value, cx)?, which) {
-        (Fitted::Value(datum), _) => {
-            Some(Some((stored(end.value.ty.oid, &datum)?, end.inclusive)))
-        }
+        (Fitted::Value(datum), _) => Some(Some((stored(end.value.ty.oid, &datum)?, end.inclusive))),
         (Fitted::Below, End::Low) | (Fitted::Above, End::High) => Some(None),
         _ => None,
     })

@@ -33,10 +33,7 @@ pub(super) fn limit_of(limit: Option<&Program>, cx: &mut Cx<'_, '_>) -> SqlResul
     match limit.eval(cx)? {
         Datum::Null => Ok(None),
         value => u64::try_from(value.as_i64()).map(Some).map_err(|_| {
-            SqlError::new(
-                SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE,
-                "LIMIT must not be negative",
-            )
+            SqlError::new(SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE, "LIMIT must not be negative")
         }),
     }
 }

@@ -204,9 +204,9 @@ pub fn open(plan: &Plan) -> BoxedOperator<'_> {
         Plan::One => Box::new(filter::One::new()),
         Plan::Nothing => Box::new(filter::Nothing),
         Plan::Table(scan) => Box::new(scan::Scan::new(scan)),
-        Plan::Virtual { relation, columns, key, filter, .. } => {
-            Box::new(virtual_scan::VirtualScan::new(*relation, columns, key.as_ref(), filter.as_ref()))
-        }
+        Plan::Virtual { relation, columns, key, filter, .. } => Box::new(
+            virtual_scan::VirtualScan::new(*relation, columns, key.as_ref(), filter.as_ref()),
+        ),
         Plan::Values { rows, slots } => Box::new(filter::Values::new(rows, slots)),
         Plan::Function { call, slots, ordinality, .. } => {
             Box::new(sets::Function::new(call, slots, *ordinality))

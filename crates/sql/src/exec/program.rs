@@ -212,8 +212,11 @@ fn pop(cx: &mut Cx<'_, '_>) -> Datum {
 fn fast(cx: &mut Cx<'_, '_>, operator: FastOperator) -> SqlResult<()> {
     let right = pop(cx);
     let left = pop(cx);
-    let result =
-        if left.is_null() || right.is_null() { Datum::Null } else { operator.apply(&left, &right)? };
+    let result = if left.is_null() || right.is_null() {
+        Datum::Null
+    } else {
+        operator.apply(&left, &right)?
+    };
     cx.stack.push(result);
     Ok(())
 }
@@ -332,6 +335,29 @@ impl Step {
                 }
                 datum(found)
             }
+            Step::Pop => {
+                pop(cx);
+                return Ok(());
+            }
+            Step::Again(count) => {
+                let base = cx.stack.len() - *count as usize;
+                cx.stack.extend_from_within(base..);
+                return Ok(());
+            }
+            Step::Under(count) => {
+                let value = pop(cx);
+                cx.stack.truncate(cx.stack.len() - *count as usize);
+                value
+            }
+            other => other.composite(cx)?,
+        };
+        cx.stack.push(result);
+        Ok(())
+    }
+
+    /// Steps that make or take apart rows and arrays.
+    fn composite(&self, cx: &mut Cx<'_, '_>) -> SqlResult<Datum> {
+        Ok(match self {
             Step::RowEqual(rows) => {
                 let base = cx.stack.len() - 2 * rows.len();
                 let mut equal = Some(true);
@@ -370,24 +396,8 @@ impl Step {
                 }
             }
             Step::Slice(has_low, has_high) => slice(*has_low, *has_high, cx),
-            Step::Pop => {
-                pop(cx);
-                return Ok(());
-            }
-            Step::Again(count) => {
-                let base = cx.stack.len() - *count as usize;
-                cx.stack.extend_from_within(base..);
-                return Ok(());
-            }
-            Step::Under(count) => {
-                let value = pop(cx);
-                cx.stack.truncate(cx.stack.len() - *count as usize);
-                value
-            }
             _ => return Err(SqlError::internal("a step outside of its loop")),
-        };
-        cx.stack.push(result);
-        Ok(())
+        })
     }
 }
 

@@ -33,8 +33,7 @@ pub fn run(planned: &Planned, cx: &mut Cx<'_, '_>, sink: Sink<'_>) -> SqlResult<
             Ok(count)
         }
         Action::Modify(plan) => {
-            let mut returned =
-                |values: &[Datum], cx: &mut Cx<'_, '_>| sink(values, cx).map(|_| ());
+            let mut returned = |values: &[Datum], cx: &mut Cx<'_, '_>| sink(values, cx).map(|_| ());
             match planned.fast {
                 Some(_) => fast::modify(&planned.action, cx, &mut returned),
                 None => modify::run(plan, cx, &mut returned),

@@ -15,7 +15,11 @@ enum State {
     All(TableCursor),
     Index(IndexCursor),
     /// Keys of a list still to be read, and the cursor of the present one.
-    Points { next: usize, cursor: Option<IndexCursor>, seen: HashSet<Vec<u8>> },
+    Points {
+        next: usize,
+        cursor: Option<IndexCursor>,
+        seen: HashSet<Vec<u8>>,
+    },
     End,
 }
 
@@ -80,9 +84,9 @@ impl<'p> Scan<'p> {
                     Order::Backward => ScanDirection::Backward,
                 };
                 match range {
-                    Some(range) => State::Index(
-                        cx.statement.index_scan(table, index, range, direction, ids),
-                    ),
+                    Some(range) => {
+                        State::Index(cx.statement.index_scan(table, index, range, direction, ids))
+                    }
                     None => State::End,
                 }
             }

@@ -68,7 +68,8 @@ impl Operator for Function<'_> {
                 cx.frame[slots[0] as usize] = match value {
                     // One OUT column still comes as a record.
                     Datum::Record(record)
-                        if matches!(self.call, FunctionSource::Set(_)) && record.fields.len() == 1 =>
+                        if matches!(self.call, FunctionSource::Set(_))
+                            && record.fields.len() == 1 =>
                     {
                         record.fields[0].clone()
                     }

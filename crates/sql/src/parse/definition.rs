@@ -82,8 +82,14 @@ impl Converter {
                 return Err(SqlError::not_supported(what).at(at.position()));
             }
         }
-        let mut definition =
-            ColumnDefinition { name: name.clone(), type_name, not_null: false, default: None, at };
+        let mut definition = ColumnDefinition {
+            name: name.clone(),
+            type_name,
+            collated: column.coll_clause().is_some(),
+            not_null: false,
+            default: None,
+            at,
+        };
         let mut said_null = None;
         for constraint in column.constraints() {
             let Node::Constraint(constraint) = constraint else { continue };

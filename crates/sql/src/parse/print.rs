@@ -95,7 +95,10 @@ fn write(expr: &Expr, out: &mut String) -> SqlResult<()> {
             operand(right, out)?;
         }
         ExprKind::Call(call)
-            if !call.distinct && call.order_by.is_empty() && call.filter.is_none() && !call.variadic =>
+            if !call.distinct
+                && call.order_by.is_empty()
+                && call.filter.is_none()
+                && !call.variadic =>
         {
             out.push_str(&name(&call.name));
             out.push('(');
@@ -116,6 +119,13 @@ fn write(expr: &Expr, out: &mut String) -> SqlResult<()> {
                 out.push_str(&format!("({precision})"));
             }
         }
+        _ => return write_rest(expr, out),
+    }
+    Ok(())
+}
+
+fn write_rest(expr: &Expr, out: &mut String) -> SqlResult<()> {
+    match &expr.kind {
         ExprKind::And(items) | ExprKind::Or(items) => {
             let word = if matches!(expr.kind, ExprKind::And(_)) { " AND " } else { " OR " };
             for (index, item) in items.iter().enumerate() {
@@ -131,16 +141,7 @@ fn write(expr: &Expr, out: &mut String) -> SqlResult<()> {
         }
         ExprKind::Is(test, inner) => {
             operand(inner, out)?;
-            out.push_str(match test {
-                Test::Null => " IS NULL",
-                Test::NotNull => " IS NOT NULL",
-                Test::True => " IS TRUE",
-                Test::NotTrue => " IS NOT TRUE",
-                Test::False => " IS FALSE",
-                Test::NotFalse => " IS NOT FALSE",
-                Test::Unknown => " IS UNKNOWN",
-                Test::NotUnknown => " IS NOT UNKNOWN",
-            });
+            out.push_str(test_text(*test));
         }
         ExprKind::Coalesce(items) => {
             out.push_str("COALESCE(");
@@ -172,22 +173,7 @@ fn write(expr: &Expr, out: &mut String) -> SqlResult<()> {
             out.push(')');
         }
         ExprKind::Case { operand: subject, branches, otherwise } => {
-            out.push_str("CASE");
-            if let Some(subject) = subject {
-                out.push(' ');
-                operand(subject, out)?;
-            }
-            for (when, then) in branches {
-                out.push_str(" WHEN ");
-                write(when, out)?;
-                out.push_str(" THEN ");
-                write(then, out)?;
-            }
-            if let Some(otherwise) = otherwise {
-                out.push_str(" ELSE ");
-                write(otherwise, out)?;
-            }
-            out.push_str(" END");
+            write_case(subject.as_deref(), branches, otherwise.as_deref(), out)?;
         }
         _ => {
             return Err(SqlError::not_supported("this kind of expression as a default")
@@ -195,6 +181,44 @@ fn write(expr: &Expr, out: &mut String) -> SqlResult<()> {
         }
     }
     Ok(())
+}
+
+fn write_case(
+    subject: Option<&Expr>,
+    branches: &[(Expr, Expr)],
+    otherwise: Option<&Expr>,
+    out: &mut String,
+) -> SqlResult<()> {
+    out.push_str("CASE");
+    if let Some(subject) = subject {
+        out.push(' ');
+        operand(subject, out)?;
+    }
+    for (when, then) in branches {
+        out.push_str(" WHEN ");
+        write(when, out)?;
+        out.push_str(" THEN ");
+        write(then, out)?;
+    }
+    if let Some(otherwise) = otherwise {
+        out.push_str(" ELSE ");
+        write(otherwise, out)?;
+    }
+    out.push_str(" END");
+    Ok(())
+}
+
+fn test_text(test: Test) -> &'static str {
+    match test {
+        Test::Null => " IS NULL",
+        Test::NotNull => " IS NOT NULL",
+        Test::True => " IS TRUE",
+        Test::NotTrue => " IS NOT TRUE",
+        Test::False => " IS FALSE",
+        Test::NotFalse => " IS NOT FALSE",
+        Test::Unknown => " IS UNKNOWN",
+        Test::NotUnknown => " IS NOT UNKNOWN",
+    }
 }
 
 #[cfg(test)]
@@ -211,10 +235,28 @@ mod tests {
     #[test]
     fn printed_expressions_parse_back() {
         for text in [
-            "1", "-5", "1.50", "'it''s'", "'a\\b'", "NULL", "true", "now()", "CURRENT_TIMESTAMP(3)",
-            "1 + 2 * 3", "(1 + 2) * 3", "- (- 1)", "'x'::text", "(1 + 2)::int8", "'1'::varchar(10)",
-            "COALESCE(1, 2)", "CASE WHEN true THEN 1 ELSE 2 END", "NOT (1 = 2 AND 3 = 4)",
-            "ARRAY[1, 2]", "1 = ANY (ARRAY[1])", "lower('A') || 'b'", "NULLIF(1, 2) IS NULL",
+            "1",
+            "-5",
+            "1.50",
+            "'it''s'",
+            "'a\\b'",
+            "NULL",
+            "true",
+            "now()",
+            "CURRENT_TIMESTAMP(3)",
+            "1 + 2 * 3",
+            "(1 + 2) * 3",
+            "- (- 1)",
+            "'x'::text",
+            "(1 + 2)::int8",
+            "'1'::varchar(10)",
+            "COALESCE(1, 2)",
+            "CASE WHEN true THEN 1 ELSE 2 END",
+            "NOT (1 = 2 AND 3 = 4)",
+            "ARRAY[1, 2]",
+            "1 = ANY (ARRAY[1])",
+            "lower('A') || 'b'",
+            "NULLIF(1, 2) IS NULL",
         ] {
             let printed = super::print(&parse_expression(text).unwrap()).unwrap();
             assert_eq!(strip(&printed), strip(text), "{text} -> {printed}");

@@ -78,7 +78,7 @@ impl Converter {
         Ok(Body::Select(Box::new(Select {
             distinct,
             targets: self.targets(select.target_list())?,
-            from: self.from_items(select.from_clause())?,
+            from: self.range_items(select.from_clause())?,
             filter: self.optional(select.where_clause())?,
             group_by: self.exprs(select.group_clause())?,
             having: self.optional(select.having_clause())?,
@@ -122,11 +122,11 @@ impl Converter {
     }
 
     /// The items of FROM.
-    pub(super) fn from_items(&self, list: &NodeList) -> SqlResult<Vec<FromItem>> {
-        list.iter().map(|item| self.from_item(item)).collect()
+    pub(super) fn range_items(&self, list: &NodeList) -> SqlResult<Vec<FromItem>> {
+        list.iter().map(|item| self.range_item(item)).collect()
     }
 
-    fn from_item(&self, item: Node<'_>) -> SqlResult<FromItem> {
+    fn range_item(&self, item: Node<'_>) -> SqlResult<FromItem> {
         let _deeper = self.deeper()?;
         match item {
             Node::RangeVar(range) => {
@@ -142,13 +142,13 @@ impl Converter {
                     alias: alias(subquery.alias()),
                 })
             }
-            Node::RangeFunction(function) => self.from_function(function),
+            Node::RangeFunction(function) => self.range_function(function),
             Node::JoinExpr(join) => self.join(join),
             other => Err(refused(other)),
         }
     }
 
-    fn from_function(&self, function: &nodes::RangeFunction) -> SqlResult<FromItem> {
+    fn range_function(&self, function: &nodes::RangeFunction) -> SqlResult<FromItem> {
         if !function.coldeflist().is_empty() {
             return Err(SqlError::not_supported("a column definition list"));
         }
@@ -184,8 +184,8 @@ impl Converter {
                 _ => JoinKind::Inner,
             },
             condition: Box::new(condition),
-            left: Box::new(self.from_item(join.larg())?),
-            right: Box::new(self.from_item(join.rarg())?),
+            left: Box::new(self.range_item(join.larg())?),
+            right: Box::new(self.range_item(join.rarg())?),
             alias: alias(join.alias()),
         })
     }
@@ -231,7 +231,7 @@ impl Converter {
             table: relation(update.relation())?,
             alias: alias(update.relation().and_then(|relation| relation.alias())),
             assignments: self.assignments(update.target_list())?,
-            from: self.from_items(update.from_clause())?,
+            from: self.range_items(update.from_clause())?,
             filter: self.optional(update.where_clause())?,
             returning: self.returning(update.returning_clause())?,
         })
@@ -243,7 +243,7 @@ impl Converter {
             with: self.with(delete.with_clause())?,
             table: relation(delete.relation())?,
             alias: alias(delete.relation().and_then(|relation| relation.alias())),
-            using: self.from_items(delete.using_clause())?,
+            using: self.range_items(delete.using_clause())?,
             filter: self.optional(delete.where_clause())?,
             returning: self.returning(delete.returning_clause())?,
         })

@@ -128,9 +128,11 @@ pub struct ColumnDefinition {
     pub name: String,
     /// Its type.
     pub type_name: TypeName,
+    /// COLLATE was written (of those that are all the same here).
+    pub collated: bool,
     /// NOT NULL.
     pub not_null: bool,
-    /// DEFAULT, as a tree and as text.
+    /// DEFAULT.
     pub default: Option<Expr>,
     /// Where.
     pub at: At,

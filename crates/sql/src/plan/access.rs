@@ -125,7 +125,12 @@ impl Planner<'_> {
                     && same_order(ty, right.ty.oid)
                     && self.computable(right, relation, available)
                 {
-                    return Some(Condition::Compare { column, comparison, value: right, exact: true });
+                    return Some(Condition::Compare {
+                        column,
+                        comparison,
+                        value: right,
+                        exact: true,
+                    });
                 }
                 let (own, column, ty) = plain_column(right)?;
                 let fits = own == relation

@@ -307,8 +307,7 @@ impl Planner<'_> {
             SubqueryKind::Exists => SubplanKind::Exists,
             SubqueryKind::Array(element) => SubplanKind::Array(*element),
             SubqueryKind::Quantified { quantifier, left } => {
-                let equal =
-                    left.iter().all(|(_, row)| row.comparison == Some(Comparison::Equal));
+                let equal = left.iter().all(|(_, row)| row.comparison == Some(Comparison::Equal));
                 let types: Vec<TypeOid> =
                     subquery.query.outputs.iter().map(|output| output.ty.oid).collect();
                 let hashed = (equal && !correlated && *quantifier == Quantifier::Any)

@@ -34,8 +34,12 @@ pub(super) fn recognise(action: &Action, subplans: &[Subplan]) -> Option<Fast> {
         }
         Action::Modify(modify) => match &modify.modification {
             Modification::Insert { source: InsertPlan::Values(_), .. } => Some(Fast::Insert),
-            Modification::Update { plan, joined: false, .. } if is_point(plan) => Some(Fast::Update),
-            Modification::Delete { plan, joined: false, .. } if is_point(plan) => Some(Fast::Delete),
+            Modification::Update { plan, joined: false, .. } if is_point(plan) => {
+                Some(Fast::Update)
+            }
+            Modification::Delete { plan, joined: false, .. } if is_point(plan) => {
+                Some(Fast::Delete)
+            }
             _ => None,
         },
     }

@@ -61,22 +61,22 @@ impl Planner<'_> {
             Plan::One | Plan::Nothing => Vec::new(),
             Plan::Table(scan) => {
                 scan.columns = self.columns_of(scan.relation, &scan.table);
-                let mut slots = scan.columns.slots.clone();
-                slots.extend(scan.columns.row_id);
-                slots
+                scan.columns.slots.iter().copied().chain(scan.columns.row_id).collect()
             }
             Plan::Virtual { relation_id, columns, .. } => {
-                let used = self.slots.used(*relation_id);
-                *columns = used.iter().map(|(column, slot)| (*column as usize, *slot)).collect();
-                used.into_iter().map(|(_, slot)| slot).collect()
+                let used = self.slots.used(*relation_id).into_iter();
+                *columns = used.map(|(column, slot)| (column as usize, slot)).collect();
+                columns.iter().map(|(_, slot)| *slot).collect()
             }
             Plan::Values { slots, .. } => slots.clone(),
             Plan::Function { slots, ordinality, .. } => {
                 slots.iter().copied().chain(*ordinality).collect()
             }
             Plan::Cte { slots, .. } => slots.iter().map(|(_, to)| *to).collect(),
-            Plan::Filter(input, _) | Plan::Limit(input, _, _) => self.finish(input),
-            Plan::Distinct(input, _) | Plan::First(input, _) => self.finish(input),
+            Plan::Filter(input, _)
+            | Plan::Limit(input, _, _)
+            | Plan::Distinct(input, _)
+            | Plan::First(input, _) => self.finish(input),
             Plan::Project(input, outputs) => {
                 let mut slots = self.finish(input);
                 slots.extend(outputs.iter().map(|(_, slot)| *slot));
@@ -104,8 +104,8 @@ impl Planner<'_> {
             }
             Plan::Aggregate { input, keys, aggregates } => {
                 self.finish(input);
-                let keys = keys.iter().map(|(_, _, slot)| *slot);
-                keys.chain(aggregates.iter().map(|aggregate| aggregate.slot)).collect()
+                let aggregates = aggregates.iter().map(|aggregate| aggregate.slot);
+                keys.iter().map(|(_, _, slot)| *slot).chain(aggregates).collect()
             }
             Plan::Sort { input, slots, .. } => {
                 let mut all = self.finish(input);
@@ -120,9 +120,7 @@ impl Planner<'_> {
                 slots.clone()
             }
             Plan::Lock { input, targets, .. } => {
-                for target in targets.iter_mut() {
-                    self.finish_target(target);
-                }
+                targets.iter_mut().for_each(|target| self.finish_target(target));
                 self.finish(input)
             }
         }

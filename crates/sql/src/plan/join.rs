@@ -5,7 +5,7 @@
 //! item that reads its neighbours laterally comes after them, as the inner side of a loop.
 
 use super::Planner;
-use super::node::{JoinType, Plan, ScanColumns, TableScan, FunctionSource, SetPlan};
+use super::node::{FunctionSource, JoinType, Plan, ScanColumns, SetPlan, TableScan};
 use crate::bind::bound::{
     Bound, BoundKind, BoundSet, ColumnRef, Cte, From, Query, RelationId, SetOrScalar,
 };
@@ -219,10 +219,9 @@ impl<'q> Planner<'_> {
             From::Cte(relation, cte) => {
                 self.filtered(|planner| planner.cte(*relation, cte), conditions)
             }
-            From::Function { relation, call, ordinality } => self.filtered(
-                |planner| planner.function(*relation, call, *ordinality),
-                conditions,
-            ),
+            From::Function { relation, call, ordinality } => {
+                self.filtered(|planner| planner.function(*relation, call, *ordinality), conditions)
+            }
             From::Join { kind, sides, condition } => {
                 self.outer_join(*kind, sides, condition.as_ref(), conditions, outer)
             }
@@ -271,7 +270,8 @@ impl<'q> Planner<'_> {
             }
             Source::Virtual(virtual_relation) => {
                 self.uses_virtual = true;
-                let key = self.virtual_key(relation, info, *virtual_relation, &conditions, available)?;
+                let key =
+                    self.virtual_key(relation, info, *virtual_relation, &conditions, available)?;
                 let rows = virtual_relation.estimated_rows(self.view) as f64;
                 let rows = if key.is_some() { 5.0 } else { rows };
                 let filter = self.compile_filter(&conditions)?;
@@ -366,8 +366,7 @@ impl<'q> Planner<'_> {
             _ => Vec::new(),
         };
         let join = if kind == JoinKind::Full { JoinType::Full } else { JoinType::Left };
-        let mut part =
-            self.combine(join, left, &sides.1, right_only, conditions, &known, outer)?;
+        let mut part = self.combine(join, left, &sides.1, right_only, conditions, &known, outer)?;
         if let Some(filter) = self.compile_filter(&above)? {
             part.plan = Plan::Filter(Box::new(part.plan), filter);
         }
@@ -544,7 +543,6 @@ impl<'q> Planner<'_> {
     }
 }
 
-/// The column that an equality looks up by; regclass and its kin are oids underneath.
 /// Splits a condition at its ANDs.
 pub(super) fn flatten(bound: &Bound, out: &mut Vec<Bound>) {
     match &bound.kind {

@@ -16,7 +16,7 @@ mod query;
 mod slots;
 
 use crate::bind::Binding;
-use crate::bind::bound::{BoundKind, BoundStatement, Bound, Cte, Output, Query, RelationId};
+use crate::bind::bound::{Bound, BoundKind, BoundStatement, Cte, Output, Query, RelationId};
 use crate::bind::walk;
 use crate::error::SqlResult;
 use crate::exec::program::{Program, Slot};
@@ -54,7 +54,7 @@ pub enum Action {
         outputs: Vec<Slot>,
     },
     /// Changes rows.
-    Modify(ModifyPlan),
+    Modify(Box<ModifyPlan>),
 }
 
 /// A planned statement.
@@ -281,6 +281,3 @@ impl<'q> Planner<'_> {
         RelationId(self.pseudo)
     }
 }
-
-#[cfg(test)]
-mod tests;

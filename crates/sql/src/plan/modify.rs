@@ -105,7 +105,9 @@ impl ModifyPlan {
     pub(super) fn target_mut(&mut self) -> Option<&mut LockTarget> {
         match &mut self.modification {
             Modification::Insert { .. } => None,
-            Modification::Update { target, .. } | Modification::Delete { target, .. } => Some(target),
+            Modification::Update { target, .. } | Modification::Delete { target, .. } => {
+                Some(target)
+            }
         }
     }
 }
@@ -134,15 +136,20 @@ impl<'q> Planner<'_> {
             modification: self.with_new_row(modification, statement),
             returning: columns.is_some().then_some(ReturningPlan { programs }),
         };
-        Ok((Action::Modify(plan), columns))
+        Ok((Action::Modify(Box::new(plan)), columns))
     }
 
     /// RETURNING reads the new row: its slots are known once RETURNING is compiled.
-    fn with_new_row(&mut self, modification: Modification, statement: &BoundStatement) -> Modification {
+    fn with_new_row(
+        &mut self,
+        modification: Modification,
+        statement: &BoundStatement,
+    ) -> Modification {
         match (modification, statement) {
             (Modification::Insert { source, .. }, BoundStatement::Insert(insert)) => {
                 let used = self.slots.used(insert.relation);
-                let slots = used.into_iter().map(|(column, slot)| (column as usize, slot)).collect();
+                let slots =
+                    used.into_iter().map(|(column, slot)| (column as usize, slot)).collect();
                 Modification::Insert { source, new_row: NewRow { slots } }
             }
             (
@@ -164,7 +171,6 @@ impl<'q> Planner<'_> {
         }
     }
 
-    #[expect(clippy::type_complexity, reason = "three parts of one plan")]
     fn insert(
         &mut self,
         insert: &'q Insert,
@@ -182,7 +188,6 @@ impl<'q> Planner<'_> {
         Ok((&insert.table, modification, &insert.returning))
     }
 
-    #[expect(clippy::type_complexity, reason = "three parts of one plan")]
     fn update(
         &mut self,
         update: &'q Update,
@@ -200,7 +205,6 @@ impl<'q> Planner<'_> {
         Ok((&update.table, modification, &update.returning))
     }
 
-    #[expect(clippy::type_complexity, reason = "three parts of one plan")]
     fn delete(
         &mut self,
         delete: &'q Delete,

@@ -5,9 +5,7 @@
 
 use super::Planner;
 use super::join::{Set, flatten};
-use super::node::{
-    Access, AggregatePlan, LockTarget, Order, Plan, ScanColumns, SortBy,
-};
+use super::node::{Access, AggregatePlan, LockTarget, Order, Plan, ScanColumns, SortBy};
 use crate::bind::bound::{
     Aggregate, Body, Bound, BoundKind, BoundSet, ColumnRef, From, Grouping, Query, ROW_ID, Select,
 };
@@ -23,7 +21,8 @@ impl<'q> Planner<'_> {
         let plan = match &query.body {
             Body::Select(select) => self.select(query, select)?,
             Body::Values(rows) => {
-                let rows = rows.iter().map(|row| self.compile_all(row)).collect::<SqlResult<_>>()?;
+                let rows =
+                    rows.iter().map(|row| self.compile_all(row)).collect::<SqlResult<_>>()?;
                 let slots = self.output_slots(query);
                 let plan = Plan::Values { rows, slots };
                 self.sorted(plan, query)?

@@ -10,11 +10,11 @@ pub mod view;
 
 use crate::error::SqlResult;
 use crate::functions::FunctionContext;
+pub use crate::pg_catalog::{DATABASE_OID, constraint_definition, index_definition, namespaces};
 use crate::types::{Datum, Type, TypeOid};
 use atoll_kernel::api::TableEntry;
+pub use registry::{INFORMATION_SCHEMA, PG_CATALOG, Registry};
 use std::sync::Arc;
-pub use registry::{PG_CATALOG, INFORMATION_SCHEMA, Registry};
-pub use crate::pg_catalog::{DATABASE_OID, constraint_definition, index_definition, namespaces};
 pub use view::CatalogView;
 
 /// A column of a relation as the binder sees it.

@@ -4,7 +4,7 @@
 //! Invariants: cheap to clone; never changes, so two look-ups in one statement agree. Name
 //! look-up is PostgreSQL's: `pg_catalog` first unless the path names it, then the path in order.
 
-use super::{RelationInfo, Registry, Source, ColumnInfo};
+use super::{ColumnInfo, Registry, RelationInfo, Source};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::parse::ast::Name;
 use crate::types::Type;

@@ -58,11 +58,7 @@ impl CachedStatement {
     }
 
     /// A statement of a simple query: it has no parameters but those declared.
-    pub fn closed(
-        statement: Statement,
-        is_exit: bool,
-        declared: Vec<TypeOid>,
-    ) -> CachedStatement {
+    pub fn closed(statement: Statement, is_exit: bool, declared: Vec<TypeOid>) -> CachedStatement {
         CachedStatement { open: false, ..CachedStatement::new(Some(statement), is_exit, declared) }
     }
 

@@ -10,10 +10,10 @@ use super::{Phase, Session};
 use crate::error::{SqlError, SqlResult};
 use crate::exec::{Cx, run};
 use crate::parse::statement::Statement;
-use crate::plan::{Action, Modification, TableUse};
+use crate::plan::{Action, Modification, Planned, TableUse};
 use crate::relations::CatalogView;
 use crate::types::Datum;
-use atoll_kernel::api::{Context, Error, Parker, TableLockMode};
+use atoll_kernel::api::{Context, Error, Parker, Statement as KernelStatement, TableLockMode};
 use std::rc::Rc;
 
 /// How the rows of a statement are sent.
@@ -104,17 +104,8 @@ impl Session {
             return Err(SqlError::internal("a statement without a transaction"));
         };
         let mut statement = transaction.statement(&mut self.kernel, context)?;
-        for (table, table_use) in &planned.tables {
-            let mode = match table_use {
-                TableUse::Read => TableLockMode::AccessShare,
-                TableUse::LockRows => TableLockMode::RowShare,
-                TableUse::Write => TableLockMode::RowExclusive,
-            };
-            match statement.lock_table(*table, mode) {
-                Ok(()) => {}
-                Err(Error::CatalogChanged) => return Ok(None),
-                Err(error) => return Err(error.into()),
-            }
+        if !lock_tables(&mut statement, planned)? {
+            return Ok(None);
         }
         if !entry.is_for(statement.catalog()) {
             return Ok(None);
@@ -140,14 +131,8 @@ impl Session {
                 &empty
             }
         };
-        let mut cx = Cx::begin(
-            planned,
-            parameters,
-            &*functions,
-            view,
-            &mut statement,
-            &mut self.scratch,
-        );
+        let mut cx =
+            Cx::begin(planned, parameters, &*functions, view, &mut statement, &mut self.scratch);
         if let Some(columns) = &planned.columns {
             client.begin_rows(columns, sending.formats, sending.announce);
         }
@@ -167,14 +152,7 @@ impl Session {
         });
         cx.end(&mut self.scratch);
         let count = result?;
-        let tag = match &planned.action {
-            Action::Query { .. } => format!("SELECT {sent}"),
-            Action::Modify(modify) => match &modify.modification {
-                Modification::Insert { .. } => format!("INSERT 0 {count}"),
-                Modification::Update { .. } => format!("UPDATE {count}"),
-                Modification::Delete { .. } => format!("DELETE {count}"),
-            },
-        };
+        let tag = tag_of(&planned.action, sent, count);
         Ok(Some(Done { tag, rest }))
     }
 
@@ -207,6 +185,34 @@ impl Session {
     /// Is a transaction block open?
     pub(super) fn in_block(&self) -> bool {
         matches!(self.phase, Phase::Block | Phase::Failed)
+    }
+}
+
+/// Locks a plan's tables; false if one is not what it was any more.
+fn lock_tables(statement: &mut KernelStatement<'_>, planned: &Planned) -> SqlResult<bool> {
+    for (table, table_use) in &planned.tables {
+        let mode = match table_use {
+            TableUse::Read => TableLockMode::AccessShare,
+            TableUse::LockRows => TableLockMode::RowShare,
+            TableUse::Write => TableLockMode::RowExclusive,
+        };
+        match statement.lock_table(*table, mode) {
+            Ok(()) => {}
+            Err(Error::CatalogChanged) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(true)
+}
+
+fn tag_of(action: &Action, sent: u64, count: u64) -> String {
+    match action {
+        Action::Query { .. } => format!("SELECT {sent}"),
+        Action::Modify(modify) => match &modify.modification {
+            Modification::Insert { .. } => format!("INSERT 0 {count}"),
+            Modification::Update { .. } => format!("UPDATE {count}"),
+            Modification::Delete { .. } => format!("DELETE {count}"),
+        },
     }
 }
 

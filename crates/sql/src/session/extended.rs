@@ -188,11 +188,11 @@ impl Session {
         Ok(())
     }
 
-    fn read_parameters<'m>(
+    fn read_parameters(
         &self,
         types: &[TypeOid],
         formats: &[Format],
-        parameters: &mut dyn Iterator<Item = Option<&'m [u8]>>,
+        parameters: &mut dyn Iterator<Item = Option<&[u8]>>,
         values: &mut Vec<Datum>,
     ) -> SqlResult<()> {
         for (index, parameter) in parameters.enumerate() {
@@ -296,8 +296,7 @@ impl Session {
         rows_max: u32,
         client: &mut dyn Client,
     ) -> SqlResult<()> {
-        let (key, mut portal) =
-            self.portals.remove_entry(name).ok_or_else(|| no_portal(name))?;
+        let (key, mut portal) = self.portals.remove_entry(name).ok_or_else(|| no_portal(name))?;
         if portal.cached.statement.is_none() {
             client.empty_query();
             self.portals.insert(key, portal);

@@ -118,7 +118,8 @@ fn string(text: &str, start: usize) -> Option<(String, usize)> {
         } else {
             // A string on the next line would be part of this one.
             let rest = text[at..].trim_start();
-            let joined = rest.starts_with('\'') && text[at..at + (text.len() - at - rest.len())].contains('\n');
+            let joined = rest.starts_with('\'')
+                && text[at..at + (text.len() - at - rest.len())].contains('\n');
             return (!joined).then_some((value, at));
         }
     }
@@ -312,11 +313,9 @@ impl Rewriter<'_> {
 
     fn expr(&mut self, expr: &mut Expr) {
         match &mut expr.kind {
-            ExprKind::Operator { left, right, .. } => {
-                if let Some(left) = left {
-                    self.operand(left);
-                    self.operand(right);
-                }
+            ExprKind::Operator { left: Some(left), right, .. } => {
+                self.operand(left);
+                self.operand(right);
             }
             ExprKind::And(items) | ExprKind::Or(items) => {
                 items.iter_mut().for_each(|item| self.expr(item));
@@ -347,74 +346,75 @@ impl Rewriter<'_> {
 
 /// Calls `renumber` for every parameter that [`Rewriter`] made.
 fn for_each_parameter(statement: &mut Statement, renumber: &dyn Fn(u16) -> u16) {
-    fn expr(item: &mut Expr, renumber: &dyn Fn(u16) -> u16) {
-        match &mut item.kind {
-            ExprKind::Parameter(number) => *number = renumber(*number),
-            ExprKind::Operator { left, right, .. } => {
-                if let Some(left) = left {
-                    expr(left, renumber);
-                }
-                expr(right, renumber);
-            }
-            ExprKind::And(items) | ExprKind::Or(items) | ExprKind::Row(items) => {
-                items.iter_mut().for_each(|item| expr(item, renumber));
-            }
-            ExprKind::Not(inner) => expr(inner, renumber),
-            ExprKind::In { left, list, .. } => {
-                expr(left, renumber);
-                list.iter_mut().for_each(|item| expr(item, renumber));
-            }
-            ExprKind::Between { value, low, high, .. } => {
-                [value, low, high].into_iter().for_each(|part| expr(part, renumber));
-            }
-            ExprKind::Subquery(inner) | ExprKind::Exists(inner) => query(inner, renumber),
-            ExprKind::QuantifiedQuery { query: inner, .. } => query(inner, renumber),
-            _ => {}
-        }
-    }
-    fn from(item: &mut FromItem, renumber: &dyn Fn(u16) -> u16) {
-        match item {
-            FromItem::Join { condition, left, right, .. } => {
-                from(left, renumber);
-                from(right, renumber);
-                if let JoinCondition::On(Some(on)) = &mut **condition {
-                    expr(on, renumber);
-                }
-            }
-            FromItem::Subquery { query: inner, .. } => query(inner, renumber),
-            FromItem::Relation { .. } | FromItem::Function { .. } => {}
-        }
-    }
-    fn query(own: &mut Query, renumber: &dyn Fn(u16) -> u16) {
-        match &mut own.body {
-            Body::Select(select) => {
-                select.from.iter_mut().for_each(|item| from(item, renumber));
-                select.filter.iter_mut().for_each(|filter| expr(filter, renumber));
-            }
-            Body::SetOperation { left, right, .. } => {
-                query(left, renumber);
-                query(right, renumber);
-            }
-            Body::Values(rows) => {
-                rows.iter_mut().flatten().for_each(|value| expr(value, renumber));
-            }
-        }
-    }
     match statement {
-        Statement::Query(own) => query(own, renumber),
+        Statement::Query(own) => renumber_query(own, renumber),
         Statement::Insert(insert) => {
-            insert.source.iter_mut().for_each(|source| query(source, renumber));
+            insert.source.iter_mut().for_each(|source| renumber_query(source, renumber));
         }
         Statement::Update(update) => {
             for assignment in &mut update.assignments {
-                expr(&mut assignment.value, renumber);
+                renumber_expr(&mut assignment.value, renumber);
             }
-            update.filter.iter_mut().for_each(|filter| expr(filter, renumber));
+            update.filter.iter_mut().for_each(|filter| renumber_expr(filter, renumber));
         }
         Statement::Delete(delete) => {
-            delete.filter.iter_mut().for_each(|filter| expr(filter, renumber));
+            delete.filter.iter_mut().for_each(|filter| renumber_expr(filter, renumber));
         }
         Statement::Utility(_) => {}
+    }
+}
+
+fn renumber_expr(item: &mut Expr, renumber: &dyn Fn(u16) -> u16) {
+    match &mut item.kind {
+        ExprKind::Parameter(number) => *number = renumber(*number),
+        ExprKind::Operator { left, right, .. } => {
+            if let Some(left) = left {
+                renumber_expr(left, renumber);
+            }
+            renumber_expr(right, renumber);
+        }
+        ExprKind::And(items) | ExprKind::Or(items) | ExprKind::Row(items) => {
+            items.iter_mut().for_each(|item| renumber_expr(item, renumber));
+        }
+        ExprKind::Not(inner) => renumber_expr(inner, renumber),
+        ExprKind::In { left, list, .. } => {
+            renumber_expr(left, renumber);
+            list.iter_mut().for_each(|item| renumber_expr(item, renumber));
+        }
+        ExprKind::Between { value, low, high, .. } => {
+            [value, low, high].into_iter().for_each(|part| renumber_expr(part, renumber));
+        }
+        ExprKind::Subquery(inner) | ExprKind::Exists(inner) => renumber_query(inner, renumber),
+        ExprKind::QuantifiedQuery { query: inner, .. } => renumber_query(inner, renumber),
+        _ => {}
+    }
+}
+fn renumber_from(item: &mut FromItem, renumber: &dyn Fn(u16) -> u16) {
+    match item {
+        FromItem::Join { condition, left, right, .. } => {
+            renumber_from(left, renumber);
+            renumber_from(right, renumber);
+            if let JoinCondition::On(Some(on)) = &mut **condition {
+                renumber_expr(on, renumber);
+            }
+        }
+        FromItem::Subquery { query: inner, .. } => renumber_query(inner, renumber),
+        FromItem::Relation { .. } | FromItem::Function { .. } => {}
+    }
+}
+fn renumber_query(own: &mut Query, renumber: &dyn Fn(u16) -> u16) {
+    match &mut own.body {
+        Body::Select(select) => {
+            select.from.iter_mut().for_each(|item| renumber_from(item, renumber));
+            select.filter.iter_mut().for_each(|filter| renumber_expr(filter, renumber));
+        }
+        Body::SetOperation { left, right, .. } => {
+            renumber_query(left, renumber);
+            renumber_query(right, renumber);
+        }
+        Body::Values(rows) => {
+            rows.iter_mut().flatten().for_each(|value| renumber_expr(value, renumber));
+        }
     }
 }
 
@@ -444,9 +444,17 @@ mod tests {
             "update t set a = a + -77 where b = 2",
             Some("[Int4(-77), Int4(2)]"),
         );
-        check("insert into t values (1, 'x''y')", "insert into t values (2, 'z')", Some("[Int4(2), Text(\"z\")]"));
+        check(
+            "insert into t values (1, 'x''y')",
+            "insert into t values (2, 'z')",
+            Some("[Int4(2), Text(\"z\")]"),
+        );
         // The ordinal stays; a number that is no int4 makes another text.
-        check("select a from t where b = 1 order by 1", "select a from t where b = 2 order by 2", None);
+        check(
+            "select a from t where b = 1 order by 1",
+            "select a from t where b = 2 order by 2",
+            None,
+        );
         check("select a from t where b = 1", "select a from t where b = 3000000000", None);
         check("select 1", "select 2", None);
     }
@@ -454,8 +462,16 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_left_to_the_parser() {
         for text in [
-            "select E'a'", "select $1", "select 1; select 2", "select 1 -- x", "select 1e5",
-            "select $$a$$", "select 'a", "select .5", "select /* 1 */ 2", "select U&'a'",
+            "select E'a'",
+            "select $1",
+            "select 1; select 2",
+            "select 1 -- x",
+            "select 1e5",
+            "select $$a$$",
+            "select 'a",
+            "select .5",
+            "select /* 1 */ 2",
+            "select U&'a'",
         ] {
             assert!(normalise(text).is_none(), "{text}");
         }

@@ -114,7 +114,11 @@ static PARAMETERS: &[Parameter] = &[
     plain("max_prepared_transactions", "0", Kind::Fixed),
     plain("parallel_setup_cost", "1000", Kind::Real),
     plain("password_encryption", "scram-sha-256", Kind::OneOf(&["md5", "scram-sha-256"])),
-    plain("plan_cache_mode", "auto", Kind::OneOf(&["auto", "force_generic_plan", "force_custom_plan"])),
+    plain(
+        "plan_cache_mode",
+        "auto",
+        Kind::OneOf(&["auto", "force_generic_plan", "force_custom_plan"]),
+    ),
     plain("quote_all_identifiers", "off", Kind::Bool),
     plain("random_page_cost", "4", Kind::Real),
     plain("row_security", "on", Kind::Bool),
@@ -169,32 +173,19 @@ pub fn unrecognized(name: &str) -> SqlError {
 }
 
 /// The settings of one session.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     values: BTreeMap<String, String>,
     /// What RESET goes back to, where it is not the parameter's own default.
     defaults: BTreeMap<String, String>,
     /// The values before the transaction's first change.
-    before: Option<Box<BTreeMap<String, String>>>,
+    before: Option<BTreeMap<String, String>>,
     /// Changes by SET LOCAL, with what they replaced.
     local: Vec<(String, Option<String>)>,
     /// Reported parameters that changed since last asked.
     changed: Vec<&'static str>,
     /// Grows when the search path changes.
     pub path_version: u64,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            values: BTreeMap::new(),
-            defaults: BTreeMap::new(),
-            before: None,
-            local: Vec::new(),
-            changed: Vec::new(),
-            path_version: 0,
-        }
-    }
 }
 
 impl Settings {
@@ -350,7 +341,7 @@ impl Settings {
         if local {
             self.local.push((key.clone(), self.values.get(&key).cloned()));
         } else if self.before.is_none() {
-            self.before = Some(Box::new(self.values.clone()));
+            self.before = Some(self.values.clone());
         }
         match value {
             Some(value) => self.values.insert(key.clone(), value),
@@ -387,7 +378,7 @@ impl Settings {
         if let Some(before) = self.before.take()
             && !committed
         {
-            self.values = *before;
+            self.values = before;
         }
         for parameter in PARAMETERS {
             self.note(parameter.name, &old.known(parameter.name));
@@ -436,12 +427,14 @@ fn check(parameter: &Parameter, values: &[String]) -> SqlResult<String> {
     match parameter.kind {
         Kind::Fixed => Err(fixed(name)),
         Kind::Text => Ok(value),
-        Kind::Bool => boolean(&lower).map(|on| if on { "on" } else { "off" }.to_owned()).ok_or_else(|| {
-            SqlError::new(
-                SqlState::INVALID_PARAMETER_VALUE,
-                format!("parameter \"{name}\" requires a Boolean value"),
-            )
-        }),
+        Kind::Bool => {
+            boolean(&lower).map(|on| if on { "on" } else { "off" }.to_owned()).ok_or_else(|| {
+                SqlError::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!("parameter \"{name}\" requires a Boolean value"),
+                )
+            })
+        }
         Kind::Real => match value.trim().parse::<f64>() {
             Ok(number) if number >= 0.0 => Ok(value),
             _ => Err(invalid(name, &value)),
@@ -468,9 +461,16 @@ fn check(parameter: &Parameter, values: &[String]) -> SqlResult<String> {
         }
         Kind::Only(allowed) => {
             if allowed.contains(&lower.as_str()) {
-                return Ok(if matches!(name, "idle_session_timeout") { "0" } else { parameter.default }.to_owned());
+                return Ok(if matches!(name, "idle_session_timeout") {
+                    "0"
+                } else {
+                    parameter.default
+                }
+                .to_owned());
             }
-            Err(SqlError::not_supported(format!("the value \"{value}\" of the parameter \"{name}\"")))
+            Err(SqlError::not_supported(format!(
+                "the value \"{value}\" of the parameter \"{name}\""
+            )))
         }
         Kind::Path => Ok(values.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(", ")),
         Kind::Zone => match TimeZone::named(&value) {
@@ -583,8 +583,11 @@ mod tests {
         set(&mut settings, "c", false);
         settings.end_transaction(false);
         assert_eq!(settings.known("application_name"), "a");
-        assert!(settings.take_changed().iter().all(|(name, value)| {
-            *name == "application_name" && value == "a"
-        }));
+        assert!(
+            settings
+                .take_changed()
+                .iter()
+                .all(|(name, value)| { *name == "application_name" && value == "a" })
+        );
     }
 }

@@ -104,8 +104,7 @@ impl Session {
                 Err(_) => return Ok(false),
             }
         }
-        let done =
-            self.run_statement(context, &template.cached, &values, SEND, false, client)?;
+        let done = self.run_statement(context, &template.cached, &values, SEND, false, client)?;
         self.end_implicit(context)?;
         client.complete(&done.tag);
         self.report_settings(client);
@@ -128,7 +127,8 @@ impl Session {
                 if parsed.len() != 1 {
                     return Ok(false);
                 }
-                let Some(Parsed { statement: Ok(statement), is_transaction_exit, .. }) = parsed.pop()
+                let Some(Parsed { statement: Ok(statement), is_transaction_exit, .. }) =
+                    parsed.pop()
                 else {
                     return Ok(false);
                 };
@@ -159,7 +159,9 @@ impl Session {
             if parsed.len() != 1 {
                 return Ok(None);
             }
-            let Some(Parsed { statement: Ok(statement), .. }) = parsed.pop() else { return Ok(None) };
+            let Some(Parsed { statement: Ok(statement), .. }) = parsed.pop() else {
+                return Ok(None);
+            };
             Ok(literals::template(text, &statement, literals))
         })?;
         let Some((statement, declared, places)) = made else { return Ok(None) };

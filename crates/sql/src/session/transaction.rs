@@ -274,8 +274,7 @@ impl Session {
 
     /// Changes are refused in read-only transactions (25006).
     pub(crate) fn check_writable(&self, command: &str) -> SqlResult<()> {
-        let read_only =
-            self.transaction.as_ref().is_some_and(|t| t.access() == Access::ReadOnly);
+        let read_only = self.transaction.as_ref().is_some_and(|t| t.access() == Access::ReadOnly);
         if read_only {
             return Err(SqlError::new(
                 SqlState::READ_ONLY_SQL_TRANSACTION,

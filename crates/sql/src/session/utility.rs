@@ -58,19 +58,17 @@ impl Session {
             Utility::Execute { name, arguments } => {
                 self.execute_prepared(context, name, arguments, sending, several, client)
             }
-            Utility::Deallocate(name) => {
-                match name {
-                    Some(name) => {
-                        self.prepared_named(name)?;
-                        self.close_statement(name);
-                        done("DEALLOCATE")
-                    }
-                    None => {
-                        self.prepared.clear();
-                        done("DEALLOCATE ALL")
-                    }
+            Utility::Deallocate(name) => match name {
+                Some(name) => {
+                    self.prepared_named(name)?;
+                    self.close_statement(name);
+                    done("DEALLOCATE")
                 }
-            }
+                None => {
+                    self.prepared.clear();
+                    done("DEALLOCATE ALL")
+                }
+            },
             Utility::Copy(copy) => {
                 let rows = self.copy(context, copy, client)?;
                 done(format!("COPY {rows}"))
@@ -99,11 +97,19 @@ impl Session {
                 _ => "read committed",
             };
             let value = [name.to_owned()];
-            self.context.settings.borrow_mut().set("default_transaction_isolation", &value, false)?;
+            self.context.settings.borrow_mut().set(
+                "default_transaction_isolation",
+                &value,
+                false,
+            )?;
         }
         if let Some(read_only) = modes.read_only {
             let value = [if read_only { "on" } else { "off" }.to_owned()];
-            self.context.settings.borrow_mut().set("default_transaction_read_only", &value, false)?;
+            self.context.settings.borrow_mut().set(
+                "default_transaction_read_only",
+                &value,
+                false,
+            )?;
         }
         Ok(())
     }

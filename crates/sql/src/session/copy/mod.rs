@@ -13,14 +13,12 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::exec::Cx;
 use crate::exec::modify::insert_row;
 use crate::exec::program::{Program, Step};
-use crate::parse::ast::{
-    At, Body, Expr, ExprKind, FromItem, Query, Select, Target,
-};
+use crate::parse::ast::{At, Body, Expr, ExprKind, FromItem, Name, Query, Select, Target};
 use crate::parse::statement::{Copy, CopyDirection, Insert, Statement};
 use crate::plan::{Action, InsertPlan, Modification, ModifyPlan};
 use crate::session::cache::CachedStatement;
 use crate::types::{Datum, Type, text as text_form};
-use atoll_kernel::api::{Context, Error, TableLockMode};
+use atoll_kernel::api::{Context, Error, Statement as KernelStatement, TableLockMode};
 
 fn expr(kind: ExprKind) -> Expr {
     Expr { kind, at: At::NONE }
@@ -100,25 +98,7 @@ impl Session {
             [] => info.columns.iter().map(|column| column.name.to_string()).collect(),
             names => names.to_vec(),
         };
-        // The values come as parameters; columns that are not named get their defaults.
-        let values = (0..names.len()).map(|i| expr(ExprKind::Parameter(i as u16 + 1))).collect();
-        let insert = Insert {
-            with: Vec::new(),
-            table: table.clone(),
-            alias: None,
-            columns: names.iter().map(|name| (name.clone(), At::NONE)).collect(),
-            source: Some(Query {
-                with: Vec::new(),
-                body: Body::Values(vec![values]),
-                order_by: Vec::new(),
-                limit: None,
-                offset: None,
-                for_update: None,
-            }),
-            returning: Vec::new(),
-        };
-        let statement = Statement::Insert(Box::new(insert));
-        let cached = CachedStatement::new(Some(statement), false, Vec::new());
+        let cached = CachedStatement::new(Some(insert_of(table, &names)), false, Vec::new());
         let entry = self.plan(context, &cached)?;
         let Action::Modify(modify) = &entry.planned.action else {
             return Err(SqlError::internal("an INSERT that changes nothing"));
@@ -131,32 +111,11 @@ impl Session {
             return Err(SqlError::internal("COPY without a transaction"));
         };
         let mut statement = transaction.statement(&mut self.kernel, context)?;
-        match statement.lock_table(modify.table.def.oid, TableLockMode::RowExclusive) {
-            Ok(()) => {}
-            Err(Error::CatalogChanged) => {
-                return Err(SqlError::new(
-                    SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                    "the table was redefined while COPY waited for it; try again",
-                ));
-            }
-            Err(error) => return Err(error.into()),
-        }
-        if options.freeze && !statement.is_new_table(&modify.table) {
-            return Err(SqlError::new(
-                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "cannot perform COPY FREEZE because the table was not created or truncated in the current subtransaction",
-            ));
-        }
+        lock_for_copy(&mut statement, modify, options)?;
         client.begin_copy_in(names.len(), Format::Text)?;
         let functions = self.context.clone();
-        let mut cx = Cx::begin(
-            &entry.planned,
-            &[],
-            &*functions,
-            &view,
-            &mut statement,
-            &mut self.scratch,
-        );
+        let mut cx =
+            Cx::begin(&entry.planned, &[], &*functions, &view, &mut statement, &mut self.scratch);
         let types = names.iter().map(|name| {
             let index = info.column(name).unwrap_or(0);
             info.columns[index].ty
@@ -177,6 +136,53 @@ impl Session {
         cx.end(&mut self.scratch);
         result.map(|()| count)
     }
+}
+
+/// The INSERT that a COPY is, a parameter a column.
+fn insert_of(table: &Name, names: &[String]) -> Statement {
+    // The values come as parameters; columns that are not named get their defaults.
+    let values = (0..names.len()).map(|i| expr(ExprKind::Parameter(i as u16 + 1))).collect();
+    let insert = Insert {
+        with: Vec::new(),
+        table: table.clone(),
+        alias: None,
+        columns: names.iter().map(|name| (name.clone(), At::NONE)).collect(),
+        source: Some(Query {
+            with: Vec::new(),
+            body: Body::Values(vec![values]),
+            order_by: Vec::new(),
+            limit: None,
+            offset: None,
+            for_update: None,
+        }),
+        returning: Vec::new(),
+    };
+    Statement::Insert(Box::new(insert))
+}
+
+/// Locks the table, and checks FREEZE's rule.
+fn lock_for_copy(
+    statement: &mut KernelStatement<'_>,
+    modify: &ModifyPlan,
+    options: &CopyFormat,
+) -> SqlResult<()> {
+    match statement.lock_table(modify.table.def.oid, TableLockMode::RowExclusive) {
+        Ok(()) => {}
+        Err(Error::CatalogChanged) => {
+            return Err(SqlError::new(
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the table was redefined while COPY waited for it; try again",
+            ));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    if options.freeze && !statement.is_new_table(&modify.table) {
+        return Err(SqlError::new(
+            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "cannot perform COPY FREEZE because the table was not created or truncated in the current subtransaction",
+        ));
+    }
+    Ok(())
 }
 
 fn plain_query(select: Select) -> Query {
@@ -278,11 +284,7 @@ impl Reader<'_> {
         let ty = self.types[number];
         text_form::input(ty, field, cx.functions).map_err(|error| {
             let shown: String = field.chars().take(100).collect();
-            error.context(format!(
-                "{}, column {}: \"{shown}\"",
-                self.place(),
-                self.names[number]
-            ))
+            error.context(format!("{}, column {}: \"{shown}\"", self.place(), self.names[number]))
         })
     }
 }

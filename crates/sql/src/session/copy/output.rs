@@ -23,7 +23,14 @@ pub(super) struct CopyOut<'c> {
 
 impl<'c> CopyOut<'c> {
     pub(super) fn new(client: &'c mut dyn Client, options: &'c CopyFormat) -> CopyOut<'c> {
-        CopyOut { client, options, columns: Arc::from([]), line: Vec::new(), shown: Vec::new(), rows: 0 }
+        CopyOut {
+            client,
+            options,
+            columns: Arc::from([]),
+            line: Vec::new(),
+            shown: Vec::new(),
+            rows: 0,
+        }
     }
 
     /// Ends the copy; answers how many rows there were.

@@ -1,0 +1,139 @@
+//! Several sessions at once.
+
+use super::*;
+
+/// Runs the same work in several sessions at once, on two instances, and then a last question.
+fn together(
+    setup: &'static [&'static str],
+    sessions: usize,
+    work: impl Fn(&Context, &mut Session, usize) + Send + Sync + 'static,
+    question: &str,
+) -> Vec<String> {
+    let mut options = Options { instances: Instances::Count(2), ..Options::default() };
+    options.buffer_pool_bytes = 64 << 20;
+    options.undo_bytes = 32 << 20;
+    options.deadlock_timeout_ms = 20;
+    let database = Database::open_in_memory(options).unwrap();
+    let engine = Engine::new(&database);
+    let work = Arc::new(work);
+    let on = |number: usize| Target::Instance(atoll_kernel::api::InstanceId((number % 2) as u16));
+    let run = |number: usize, body: &(dyn Fn(&Context, &mut Session) -> Vec<String> + Sync)| {
+        let answer = database.run(on(number), |context| {
+            let local = Local::new(&engine);
+            let mut session = Session::new(&local, context.instance(), start()).unwrap();
+            let said = body(context, &mut session);
+            session.end(context);
+            said
+        });
+        answer.unwrap()
+    };
+    run(0, &|context, session| setup.iter().flat_map(|text| say(context, session, text)).collect());
+    std::thread::scope(|scope| {
+        for number in 0..sessions {
+            let (work, run) = (work.clone(), &run);
+            scope.spawn(move || {
+                run(number, &|context, session| {
+                    work(context, session, number);
+                    Vec::new()
+                })
+            });
+        }
+    });
+    let said = run(1, &|context, session| say(context, session, question));
+    database.close().unwrap();
+    said
+}
+
+#[test]
+fn concurrent_updates_of_one_row_all_count() {
+    let said = together(
+        &["create table t (a int primary key, b int); insert into t values (1, 0), (2, 0)"],
+        6,
+        |context, session, _| {
+            for _ in 0..50 {
+                assert_eq!(
+                    say(context, session, "update t set b = b + 1 where a = 1"),
+                    ["UPDATE 1"]
+                );
+                assert_eq!(
+                    say(context, session, "update t set b = b + 1 where b >= 0 and a > 1"),
+                    ["UPDATE 1"]
+                );
+            }
+        },
+        "select a, b from t order by a",
+    );
+    assert_eq!(said[1..], ["1|300", "2|300", "SELECT 2"]);
+}
+
+#[test]
+fn transfers_keep_the_sum_and_deadlocks_end() {
+    let said = together(
+        &[
+            "create table t (a int primary key, b int)",
+            "insert into t select g, 100 from generate_series(1, 5) g",
+            "create table done (s int, n int)",
+        ],
+        4,
+        |context, session, number| {
+            let mut committed = 0;
+            for round in 0..40 {
+                let (from, to) = (1 + (round + number) % 5, 1 + (round * 3 + number * 2) % 5);
+                let mut said = say(context, session, "begin");
+                said.extend(say(
+                    context,
+                    session,
+                    &format!("select b from t where a = {from} for update"),
+                ));
+                said.extend(say(
+                    context,
+                    session,
+                    &format!("update t set b = b - 1 where a = {from}"),
+                ));
+                said.extend(say(
+                    context,
+                    session,
+                    &format!("update t set b = b + 1 where a = {to}"),
+                ));
+                said.extend(say(context, session, "commit"));
+                for line in said.iter().filter(|line| line.starts_with("ERROR")) {
+                    assert!(line.contains("40P01") || line.contains("25P02"), "{line}");
+                }
+                committed += usize::from(said.last().is_some_and(|line| line == "COMMIT"));
+            }
+            assert!(committed > 0);
+            say(context, session, &format!("insert into done values ({number}, {committed})"));
+        },
+        "select sum(b), (select count(*) from done) from t",
+    );
+    assert_eq!(said[1..], ["500|4", "SELECT 1"]);
+}
+
+#[test]
+fn a_definition_waits_for_those_who_use_the_table() {
+    let said = together(
+        &["create table t (a int primary key)", "insert into t values (0)"],
+        4,
+        |context, session, number| {
+            for round in 0..20 {
+                if number == 0 {
+                    let said = say(
+                        context,
+                        session,
+                        &format!("alter table t alter column a set default {round}"),
+                    );
+                    assert_eq!(said, ["ALTER TABLE"]);
+                } else {
+                    let value = 1 + number * 100 + round;
+                    let said = say(context, session, &format!("insert into t values ({value})"));
+                    assert_eq!(said, ["INSERT 0 1"]);
+                    let said =
+                        say(context, session, &format!("select count(*) from t where a = {value}"));
+                    assert_eq!(said[1..], ["1", "SELECT 1"]);
+                }
+            }
+        },
+        "select count(*) from t",
+    );
+    assert_eq!(said[1..], ["61", "SELECT 1"]);
+}
