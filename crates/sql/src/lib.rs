@@ -1,5 +1,4 @@
 //! SQL: names, types, functions, planning and execution over the kernel's interface.
-#![allow(dead_code)]
 
 pub mod bind;
 pub mod copy;
