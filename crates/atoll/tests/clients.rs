@@ -1,4 +1,5 @@
 //! PostgreSQL's own programs against the server: psql and pgbench, unmodified.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! SIGKILL in the middle of a load: everything acknowledged is there again, nothing by half.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

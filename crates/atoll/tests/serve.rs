@@ -1,4 +1,5 @@
 //! `atoll serve` as a whole program: start, refusal, stop.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

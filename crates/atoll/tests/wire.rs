@@ -1,4 +1,5 @@
 //! Sessions over the wire with the whole database behind them.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

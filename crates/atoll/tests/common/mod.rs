@@ -1,4 +1,5 @@
 //! A server process for whole-program tests: its own directory, a free port, ended with the test.
+#![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(dead_code, reason = "every test program uses its own part")]
 
 use std::io::{BufRead, BufReader};
