@@ -42,5 +42,9 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     if summary.verified == 0 {
         return Err("no image had an acknowledgement to look for".to_owned());
     }
-    if summary.failed == 0 { Ok(()) } else { Err("a power cut would have lost something".to_owned()) }
+    if summary.failed == 0 {
+        Ok(())
+    } else {
+        Err("a power cut would have lost something".to_owned())
+    }
 }

@@ -1,4 +1,5 @@
 //! docs/sql.md says what is true: its `sql` blocks run, its `sql refused` blocks are refused.
+#![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
 
 mod common;
 

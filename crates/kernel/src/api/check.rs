@@ -66,7 +66,8 @@ fn check_table(table: &Arc<TableEntry>, findings: &mut Findings) -> Result<()> {
     for index in &table.indexes {
         let found = index.tree.check()?;
         let index = &index.def.name;
-        let lines = found.into_iter().map(|text| format!("index \"{index}\" of \"{name}\": {text}"));
+        let lines =
+            found.into_iter().map(|text| format!("index \"{index}\" of \"{name}\": {text}"));
         findings.problems.extend(lines);
     }
     let mut rows = 0;

@@ -58,7 +58,8 @@ impl Database {
     ) -> Result<Database> {
         let time: Arc<dyn TimeSource> = Arc::new(RealTime::default());
         let entropy: Arc<dyn Entropy> = Arc::new(RealEntropy);
-        let machine = Machine { disk, time, entropy, retention: Retention::Keep, workers: workers() };
+        let machine =
+            Machine { disk, time, entropy, retention: Retention::Keep, workers: workers() };
         Database::run_threads(recover(machine, options, progress)?)
     }
 
@@ -67,7 +68,8 @@ impl Database {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new(options.rings));
         let time: Arc<dyn TimeSource> = Arc::new(RealTime::default());
         let entropy: Arc<dyn Entropy> = Arc::new(RealEntropy);
-        let machine = Machine { disk, time, entropy, retention: Retention::Recycle, workers: workers() };
+        let machine =
+            Machine { disk, time, entropy, retention: Retention::Recycle, workers: workers() };
         Database::run_threads(recover(machine, options, &mut |_| ())?)
     }
 
@@ -186,10 +188,8 @@ fn make_first_object(context: &Context) -> Result<()> {
     }
     let mut transaction = session.begin(context, Isolation::ReadCommitted, Access::ReadWrite)?;
     let mut statement = transaction.statement(&mut session, context)?;
-    statement.define_namespace(NamespaceDef {
-        oid: PUBLIC_NAMESPACE,
-        name: "public".to_owned(),
-    })?;
+    statement
+        .define_namespace(NamespaceDef { oid: PUBLIC_NAMESPACE, name: "public".to_owned() })?;
     drop(statement);
     transaction.commit(&mut session, context)?;
     session.settle(context)

@@ -134,7 +134,8 @@ impl Statement<'_> {
         self.lock_catalog()?;
         self.lock_exclusive(def.oid)?;
         let before = self.table(def.oid)?;
-        let physical = |def: &TableDef| def.columns.iter().map(|it| it.physical).collect::<Vec<_>>();
+        let physical =
+            |def: &TableDef| def.columns.iter().map(|it| it.physical).collect::<Vec<_>>();
         if def.tree != before.def.tree || physical(&def) != physical(&before.def) {
             let detail = "a table's tree and physical columns do not change in place".to_owned();
             return Err(Error::Internal { detail });
@@ -222,8 +223,7 @@ impl Statement<'_> {
     fn make_table(&mut self, def: TableDef, indexes: Vec<IndexDef>) -> Result<TableEntry> {
         let shared = self.core.shared.clone();
         let (pool, home) = (&shared.pool, shared.home_of(def.tree));
-        let rows =
-            TableTree::create(pool, home, def.tree, def.layout()?, shared.versions.clone())?;
+        let rows = TableTree::create(pool, home, def.tree, def.layout()?, shared.versions.clone())?;
         let rows = Arc::new(rows);
         self.changes.made(AnyTree::Table(rows.clone()));
         let mut entries = Vec::new();

@@ -80,13 +80,9 @@ pub(super) fn recover(
     let mut definitions = Definitions::new(pool.clone(), versions.clone(), homes)?;
     let mut report = RecoveryReport::default();
     let (manifest, marks) = match found {
-        None => log::create(
-            &machine.disk,
-            homes,
-            PAGE_BYTES as u32,
-            clock.offset(),
-            &*machine.entropy,
-        )?,
+        None => {
+            log::create(&machine.disk, homes, PAGE_BYTES as u32, clock.offset(), &*machine.entropy)?
+        }
         Some(manifest) => {
             let mut restart =
                 Restart { machine: &machine, definitions: &mut definitions, report: &mut report };
@@ -239,4 +235,3 @@ pub fn open_interleaved(
     }
     Ok((super::Database::without_threads(recovered), instances))
 }
-

@@ -150,10 +150,7 @@ impl<'t> Statement<'t> {
     }
 
     /// Runs a change; if it fails, the transaction is as it was before. Large redo is spilled.
-    fn change<T>(
-        &mut self,
-        operation: impl FnMut(&mut RowWriter<'_>) -> Outcome<T>,
-    ) -> Result<T> {
+    fn change<T>(&mut self, operation: impl FnMut(&mut RowWriter<'_>) -> Outcome<T>) -> Result<T> {
         let mark = self.handle.changes().mark();
         // A change whose redo finds no room has failed, too.
         let result = self.run(operation).and_then(|done| {
@@ -178,11 +175,7 @@ impl<'t> Statement<'t> {
 
     /// Inserts a row without undo into a table that this transaction has made or truncated: seen
     /// by every snapshot once committed (COPY FREEZE). `Internal` for any other table.
-    pub fn insert_frozen(
-        &mut self,
-        table: &TableEntry,
-        values: &[Option<&[u8]>],
-    ) -> Result<RowId> {
+    pub fn insert_frozen(&mut self, table: &TableEntry, values: &[Option<&[u8]>]) -> Result<RowId> {
         if !self.changes.made_table(table.def.tree) {
             let detail = format!("table {} is not new in this transaction", table.def.oid);
             return Err(Error::Internal { detail });

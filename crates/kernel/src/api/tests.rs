@@ -182,7 +182,8 @@ fn the_second_updater_loses_under_repeatable_read() {
         transact(&other, Isolation::ReadCommitted, |it| add(it, table, 1, 10)).unwrap();
         send_gone.send(()).unwrap();
     });
-    let (send_go, receive_gone) = (std::sync::Mutex::new(send_go), std::sync::Mutex::new(receive_gone));
+    let (send_go, receive_gone) =
+        (std::sync::Mutex::new(send_go), std::sync::Mutex::new(receive_gone));
     let lost = transact(&database, Isolation::RepeatableRead, |it| {
         find(it, table, 1)?;
         send_go.lock().unwrap().send(()).unwrap();

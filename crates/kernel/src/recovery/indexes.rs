@@ -11,7 +11,8 @@ use super::definitions::Definitions;
 use super::replay::in_parallel;
 use crate::base::{Cts, Error, Result};
 use crate::catalog::{
-    CATALOG_TREE, Catalog, IndexDef, IndexEntry, IndexPlan, Object, TableDef, TableEntry, build_index,
+    CATALOG_TREE, Catalog, IndexDef, IndexEntry, IndexPlan, Object, TableDef, TableEntry,
+    build_index,
 };
 use crate::tree::index::IndexTree;
 use crate::version::{TableAccess, Unique, VersionSpace};

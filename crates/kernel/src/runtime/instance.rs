@@ -353,11 +353,7 @@ impl<S: InstanceState> Instance<S> {
 
     fn admission(&self) -> Admission {
         let counted = self.stacks.live() - self.uncounted.get();
-        if counted < self.hub.options().admission_max {
-            Admission::Open
-        } else {
-            Admission::Closed
-        }
+        if counted < self.hub.options().admission_max { Admission::Open } else { Admission::Closed }
     }
 
     fn run_tasks(&self) -> bool {

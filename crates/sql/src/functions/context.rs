@@ -198,12 +198,7 @@ pub trait FunctionContext {
     }
 
     /// `pg_get_indexdef`: the whole definition (column 0) or one column's.
-    fn index_definition(
-        &self,
-        _index: u32,
-        _column: i32,
-        _qualified: Qualified,
-    ) -> Option<String> {
+    fn index_definition(&self, _index: u32, _column: i32, _qualified: Qualified) -> Option<String> {
         None
     }
 

@@ -81,17 +81,21 @@ fn arguments_text(row: &FunctionRow, form: Form) -> String {
     let last = row.args.len();
     let first_default = last - row.defaults.len();
     let input = |(at, ty): (usize, &TypeOid)| {
-        let mode = if row.variadic != TypeOid::INVALID && at + 1 == last { "VARIADIC " } else { "" };
+        let mode =
+            if row.variadic != TypeOid::INVALID && at + 1 == last { "VARIADIC " } else { "" };
         let default = match at.checked_sub(first_default) {
-            Some(at) if form == Form::Full => format!(" DEFAULT {}", default_text(row.defaults[at])),
+            Some(at) if form == Form::Full => {
+                format!(" DEFAULT {}", default_text(row.defaults[at]))
+            }
             _ => String::new(),
         };
         format!("{mode}{}{default}", ty.sql_name())
     };
     let inputs = row.args.iter().enumerate().map(input);
-    let outputs = row.columns.iter().map(|(name, ty)| {
-        format!("OUT {} {}", quote_identifier(name), ty.sql_name())
-    });
+    let outputs = row
+        .columns
+        .iter()
+        .map(|(name, ty)| format!("OUT {} {}", quote_identifier(name), ty.sql_name()));
     inputs.chain(outputs).collect::<Vec<_>>().join(", ")
 }
 

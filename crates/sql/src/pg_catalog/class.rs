@@ -44,9 +44,9 @@ pub(super) fn tables(view: &CatalogView) -> std::vec::IntoIter<&Arc<TableEntry>>
 }
 
 /// Users' indexes with their tables, in the order of the tables.
-pub(super) fn indexes<'a>(
-    view: &'a CatalogView,
-) -> impl Iterator<Item = (&'a Arc<TableEntry>, &'a Arc<IndexEntry>)> {
+pub(super) fn indexes(
+    view: &CatalogView,
+) -> impl Iterator<Item = (&Arc<TableEntry>, &Arc<IndexEntry>)> {
     tables(view).flat_map(|table| table.indexes.iter().map(move |index| (table, index)))
 }
 
@@ -61,7 +61,7 @@ pub(super) fn index_by_oid(
 
 /// The virtual relations, by oid.
 fn virtuals(view: &CatalogView) -> impl Iterator<Item = Item<'_>> {
-    let mut found: Vec<_> = view.registry.iter().filter_map(|info| virtual_item(info)).collect();
+    let mut found: Vec<_> = view.registry.iter().filter_map(virtual_item).collect();
     found.sort_unstable_by_key(|item| match item {
         Item::Virtual(info, _) => info.oid,
         Item::Table(_) | Item::Index(..) => 0,
@@ -103,7 +103,7 @@ fn item_of<'a>(view: &'a CatalogView, relation: &'a Relation) -> Option<Item<'a>
 /// The relations of this name, in whatever schema.
 fn items_by_name<'a>(view: &'a CatalogView, name: &str) -> Vec<Item<'a>> {
     let virtuals = view.registry.iter().filter(|info| &*info.name == name);
-    let mut found: Vec<_> = virtuals.filter_map(|info| virtual_item(info)).collect();
+    let mut found: Vec<_> = virtuals.filter_map(virtual_item).collect();
     for namespace in view.catalog.namespaces() {
         let relation = view.catalog.relation(namespace.oid, name);
         found.extend(relation.and_then(|relation| item_of(view, relation)));

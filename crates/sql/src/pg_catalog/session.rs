@@ -11,8 +11,7 @@ use crate::types::{Array, Datum, TypeOid};
 
 /// pg_settings and pg_stat_activity.
 pub(super) static RELATIONS: &[SystemRelation] = &[
-    SystemRelation::view(12_104, "pg_settings", view_columns::PG_SETTINGS)
-        .of_session(setting_rows),
+    SystemRelation::view(12_104, "pg_settings", view_columns::PG_SETTINGS).of_session(setting_rows),
     SystemRelation::view(12_222, "pg_stat_activity", view_columns::PG_STAT_ACTIVITY)
         .of_session(activity_rows),
 ];

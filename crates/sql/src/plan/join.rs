@@ -287,7 +287,12 @@ impl<'q> Planner<'_> {
         }
     }
 
-    pub(super) fn known_before(&self, value: &Bound, relation: RelationId, available: &Set) -> bool {
+    pub(super) fn known_before(
+        &self,
+        value: &Bound,
+        relation: RelationId,
+        available: &Set,
+    ) -> bool {
         let mut columns = Vec::new();
         walk::columns(value, &mut columns);
         columns.iter().all(|column| {

@@ -501,7 +501,7 @@ fn month_name(word: &str) -> Option<i64> {
     let full = |name: &&str| {
         lower == **name || lower == name[..3] || (lower == "sept" && name.starts_with("sept"))
     };
-    MONTHS.iter().position(|name| full(name)).map(|index| index as i64 + 1)
+    MONTHS.iter().position(full).map(|index| index as i64 + 1)
 }
 
 fn word(scanner: &mut Scanner, fields: &mut Fields, loose: &mut Loose) -> Result<(), Bad> {
