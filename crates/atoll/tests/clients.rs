@@ -78,8 +78,7 @@ fn pgbench_loads_and_runs_its_scripts_in_all_protocols() {
     scratch.succeeds("pgbench", &["-i", "-s", "1", "-q", "-I", "dtGvp"]);
     for protocol in ["simple", "extended", "prepared"] {
         for script in ["tpcb-like", "simple-update", "select-only"] {
-            let arguments =
-                ["-M", protocol, "-b", script, "-c", "4", "-j", "2", "-t", "25", "-n"];
+            let arguments = ["-M", protocol, "-b", script, "-c", "4", "-j", "2", "-t", "25", "-n"];
             let text = scratch.succeeds("pgbench", &arguments);
             assert_eq!(processed(&text), 100, "{protocol} {script}: {text}");
         }
