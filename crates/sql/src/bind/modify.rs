@@ -3,9 +3,7 @@
 //! Invariants: every column of the table gets a value in an INSERT; every value is converted to
 //! its column's type with the rules of assignment (42804 otherwise).
 
-use super::bound::{
-    Body, Bound, BoundKind, Delete, From, Insert, InsertSource, Output, Query, Update,
-};
+use super::bound::{Body, Bound, Delete, From, Insert, InsertSource, Output, Query, Update};
 use super::query::Unknowns;
 use super::scope::{Block, Item, column_of};
 use super::{Binder, bind_constant, error_at};
@@ -330,9 +328,4 @@ pub fn parse_expression(text: &str) -> SqlResult<Expr> {
         },
         _ => Err(damaged()),
     }
-}
-
-/// Is the value of a column the same as before: a plain reference to itself?
-pub fn is_own_column(value: &Bound, relation: super::bound::RelationId, column: u16) -> bool {
-    matches!(value.kind, BoundKind::Column(found) if found.relation == relation && found.column == column)
 }

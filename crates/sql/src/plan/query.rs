@@ -10,7 +10,7 @@ use crate::bind::bound::{
     Aggregate, Body, Bound, BoundKind, BoundSet, ColumnRef, From, Grouping, Query, ROW_ID, Select,
 };
 use crate::error::SqlResult;
-use crate::exec::program::{Program, Slot};
+use crate::exec::program::Slot;
 use crate::parse::ast::{JoinKind, SetOperation};
 use crate::types::TypeOid;
 use atoll_kernel::api::Direction;
@@ -313,11 +313,6 @@ impl<'q> Planner<'_> {
             slots: self.output_slots(query),
             types,
         })
-    }
-
-    /// A condition compiled, if there is one.
-    pub(super) fn optional(&mut self, bound: Option<&Bound>) -> SqlResult<Option<Program>> {
-        bound.map(|bound| self.compile(bound)).transpose()
     }
 }
 

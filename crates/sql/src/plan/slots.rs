@@ -27,12 +27,6 @@ impl Slots {
         slot
     }
 
-    /// A slot that belongs to no column.
-    pub(super) fn fresh(&mut self) -> Slot {
-        self.next += 1;
-        self.next - 1
-    }
-
     /// Makes `column` another name of `of`.
     pub(super) fn alias(&mut self, column: ColumnRef, of: ColumnRef) {
         let of = self.resolve(of);

@@ -4,9 +4,9 @@
 //! that changed meanwhile makes the statement begin again with the new one. A statement that runs
 //! again has told its client nothing yet.
 
+use super::Session;
 use super::cache::{CachedStatement, PlanEntry};
 use super::client::{Announce, Client, Format, Room};
-use super::{Phase, Session};
 use crate::error::{SqlError, SqlResult};
 use crate::exec::{Cx, run};
 use crate::parse::statement::Statement;
@@ -180,11 +180,6 @@ impl Session {
         self.kernel.deadline_ns = None;
         self.report_settings(client);
         Ok(done)
-    }
-
-    /// Is a transaction block open?
-    pub(super) fn in_block(&self) -> bool {
-        matches!(self.phase, Phase::Block | Phase::Failed)
     }
 }
 
