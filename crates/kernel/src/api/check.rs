@@ -11,10 +11,11 @@ use std::sync::Arc;
 use super::database::Database;
 use super::open::inspect;
 use super::options::Options;
-use crate::base::{Error, Outcome, Result, RowId, Stop};
+use crate::base::{Result, RowId};
 use crate::catalog::{Catalog, IndexEntry, TableEntry};
 use crate::io::{Disk, RealDisk};
 use crate::page::pax::{RowState, SlotIndex};
+use crate::recovery::until_done;
 use crate::tree::index::{IndexBatch, ScanDirection};
 use crate::tree::key::encode_key;
 use crate::tree::table::LeafView;
@@ -151,17 +152,4 @@ fn key_of(leaf: &LeafView<'_>, slot: SlotIndex, index: Option<&Arc<IndexEntry>>)
     let mut key = Vec::new();
     encode_key(&index.key, &values, &mut key);
     key
-}
-
-fn until_done<T>(mut operation: impl FnMut() -> Outcome<T>) -> Result<T> {
-    loop {
-        match operation() {
-            Ok(value) => return Ok(value),
-            Err(Stop::Retry) => crate::sync::spin(),
-            Err(Stop::Error(error)) => return Err(error),
-            Err(stop) => {
-                return Err(Error::Internal { detail: format!("the check stopped: {stop:?}") });
-            }
-        }
-    }
 }

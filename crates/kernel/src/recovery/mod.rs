@@ -15,4 +15,5 @@ mod replay;
 
 pub use definitions::Definitions;
 pub use indexes::build_catalog;
+pub(crate) use replay::until_done;
 pub use replay::{Replayed, replay};

@@ -219,15 +219,17 @@ fn store(tree: &TableTree, cursor: &mut RestoreCursor, change: &Change<'_>) -> R
     }
 }
 
-/// Recovery's shell: nothing can be waited for, an optimistic read is simply made again.
-pub(super) fn until_done<T>(mut operation: impl FnMut() -> Outcome<T>) -> Result<T> {
+/// The shell of recovery and of offline checks: nothing can be waited for, an optimistic read is simply made again.
+pub(crate) fn until_done<T>(mut operation: impl FnMut() -> Outcome<T>) -> Result<T> {
     loop {
         match operation() {
             Ok(value) => return Ok(value),
             Err(Stop::Retry) => crate::sync::spin(),
             Err(Stop::Error(error)) => return Err(error),
             Err(stop) => {
-                return Err(Error::Internal { detail: format!("replay stopped: {stop:?}") });
+                return Err(Error::Internal {
+                    detail: format!("recovery or a check stopped: {stop:?}"),
+                });
             }
         }
     }

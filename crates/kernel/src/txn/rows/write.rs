@@ -59,18 +59,7 @@ impl RowWriter<'_> {
         values: &[Option<&[u8]>],
         progress: &mut Progress,
     ) -> Outcome<RowId> {
-        let row = match progress.row {
-            Some(row) => row,
-            None => {
-                let row = self.insert_row(table, values, Undo::Yes)?;
-                progress.row = Some(row);
-                progress.next = 0;
-                self.pend_new_entries(table, values);
-                row
-            }
-        };
-        self.entries(table, row, progress)?;
-        Ok(row)
+        self.insert_with(table, values, progress, Undo::Yes)
     }
 
     /// Inserts into a tree made by this transaction: no undo, redo only (COPY FREEZE). Rolling
@@ -81,10 +70,20 @@ impl RowWriter<'_> {
         values: &[Option<&[u8]>],
         progress: &mut Progress,
     ) -> Outcome<RowId> {
+        self.insert_with(table, values, progress, Undo::No)
+    }
+
+    fn insert_with(
+        &mut self,
+        table: &TableAccess,
+        values: &[Option<&[u8]>],
+        progress: &mut Progress,
+        undo: Undo,
+    ) -> Outcome<RowId> {
         let row = match progress.row {
             Some(row) => row,
             None => {
-                let row = self.insert_row(table, values, Undo::No)?;
+                let row = self.insert_row(table, values, undo)?;
                 progress.row = Some(row);
                 progress.next = 0;
                 self.pend_new_entries(table, values);
