@@ -6,9 +6,11 @@ use std::process::{Command, Stdio};
 /// What went wrong, as one line for a person.
 pub type Result<T> = std::result::Result<T, String>;
 
-/// The root of the tree this tool belongs to.
+/// The root of the tree this tool was started for. Cargo says it at run time; what was true when
+/// the tool was built may be another clone that shared the build cache.
 pub fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let built_in = env!("CARGO_MANIFEST_DIR").to_owned();
+    let here = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap_or(built_in));
     here.parent().expect("xtask lies in the tree").to_owned()
 }
 
