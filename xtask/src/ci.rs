@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::dependencies;
 use crate::mutants;
-use crate::run::{Result, cargo, must, side_target, tee};
+use crate::run::{Result, cargo, fuzzing, must, side_target, tee};
 use crate::tidy;
 
 /// Tests counted by one stage.
@@ -22,7 +22,7 @@ pub struct Count {
 
 type Stage = (&'static str, fn(&Path) -> Result<Count>);
 
-const STAGES: [Stage; 11] = [
+const STAGES: [Stage; 12] = [
     ("format", |root| one(must(cargo(root, &["fmt", "--all", "--", "--check"])))),
     ("tidy", |root| one(tidy::tidy(root))),
     ("dependencies", |root| one(dependencies::check(root))),
@@ -31,6 +31,10 @@ const STAGES: [Stage; 11] = [
         one(must(cargo(root, &["build", "--profile", "quick", "--package", "atoll"])))
     }),
     ("tests", tests),
+    ("fuzz", |root| {
+        let (text, succeeded) = tee(fuzzing(root, "6"))?;
+        counted(&text, succeeded)
+    }),
     ("models", models),
     ("simulation", simulation),
     ("power loss", power_loss),
@@ -123,10 +127,19 @@ fn power_loss(root: &Path) -> Result<Count> {
 }
 
 fn benchmarks(root: &Path) -> Result<Count> {
-    let arguments = ["run", "--quiet", "--profile", "quick", "--package", "atoll", "--"];
-    let mut command = cargo(root, &arguments);
-    command.args(["bench", "tpcb", "--scale", "1", "--seconds", "1", "--clients", "8"]);
-    one(must(command))
+    let all: [&[&str]; 3] = [
+        &["tpcb", "--scale", "1"],
+        &["tpcc", "--warehouses", "2"],
+        &["insert", "--rows-max", "200000"],
+    ];
+    let mut count = Count::default();
+    for benchmark in all {
+        let arguments = ["run", "--quiet", "--profile", "quick", "--package", "atoll", "--"];
+        let mut command = cargo(root, &arguments);
+        command.arg("bench").args(benchmark).args(["--seconds", "1", "--clients", "8"]);
+        count.passed += one(must(command))?.passed;
+    }
+    Ok(count)
 }
 
 /// Sums the closing lines of test runners: `test result: ok. 3 passed; 0 failed; ...` and plain

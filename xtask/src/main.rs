@@ -19,7 +19,7 @@ cargo xtask COMMAND
   bless                         format, and let the size list shrink to what is there
   sim [ARGS...]                 the simulator (atoll sim), built with its interleaving points
   mutants [NAME...]             run what must catch each planted fault; all of them by default
-  fuzz [SECONDS]                seeded random input for codec, pages, log records and SQL
+  fuzz [--seconds N]            seeded random input for pages, log records, messages, types, SQL
   bench [ARGS...]               benchmarks (atoll bench), built for speed
 ";
 

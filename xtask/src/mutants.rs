@@ -1,10 +1,12 @@
 //! Planted faults: each row of docs/testing.md's table names a fault and the test that must fail
 //! with it. A fault that nothing catches is a failure.
 
+use std::io::Read;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::ci::Count;
+use crate::ci::{Count, counted};
 use crate::run::{Result, cargo, side_target};
 
 const TABLE: &str = "docs/testing.md";
@@ -13,7 +15,7 @@ const ROTATING: usize = 4;
 /// A planted fault.
 struct Mutant {
     name: String,
-    /// `test FILTER`, `loom FILTER` or `sim ARGS`: what must catch it.
+    /// `test FILTER`, `loom FILTER`, `sim ARGS` or `images ARGS`: what must catch it.
     catcher: String,
 }
 
@@ -56,7 +58,7 @@ fn is_caught(root: &Path, mutant: &Mutant) -> Result<bool> {
         "test" | "loom" => {
             ("test", &["--package", "atoll-kernel", "--lib", "--features", "mutants"])
         }
-        "sim" => ("run", &["--package", "atoll", "--features", "mutants,interleave"]),
+        "sim" | "images" => ("run", &["--package", "atoll", "--features", "mutants,interleave"]),
         other => return Err(format!("{}: unknown kind of catcher \"{other}\"", mutant.name)),
     };
     let command = |program: &str| {
@@ -69,31 +71,55 @@ fn is_caught(root: &Path, mutant: &Mutant) -> Result<bool> {
         command
     };
     // A build that fails must not count as a catch: build first.
-    let mut build = command(if kind == "sim" { "build" } else { "test" });
-    if kind != "sim" {
+    let mut build = command(if program == "run" { "build" } else { "test" });
+    if program == "test" {
         build.arg("--no-run");
     }
     crate::run::must(build)?;
     let mut catcher = command(program);
-    if kind == "sim" {
-        catcher.args(["--", "sim"]);
-    }
+    match kind {
+        "sim" => catcher.args(["--", "sim"]),
+        "images" => catcher.args(["--", "crash-images"]),
+        _ => &mut catcher,
+    };
     catcher.args(rest.split(' '));
-    catcher.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-    let mut child = catcher.spawn().map_err(|error| format!("{catcher:?}: {error}"))?;
-    // A fault that loses a wake-up shows as a run that never ends.
-    let deadline = Instant::now() + Duration::from_secs(120);
-    loop {
-        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
-            return Ok(!status.success());
+    let (succeeded, text) = run_for(Duration::from_secs(120), catcher)?;
+    match kind {
+        // The images must catch it; a recording that fails shows nothing.
+        "images" if succeeded.is_some() => {
+            Ok(counted(&text, true).is_ok_and(|count| count.failed > 0))
+        }
+        // A fault that loses a wake-up shows as a run that never ends.
+        _ => Ok(succeeded != Some(true)),
+    }
+}
+
+/// Whether it succeeded, if it ended in time, and what it wrote.
+fn run_for(time: Duration, mut command: Command) -> Result<(Option<bool>, String)> {
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let failed = |error| format!("a catcher: {error}");
+    let mut child = command.spawn().map_err(failed)?;
+    let mut output = child.stdout.take().expect("the output is piped");
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        // What cannot be read is missed by whoever looks for the closing line.
+        let _ = output.read_to_string(&mut text);
+        text
+    });
+    let deadline = Instant::now() + time;
+    let succeeded = loop {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            break Some(status.success());
         }
         if Instant::now() > deadline {
-            child.kill().map_err(|error| error.to_string())?;
-            child.wait().map_err(|error| error.to_string())?;
-            return Ok(true);
+            child.kill().map_err(failed)?;
+            child.wait().map_err(failed)?;
+            break None;
         }
         std::thread::sleep(Duration::from_millis(20));
-    }
+    };
+    let text = if succeeded.is_some() { reader.join().unwrap_or_default() } else { String::new() };
+    Ok((succeeded, text))
 }
 
 /// The rows of the table: `| name | ... | catcher | ... |` below the heading "## Mutants"; the

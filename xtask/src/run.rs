@@ -59,13 +59,24 @@ pub fn bench(root: &Path, rest: &[String]) -> Result<()> {
     must(command)
 }
 
-/// `cargo xtask fuzz SECONDS`: the random-input tests, each for SECONDS (default 30).
+/// `cargo xtask fuzz [--seconds N]`: the random-input tests, each for N seconds (default 30).
 pub fn fuzz(root: &Path, rest: &[String]) -> Result<()> {
-    let seconds = rest.first().map_or("30", String::as_str);
-    let mut command =
-        cargo(root, &["test", "--quiet", "--profile", "quick", "--workspace", "--", "fuzz_"]);
-    command.env("ATOLL_FUZZ_SECONDS", seconds);
-    must(command)
+    let seconds = match rest {
+        [] => "30",
+        [flag, seconds] if flag == "--seconds" && seconds.parse::<u32>().is_ok() => seconds,
+        _ => return Err("usage: cargo xtask fuzz [--seconds N]".to_owned()),
+    };
+    must(fuzzing(root, seconds))
+}
+
+/// Every `fuzz_*` test for so many seconds: a seeded loop within the test's process, on stable.
+/// Those that test one crate run side by side.
+pub fn fuzzing(root: &Path, seconds: &str) -> Command {
+    let packages =
+        ["--package", "atoll-kernel", "--package", "atoll-sql", "--package", "atoll-server"];
+    let mut command = cargo(root, &["test", "--profile", "quick", "--lib"]);
+    command.args(packages).args(["--", "fuzz_"]).env("ATOLL_FUZZ_SECONDS", seconds);
+    command
 }
 
 /// A target directory beside the usual one, for builds with other compiler flags. (Builds with

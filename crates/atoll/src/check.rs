@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use atoll_kernel::api::{Database, Options};
 
+use crate::supervise;
+
 /// What `atoll check` is told.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
@@ -22,14 +24,15 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     if !arguments.directory.is_dir() {
         return Err(format!("{name} is not a directory"));
     }
+    supervise::wait_for_an_orphan(&arguments.directory);
     let findings = Database::inspect(&arguments.directory, options, &mut |line| println!("{line}"))
         .map_err(|error| format!("{name}: {error}"))?;
     for problem in &findings.problems {
         println!("{problem}");
     }
     println!(
-        "{name}: {} tables, {} rows, {} index entries",
-        findings.tables, findings.rows, findings.entries
+        "{name}: {} tables, {} rows, {} index entries, {} overflow pages",
+        findings.tables, findings.rows, findings.entries, findings.overflow_pages
     );
     if findings.problems.is_empty() {
         println!("nothing is wrong");

@@ -1,4 +1,7 @@
 //! `atoll crash-images`: the power-loss test's command line.
+//!
+//! Invariants: the recorded server, its files and its socket live in a folder of their own, which
+//! goes with the run.
 
 use std::time::Duration;
 
@@ -13,10 +16,10 @@ pub struct Arguments {
     /// Seconds of load that are recorded.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Instances of the recorded database.
+    /// Instances of the recorded server.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16))]
     instances: u16,
-    /// Decides the load, the points of the crashes and what survives them. The recorded database
+    /// Decides the load, the points of the crashes and what survives them. The recorded server
     /// runs on real threads, so two recordings of one seed differ.
     #[arg(long, default_value_t = 1)]
     seed: u64,

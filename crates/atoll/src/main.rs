@@ -7,6 +7,7 @@ mod crash_images;
 mod demo;
 mod serve;
 mod sim;
+mod supervise;
 
 use std::process::ExitCode;
 
@@ -33,7 +34,7 @@ enum Command {
     /// Simulate many instances, crashes and recoveries, and judge every read and commit.
     Sim(sim::Arguments),
     /// Serve a data directory.
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
 }
 
 fn main() -> ExitCode {

@@ -126,7 +126,7 @@ fn main() {
             let number = (n as u32).to_le_bytes();
             let columns: [Option<&[u8]>; 4] =
                 [Some(&number), Some(&number), Some(&number), Some(&filler)];
-            tree.restore(&mut cursor, RowId(n), &columns).expect("room");
+            tree.restore(&mut cursor, RowId(n), &columns.map(Into::into)).expect("room");
         }
         tree.leaves()
     });

@@ -34,10 +34,7 @@ const SETTINGS: &[Setting] = &[
         name: "undo_memory",
         apply: |config, text| size(text, &mut config.options.undo_bytes),
     },
-    Setting {
-        name: "log_segment",
-        apply: |config, text| size(text, &mut config.options.log_segment_bytes),
-    },
+    Setting { name: "log_segment", apply: log_segment },
     Setting { name: "clock", apply: clock },
     Setting { name: "io", apply: io },
     Setting { name: "pin", apply: pin },
@@ -48,6 +45,10 @@ const SETTINGS: &[Setting] = &[
     Setting {
         name: "sessions_max",
         apply: |config, text| number(text, &mut config.sessions.sessions_max),
+    },
+    Setting {
+        name: "authentication_timeout_ms",
+        apply: |config, text| number(text, &mut config.sessions.authentication_timeout_ms),
     },
 ];
 
@@ -198,6 +199,18 @@ fn number<T: std::str::FromStr>(text: &str, into: &mut T) -> std::result::Result
     Ok(())
 }
 
+/// A segment holds several buffers of the log, in whole blocks.
+fn log_segment(config: &mut Config, text: &str) -> std::result::Result<(), String> {
+    let mut bytes = 0;
+    size(text, &mut bytes)?;
+    let least = 4 * config.options.log_buffer_bytes as u64;
+    if bytes < least || bytes % 4096 != 0 {
+        return Err(format!("a multiple of 4kB, at least {}MB", least >> 20));
+    }
+    config.options.log_segment_bytes = bytes;
+    Ok(())
+}
+
 /// Bytes, or a number with kB, MB, GB or TB (powers of 1024, as PostgreSQL has them).
 fn size(text: &str, into: &mut u64) -> std::result::Result<(), String> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -255,6 +268,7 @@ mod tests {
         assert_eq!(instances, "--instances: instances = \"0\": auto, or a number from 1 to 512");
         assert!(told(&[("buffer_pool", "lots".to_owned())]).starts_with("--buffer-pool: "));
         assert!(told(&[("buffer_pool", "99999999999TB".to_owned())]).contains("size"));
+        assert!(told(&[("log_segment", "1MB".to_owned())]).contains("at least 4MB"));
         std::fs::write(folder.path().join(FILE_NAME), "shared_buffers = 1\n").unwrap();
         assert!(told(&[]).contains("there is no setting \"shared_buffers\""));
         std::fs::write(folder.path().join(FILE_NAME), "listen = [1]\n").unwrap();

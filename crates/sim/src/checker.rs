@@ -44,7 +44,7 @@ impl<'a> Versions<'a> {
                 End::Open | End::RolledBack => continue,
             };
             writers.insert(*id);
-            for write in &transaction.writes {
+            for write in transaction.kept() {
                 let version =
                     Version { cts, step: write.step, writer: *id, row: write.row.as_ref() };
                 of.entry(write.key).or_default().push(version);
@@ -76,7 +76,6 @@ impl<'a> Versions<'a> {
 /// Checks that every change was made to the newest version there was: nobody's update was lost,
 /// and nobody changed what was not committed.
 pub fn check_changes(history: &History) -> Result<(), Complaint> {
-    #[derive(PartialEq)]
     enum Weight {
         Certain,
         Unknown,
@@ -96,19 +95,23 @@ pub fn check_changes(history: &History) -> Result<(), Complaint> {
     for (key, mut writes) in of {
         writes.sort_by_key(|(write, ..)| write.step);
         let mut newest = vec![history.base.get(&key)];
-        // The transaction that is changing the key, and what it has made of it.
-        let mut changing: Option<(TransactionId, Weight, Option<&Row>)> = None;
+        // What the transaction that is changing the key has made of it, change by change.
+        let mut changing: Vec<(&Write, TransactionId, Weight)> = Vec::new();
         for (write, id, weight) in writes {
             let replaced = write.replaced.as_ref();
-            let own = changing.take_if(|(writer, ..)| *writer == id);
-            if let Some((_, weight, row)) = changing.take() {
+            // What was undone by now never was.
+            changing.retain(|(it, ..)| it.undone.is_none_or(|undone| undone.step > write.step));
+            if changing.last().is_some_and(|(_, writer, _)| *writer != id)
+                && let Some((last, _, weight)) = changing.drain(..).next_back()
+            {
                 match weight {
-                    Weight::Certain => newest = vec![row],
-                    Weight::Unknown => newest.push(row),
+                    Weight::Certain => newest = vec![last.row.as_ref()],
+                    Weight::Unknown => newest.push(last.row.as_ref()),
                     Weight::Void => {}
                 }
             }
-            let expected = own.map_or_else(|| newest.clone(), |(.., row)| vec![row]);
+            let own = changing.last().map(|(last, ..)| vec![last.row.as_ref()]);
+            let expected = own.unwrap_or_else(|| newest.clone());
             if !expected.contains(&replaced) {
                 return Err(format!(
                     "transaction {} changed key {key} when it was {replaced:?}; the newest \
@@ -116,7 +119,7 @@ pub fn check_changes(history: &History) -> Result<(), Complaint> {
                     id.0
                 ));
             }
-            changing = Some((id, weight, write.row.as_ref()));
+            changing.push((write, id, weight));
         }
     }
     Ok(())
@@ -137,8 +140,8 @@ pub fn check_reads(history: &History) -> Result<usize, Complaint> {
     }
     let mut checked = 0;
     for (id, transaction) in &history.transactions {
-        for read in &transaction.reads {
-            check_read(&versions, *id, transaction, read)?;
+        for at in 0..transaction.reads.len() {
+            check_read(&versions, *id, transaction, at)?;
             checked += 1;
         }
     }
@@ -149,10 +152,11 @@ fn check_read(
     versions: &Versions<'_>,
     id: TransactionId,
     transaction: &Transaction,
-    read: &Read,
+    at: usize,
 ) -> Result<(), Complaint> {
+    let read = &transaction.reads[at];
     let mut own: BTreeMap<i64, Option<&Row>> = BTreeMap::new();
-    for write in &transaction.writes[..read.own_writes] {
+    for write in transaction.own_at(at) {
         own.insert(write.key, write.row.as_ref());
     }
     let mut keys: BTreeSet<i64> = versions.base.keys().copied().collect();
@@ -172,7 +176,7 @@ fn check_read(
             row == read.found.get(&key)
         };
         // Its own new row stands beside the one that its snapshot still has.
-        let first = transaction.writes[..read.own_writes].iter().find(|write| write.key == key);
+        let first = transaction.own_at(at).find(|write| write.key == key);
         let doubled = first.is_some_and(|write| write.replaced.is_none());
         if doubled && (fits(visible) || snapshot.is_none()) {
             continue;
@@ -202,7 +206,7 @@ pub struct Recovered<'a> {
 /// Checks what a crash left: whole transactions only, everything acknowledged, closed under
 /// "read or overwrote the work of".
 pub fn check_recovery(history: &History, after: &Recovered<'_>) -> Result<(), Complaint> {
-    let writes_of = |it: &Transaction| !it.writes.is_empty();
+    let writes_of = |it: &Transaction| it.kept().next().is_some();
     let versions = Versions::of(history);
     for (id, transaction) in &history.transactions {
         let survived = after.survivors.contains(id);
@@ -234,7 +238,7 @@ pub fn check_recovery(history: &History, after: &Recovered<'_>) -> Result<(), Co
             .transactions
             .iter()
             .filter(|(id, _)| after.survivors.contains(id))
-            .flat_map(|(_, transaction)| &transaction.writes)
+            .flat_map(|(_, transaction)| transaction.kept())
             .filter(|write| write.key == key)
             .max_by_key(|write| write.step);
         match newest.map(|write| write.row.clone()) {
@@ -370,6 +374,34 @@ mod tests {
         history.begin(id);
         history.wrote(id, 1, Some(row(10, 0)), Some(row(11, 2)));
         assert!(check_changes(&history).is_err());
+    }
+
+    #[test]
+    fn what_was_undone_is_seen_by_nobody_later() {
+        let mut history = history();
+        let id = TransactionId(2);
+        history.begin(id);
+        history.wrote(id, 1, Some(row(5, 1)), Some(row(6, 2)));
+        let own = |history: &mut History, found: i64, writer: u64| {
+            let read = Read { own_writes: 1, ..read(101, &[(1, row(found, writer))]) };
+            history.of(id).reads.push(read);
+        };
+        own(&mut history, 6, 2);
+        history.undo(id, 0);
+        own(&mut history, 5, 1);
+        history.wrote(id, 1, Some(row(5, 1)), Some(row(7, 2)));
+        history.of(id).end = End::Acknowledged(Some(Cts(200)));
+        assert_eq!(check_changes(&history), Ok(()));
+        assert_eq!(check_reads(&history), Ok(2));
+        let survivors = BTreeSet::from([TransactionId(1), id]);
+        let judge = |found: i64| {
+            let rows = BTreeMap::from([(1, row(found, 2))]);
+            check_recovery(&history, &Recovered { rows: &rows, survivors: &survivors })
+        };
+        assert_eq!(judge(7), Ok(()));
+        assert!(judge(6).is_err());
+        own(&mut history, 6, 2);
+        assert!(check_reads(&history).is_err());
     }
 
     #[test]

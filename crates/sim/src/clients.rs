@@ -5,11 +5,11 @@
 //! suspend the whole instance there and let other clients run.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use atoll_kernel::api::{
-    Access, Committed, Context, Durability, Error, Isolation, Parker, Result, RowId, Session,
-    Transaction,
+    Access, Committed, Context, Durability, Error, Isolation, Parker, Result, RowId, Savepoint,
+    Session, Transaction,
 };
 use atoll_kernel::io::{Seeded, SimDisk};
 
@@ -35,12 +35,25 @@ pub struct Clients {
     pub next: Cell<u64>,
     /// Who holds which row, by tree and row, as far as clients know.
     locks: RefCell<BTreeMap<(u32, RowId), TransactionId>>,
+    /// Values that sequences gave in earlier lives and must not give again.
+    used: BTreeSet<(usize, i64)>,
+    /// Values that sequences gave in this life, and to whom.
+    given: RefCell<BTreeMap<(usize, i64), TransactionId>>,
+    /// The rows of each, in the order in which it got them.
+    held: RefCell<BTreeMap<TransactionId, Vec<(u32, RowId)>>>,
 }
 
 impl Clients {
     /// Nobody has done anything.
-    pub fn new(base: BTreeMap<i64, Row>, next: u64, disk: SimDisk) -> Clients {
+    pub fn new(
+        base: BTreeMap<i64, Row>,
+        used: BTreeSet<(usize, i64)>,
+        next: u64,
+        disk: SimDisk,
+    ) -> Clients {
         Clients {
+            used,
+            given: RefCell::default(),
             history: RefCell::new(History::starting_with(base)),
             counters: RefCell::default(),
             complaints: RefCell::default(),
@@ -49,6 +62,7 @@ impl Clients {
             disk,
             next: Cell::new(next),
             locks: RefCell::default(),
+            held: RefCell::default(),
         }
     }
 
@@ -67,18 +81,54 @@ impl Clients {
         self.history.borrow_mut().read(id, read);
     }
 
+    /// A sequence gave `id` a value; nobody else may ever have it.
+    pub fn given(&self, id: TransactionId, sequence: usize, value: i64) {
+        self.count("sequence value");
+        if self.used.contains(&(sequence, value)) {
+            self.complain(format!("sequence {sequence} gave {value} again after a crash"));
+        }
+        if let Some(other) = self.given.borrow_mut().insert((sequence, value), id) {
+            let text = format!("sequence {sequence} gave {value} to {} and to {}", other.0, id.0);
+            self.complain(text);
+        }
+        self.history.borrow_mut().given(id, sequence, value);
+    }
+
     /// The kernel gave `id` a row; nobody else may have it.
     pub fn locked(&self, tree: u32, row: RowId, id: TransactionId) {
-        if let Some(other) = self.locks.borrow_mut().insert((tree, row), id)
-            && other != id
-        {
+        let before = self.locks.borrow_mut().insert((tree, row), id);
+        if let Some(other) = before.filter(|other| *other != id) {
             let text = format!("transactions {} and {} both have row {row}", other.0, id.0);
             self.complain(text);
         }
+        if before != Some(id) {
+            self.held.borrow_mut().entry(id).or_default().push((tree, row));
+        }
+    }
+
+    fn held(&self, id: TransactionId) -> usize {
+        self.held.borrow().get(&id).map_or(0, Vec::len)
+    }
+
+    /// `id` gives back all rows but the first `keep`.
+    fn unlock_since(&self, id: TransactionId, keep: usize) {
+        let mut held = self.held.borrow_mut();
+        let Some(rows) = held.get_mut(&id) else { return };
+        for row in rows.drain(keep..) {
+            self.locks.borrow_mut().remove(&row);
+        }
+    }
+
+    /// `id` goes back to `to`: said before it happens, because others may have its rows as soon as
+    /// each is given back.
+    fn undone(&self, id: TransactionId, to: Here) {
+        self.history.borrow_mut().undo(id, to.writes);
+        self.unlock_since(id, to.held);
     }
 
     fn unlock(&self, id: TransactionId) {
-        self.locks.borrow_mut().retain(|_, holder| *holder != id);
+        self.unlock_since(id, 0);
+        self.held.borrow_mut().remove(&id);
     }
 
     fn begin(&self) -> TransactionId {
@@ -136,6 +186,13 @@ struct Client<'c> {
     relaxed: bool,
 }
 
+/// A position of a transaction in the model.
+#[derive(Clone, Copy)]
+struct Here {
+    writes: usize,
+    held: usize,
+}
+
 impl Client<'_> {
     fn pause(&mut self) {
         match self.random.below(4) {
@@ -184,23 +241,39 @@ impl Client<'_> {
         }
     }
 
-    /// Some statements; a unique conflict or a full disk need not end the transaction.
+    /// Some statements. One that failed need not end the transaction: a unique conflict leaves it
+    /// as it was, anything else rolls back to a savepoint; and now and then all goes well, and is
+    /// undone all the same.
     fn operations(&mut self, id: TransactionId, transaction: &mut Transaction) -> Result<()> {
-        for _ in 0..1 + self.random.below(5) {
-            let isolation = transaction.isolation();
-            let mut statement = transaction.statement(&mut self.session, self.context)?;
-            let own_writes = self.clients.history.borrow_mut().of(id).writes.len();
-            let clients = self.clients;
-            let mut op = Op { clients, random: &mut self.random, id, own_writes, isolation };
-            let result = operations::random(&mut op, &mut statement);
-            drop(statement);
+        let mut points = Vec::new();
+        for _ in 0..1 + self.random.below(6) {
+            if self.random.one_in(5) {
+                points.push((transaction.savepoint()?, self.here(id)));
+            }
+            let result = self.statement(id, transaction);
+            let survivable = result.as_ref().err().is_none_or(|error| {
+                matches!(error, Error::UniqueViolation { .. } | Error::DiskFull { .. })
+            });
             match result {
-                Err(error @ (Error::UniqueViolation { .. } | Error::DiskFull { .. }))
-                    if self.random.one_in(2) =>
-                {
-                    self.clients.met(&error);
+                Err(error) if survivable && self.random.one_in(2) => self.clients.met(&error),
+                Err(error) if points.is_empty() || matches!(error, Error::Io { .. }) => {
+                    return Err(error);
                 }
-                other => other?,
+                Err(error) => {
+                    self.clients.met(&error);
+                    self.back_to_savepoint(id, transaction, &mut points)?;
+                }
+                Ok(()) if !points.is_empty() && self.random.one_in(8) => {
+                    self.back_to_savepoint(id, transaction, &mut points)?;
+                }
+                Ok(()) if !points.is_empty() && self.random.one_in(8) => {
+                    points.truncate(self.random.below(points.len() as u64) as usize + 1);
+                    if let Some((savepoint, _)) = points.pop() {
+                        transaction.release(savepoint)?;
+                        self.clients.count("savepoint released");
+                    }
+                }
+                Ok(()) => {}
             }
             if self.random.one_in(12) {
                 self.tell(id, transaction);
@@ -208,6 +281,42 @@ impl Client<'_> {
             self.pause();
         }
         Ok(())
+    }
+
+    /// One statement, which may be undone at its end.
+    fn statement(&mut self, id: TransactionId, transaction: &mut Transaction) -> Result<()> {
+        let isolation = transaction.isolation();
+        let before = self.here(id);
+        let mut statement = transaction.statement(&mut self.session, self.context)?;
+        let (clients, own_writes) = (self.clients, before.writes);
+        let mut op = Op { clients, random: &mut self.random, id, own_writes, isolation };
+        let result = operations::random(&mut op, &mut statement);
+        let undo = if result.is_ok() { 12 } else { 3 };
+        if self.random.one_in(undo) {
+            self.clients.undone(id, before);
+            statement.roll_back();
+            self.clients.count("statement rolled back");
+        }
+        result
+    }
+
+    /// How far the transaction is, in the model.
+    fn here(&self, id: TransactionId) -> Here {
+        let writes = self.clients.history.borrow_mut().of(id).writes.len();
+        Here { writes, held: self.clients.held(id) }
+    }
+
+    fn back_to_savepoint(
+        &mut self,
+        id: TransactionId,
+        transaction: &mut Transaction,
+        points: &mut Vec<(Savepoint, Here)>,
+    ) -> Result<()> {
+        points.truncate(self.random.below(points.len() as u64) as usize + 1);
+        let Some((savepoint, here)) = points.last() else { return Ok(()) };
+        self.clients.undone(id, *here);
+        self.clients.count("rolled back to a savepoint");
+        transaction.roll_back_to(*savepoint)
     }
 
     /// Tells the client, in the middle of the transaction, what was read so far.
@@ -223,23 +332,41 @@ impl Client<'_> {
 
     fn definitions(&mut self, id: TransactionId, transaction: &mut Transaction) -> Result<()> {
         let isolation = transaction.isolation();
-        let mut statement = transaction.statement(&mut self.session, self.context)?;
-        let clients = self.clients;
-        let mut op = Op { clients, random: &mut self.random, id, own_writes: 0, isolation };
-        operations::definitions(&mut op, &mut statement)
+        for _ in 0..1 + self.random.below(2) {
+            let before = self.here(id);
+            let savepoint = transaction.savepoint()?;
+            let mut statement = transaction.statement(&mut self.session, self.context)?;
+            let (clients, own_writes) = (self.clients, before.writes);
+            let mut op = Op { clients, random: &mut self.random, id, own_writes, isolation };
+            let result = operations::definitions(&mut op, &mut statement);
+            drop(statement);
+            if self.random.one_in(if result.is_ok() { 3 } else { 2 }) {
+                self.clients.undone(id, before);
+                transaction.roll_back_to(savepoint)?;
+                self.clients.count("definitions rolled back to a savepoint");
+                result.err().iter().for_each(|error| self.clients.met(error));
+            } else {
+                result?;
+            }
+        }
+        Ok(())
     }
 
     /// The row by which recovery shows that the transaction is there.
     fn journal(&mut self, id: TransactionId, transaction: &mut Transaction) -> Result<()> {
-        if self.clients.history.borrow_mut().of(id).writes.is_empty() {
+        if !self.wrote(id) {
             return Ok(());
         }
         let mut statement = transaction.statement(&mut self.session, self.context)?;
         operations::journal(&mut statement, id)
     }
 
+    fn wrote(&self, id: TransactionId) -> bool {
+        self.clients.history.borrow_mut().of(id).kept().next().is_some()
+    }
+
     fn commit(&mut self, id: TransactionId, transaction: Transaction) {
-        let wrote = !self.clients.history.borrow_mut().of(id).writes.is_empty();
+        let wrote = self.wrote(id);
         self.clients.unlock(id);
         self.clients.ends(id, End::Asked);
         let cts = match transaction.commit(&mut self.session, self.context) {

@@ -8,7 +8,7 @@ use atoll_kernel::log::LogCounters;
 use atoll_kernel::txn::TxnCounters;
 
 /// States that every run of some minutes must have met, or it did not test what it should.
-pub const RARE: [&str; 21] = [
+pub const RARE: [&str; 26] = [
     "preparing met",
     "read retried",
     "slot reused",
@@ -30,6 +30,11 @@ pub const RARE: [&str; 21] = [
     "instances changed",
     "cancelled in a wait",
     "transaction left behind",
+    "rolled back to a savepoint",
+    "statement rolled back",
+    "savepoint released",
+    "definitions rolled back to a savepoint",
+    "sequence value",
 ];
 
 /// Those of [`RARE`] that only show when instances stop inside protocols.

@@ -35,6 +35,17 @@ pub struct Write {
     pub replaced: Option<Row>,
     /// What it is from then on; none is a delete.
     pub row: Option<Row>,
+    /// Set if its transaction rolled back to a point before it and went on.
+    pub undone: Option<Undone>,
+}
+
+/// When a change was undone by its own transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Undone {
+    /// The step.
+    pub step: u64,
+    /// How many reads the transaction had made by then.
+    pub reads: usize,
 }
 
 /// One read and what came of it.
@@ -76,10 +87,27 @@ pub struct Transaction {
     pub reads: Vec<Read>,
     /// Whose rows it met otherwise: the newest version of a row that it had waited for.
     pub seen: BTreeSet<TransactionId>,
+    /// Values that it was given: which sequence's, and the value.
+    pub values: Vec<(usize, i64)>,
     /// Of how many of its reads the client was told.
     pub told: usize,
+    /// Of how many of its values the client was told.
+    pub values_told: usize,
     /// How it ended.
     pub end: End,
+}
+
+impl Transaction {
+    /// The changes that it has not undone.
+    pub fn kept(&self) -> impl DoubleEndedIterator<Item = &Write> {
+        self.writes.iter().filter(|write| write.undone.is_none())
+    }
+
+    /// The own changes that its read number `at` has to see.
+    pub fn own_at(&self, at: usize) -> impl Iterator<Item = &Write> {
+        let before = &self.writes[..self.reads[at].own_writes];
+        before.iter().filter(move |write| write.undone.is_none_or(|undone| undone.reads > at))
+    }
 }
 
 /// All transactions since the last start.
@@ -153,7 +181,9 @@ impl History {
             writes: Vec::new(),
             reads: Vec::new(),
             seen: BTreeSet::new(),
+            values: Vec::new(),
             told: 0,
+            values_told: 0,
             end: End::Open,
         };
         let before = self.transactions.insert(id, new);
@@ -174,7 +204,52 @@ impl History {
         if let Some(writer) = replaced.as_ref().map(|row| row.writer).filter(|it| *it != id) {
             self.of(id).seen.insert(writer);
         }
-        self.of(id).writes.push(Write { step, key, replaced, row });
+        self.of(id).writes.push(Write { step, key, replaced, row, undone: None });
+    }
+
+    /// The transaction undoes all its changes but the first `writes`, and goes on.
+    pub fn undo(&mut self, id: TransactionId, writes: usize) {
+        let step = self.step();
+        self.digest.word(step ^ (writes as u64) << 32);
+        let transaction = self.of(id);
+        let undone = Undone { step, reads: transaction.reads.len() };
+        for write in &mut transaction.writes[writes..] {
+            write.undone.get_or_insert(undone);
+        }
+    }
+
+    /// The transactions whose clients have not come to an end, a line each.
+    pub fn unfinished(&self) -> Vec<String> {
+        let open = |it: &Transaction| !matches!(it.end, End::Acknowledged(_) | End::RolledBack);
+        let all = self.transactions.iter().filter(|(_, transaction)| open(transaction));
+        all.map(|(id, it)| {
+            let (writes, reads, values) = (it.writes.len(), it.reads.len(), it.values.len());
+            let end = it.end;
+            format!(
+                "transaction {}: {end:?}, {writes} writes, {reads} reads, {values} values",
+                id.0
+            )
+        })
+        .collect()
+    }
+
+    /// A sequence gave a value.
+    pub fn given(&mut self, id: TransactionId, sequence: usize, value: i64) {
+        self.digest.word(value as u64 ^ (sequence as u64) << 56);
+        self.of(id).values.push((sequence, value));
+    }
+
+    /// The values that nobody may be given again after a crash that `survivors` survived: theirs,
+    /// and those that clients were told of, whatever became of their transactions.
+    pub fn used<'h>(
+        &'h self,
+        survivors: &'h BTreeSet<TransactionId>,
+    ) -> impl Iterator<Item = (usize, i64)> + 'h {
+        self.transactions.iter().flat_map(|(id, transaction)| {
+            let counts = survivors.contains(id) || matches!(transaction.end, End::Acknowledged(_));
+            let told = if counts { transaction.values.len() } else { transaction.values_told };
+            transaction.values[..told].iter().copied()
+        })
     }
 
     /// A read was answered.
@@ -204,5 +279,6 @@ impl History {
     pub fn tell(&mut self, id: TransactionId) {
         let transaction = self.of(id);
         transaction.told = transaction.reads.len();
+        transaction.values_told = transaction.values.len();
     }
 }

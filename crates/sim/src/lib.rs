@@ -2,7 +2,7 @@
 //! and a checker that knows nothing of the kernel.
 //!
 //! Invariants: a seed determines a run completely; every choice comes from it. Nothing here is
-//! used by a server. docs/testing.md says how to use it.
+//! used by a server; [`images`] alone uses one, the real one. docs/testing.md says how to use it.
 
 pub mod campaign;
 pub mod checker;

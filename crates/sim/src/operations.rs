@@ -9,16 +9,16 @@ use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 
 use atoll_kernel::api::{
-    ColumnId, Context, Isolation, KeyBytes, KeyRange, PUBLIC_NAMESPACE, Parker, Presence, Result,
-    RowBuffer, RowId, ScanDirection, Statement, TableEntry, TableLockMode, WriteOutcome,
+    ColumnId, Context, Isolation, KeyBytes, KeyRange, PUBLIC_NAMESPACE, Parker, Presence, Relation,
+    Result, RowBuffer, RowId, ScanDirection, Statement, TableEntry, TableLockMode, WriteOutcome,
 };
 use atoll_kernel::io::Seeded;
 
 use crate::clients::Clients;
 use crate::history::{Read, Row, TransactionId};
 use crate::tables::{
-    self, ALL, BALANCE, GROUP, GROUPS, Grouped, ID, MAIN_KEYS, PAD, SIDE_KEYS, SIDES, THERE,
-    WRITER, bytes, row_of, side_base, side_name,
+    self, ALL, BALANCE, GROUP, GROUPS, Grouped, ID, MAIN_KEYS, PAD, SEQUENCES, SIDE_KEYS, SIDES,
+    THERE, WRITER, bytes, row_of, side_base, side_name,
 };
 
 /// One statement and whose it is.
@@ -87,6 +87,9 @@ pub fn random(op: &mut Op<'_>, statement: &mut Statement<'_>) -> Result<()> {
     if op.isolation == Isolation::ReadCommitted && op.random.one_in(8) {
         return on_side_table(op, statement);
     }
+    if op.random.one_in(10) {
+        return take_values(op, statement);
+    }
     let kind = op.random.below(20);
     let mode = match kind {
         0..8 => TableLockMode::AccessShare,
@@ -116,6 +119,25 @@ pub fn random(op: &mut Op<'_>, statement: &mut Statement<'_>) -> Result<()> {
         17..19 => change_one(op, statement, &main, |op| To::Group(op.group())),
         _ => change_one(op, statement, &main, |_| To::Lock),
     }
+}
+
+/// Takes some values of a sequence.
+fn take_values(op: &mut Op<'_>, statement: &mut Statement<'_>) -> Result<()> {
+    let which = op.random.below(SEQUENCES.len() as u64) as usize;
+    let (name, _) = SEQUENCES[which];
+    let found = statement.catalog().relation(PUBLIC_NAMESPACE, name).cloned();
+    let Some(Relation::Sequence(sequence)) = found else {
+        op.clients.complain(format!("there is no sequence {name}"));
+        return Ok(());
+    };
+    for _ in 0..1 + op.random.below(20) {
+        match statement.next_value(sequence.def.oid)? {
+            Some(value) => op.clients.given(op.id, which, value),
+            None => op.clients.complain(format!("sequence {name} came to its end")),
+        }
+        op.breathe(statement.context());
+    }
+    Ok(())
 }
 
 fn find(
@@ -155,7 +177,7 @@ fn take(
     // deleted since, as in PostgreSQL. Keep the own one.
     let inserted = op.clients.history.borrow_mut().of(op.id).writes[..op.own_writes]
         .iter()
-        .any(|write| write.key == key && write.replaced.is_none());
+        .any(|write| write.key == key && write.replaced.is_none() && write.undone.is_none());
     let own = [&other, &row].into_iter().find(|it| it.writer == op.id).cloned();
     if let (Isolation::RepeatableRead, true, Some(own)) = (op.isolation, inserted, own) {
         op.clients.count("own row beside an old one");

@@ -3,7 +3,7 @@
 //! Invariants: the seed decides everything; the same setting gives the same [`Outcome`], digest
 //! included. A simulation ends at the first complaint.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use atoll_kernel::api::{Database, Error};
@@ -80,6 +80,8 @@ struct Run {
     next: u64,
     /// What the database must hold, once its tables have been made.
     rows: Option<BTreeMap<i64, Row>>,
+    /// Values of sequences that must not come again.
+    used: BTreeSet<(usize, i64)>,
     /// Clients whose work the next recovery will be judged by.
     pending: Option<Rc<Clients>>,
     instances: u16,
@@ -105,6 +107,7 @@ impl Run {
             crashes: 0,
             next: 1,
             rows: None,
+            used: BTreeSet::new(),
             pending: None,
             instances: 0,
             killed: false,
@@ -212,7 +215,8 @@ impl Run {
         }
         if self.steps_left > 0 && !self.disk.is_off() {
             let base = self.rows.clone().unwrap_or_default();
-            let clients = Rc::new(Clients::new(base, self.next, self.disk.clone()));
+            let clients =
+                Rc::new(Clients::new(base, self.used.clone(), self.next, self.disk.clone()));
             self.pending = Some(clients.clone());
             self.load(life, &clients)?;
         }
@@ -250,6 +254,7 @@ impl Run {
         if let Some(clients) = self.pending.take() {
             let recovered = Recovered { rows: &contents.rows, survivors: &contents.journal };
             check_recovery(&clients.history.borrow(), &recovered)?;
+            self.used.extend(clients.history.borrow().used(&contents.journal));
             self.counters.add("recovery judged", 1);
             return Ok(());
         }
@@ -347,8 +352,16 @@ impl Run {
                         return Ok(());
                     }
                     life.step()?;
+                    // An operation that had failed before the disk healed was heard of only now.
+                    if life.database.failure().is_some() {
+                        self.counters.add("disk failed", 1);
+                        return Ok(());
+                    }
                 }
-                return Err(format!("{} clients wait for ever", clients.running.get()));
+                let waits = life.database.describe_waits().join("; ");
+                let open = clients.history.borrow().unfinished().join("; ");
+                let running = clients.running.get();
+                return Err(format!("{running} clients wait for ever: {waits}; {open}"));
             }
         }
         Ok(())

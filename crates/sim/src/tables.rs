@@ -1,7 +1,8 @@
 //! The tables that simulated clients use, through the kernel's front door.
 //!
 //! `main` has rows (id, balance, grp, writer, pad) with a primary key on id and a plain index on
-//! grp; pad has a length and bytes that follow from the others, so that rows grow, shrink and move;
+//! grp; pad has a length and bytes that follow from the others, so that rows grow, shrink and move,
+//! to overflow pages and back;
 //! `journal` has one row for each transaction that wrote; `side_0` to `side_2` come and go. In the
 //! model all rows share one space of keys: those of a side table begin at [`side_base`], and a key
 //! of its own says that the table is there.
@@ -12,9 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use atoll_kernel::api::{
-    Access, ColumnDef, ColumnId, ColumnType, Context, Direction, Error, IndexColumn, IndexEntry,
-    IndexKind, Isolation, KeyRange, NewIndex, NewTable, Nulls, Oid, PUBLIC_NAMESPACE, Result,
-    RowBuffer, ScanDirection, Session, Statement, TableEntry, TableLockMode,
+    Access, ColumnDef, ColumnId, ColumnType, Context, Counting, Cycle, Direction, Error,
+    IndexColumn, IndexEntry, IndexKind, Isolation, KeyRange, NewIndex, NewSequence, NewTable,
+    Nulls, Oid, PUBLIC_NAMESPACE, Result, RowBuffer, ScanDirection, Session, Statement, TableEntry,
+    TableLockMode,
 };
 
 use crate::history::{Row, TransactionId};
@@ -27,6 +29,9 @@ pub const GROUPS: i64 = 6;
 pub const SIDES: i64 = 3;
 /// Rows of a side table have numbers from 1 on, below this.
 pub const SIDE_KEYS: i64 = 160;
+
+/// The sequences, and how many values an instance takes of each at a time.
+pub const SEQUENCES: [(&str, u64); 2] = [("numbers", 1), ("cached", 4)];
 
 /// The row of the model that says that a side table is there.
 pub const THERE: Row = Row { balance: 0, group: -1, writer: TransactionId(0) };
@@ -52,6 +57,13 @@ pub const DAMAGED: i64 = i64::MIN;
 pub fn pad(row: &Row) -> Vec<u8> {
     let mix = row.writer.0.wrapping_mul(31).wrapping_add(row.balance as u64);
     let mix = mix.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    if mix & 31 == 0 {
+        // Too long for its row, more or less compressible.
+        let (length, every) = (8_000 + mix % 30_000, 1 + mix % 5);
+        let byte =
+            |at: u64| if at.is_multiple_of(every) { (at.wrapping_mul(mix) >> 7) as u8 } else { 7 };
+        return (0..length).map(byte).collect();
+    }
     // Most are short, so that a leaf has room for many.
     let length = if mix & 7 == 0 { mix % 900 } else { mix % 90 };
     vec![mix as u8; length as usize]
@@ -170,6 +182,17 @@ pub fn make_all(context: &Context, rows: &BTreeMap<i64, Row>) -> Result<()> {
     let mut statement = transaction.statement(&mut session, context)?;
     make(&mut statement, "main", Grouped::Yes)?;
     make(&mut statement, "journal", Grouped::No)?;
+    for (name, cache) in SEQUENCES {
+        statement.create_sequence(NewSequence {
+            namespace: PUBLIC_NAMESPACE,
+            name: name.to_owned(),
+            type_oid: 20,
+            start: 1,
+            counting: Counting { increment: 1, min: 1, max: i64::MAX, cycle: Cycle::No },
+            cache,
+            owner: None,
+        })?;
+    }
     let main = table(&mut statement, "main", TableLockMode::RowExclusive)?;
     let main = main.ok_or(Error::CatalogChanged)?;
     for (key, row) in rows {

@@ -11,6 +11,7 @@ pub mod pg_catalog;
 pub mod plan;
 pub mod relations;
 pub mod session;
+pub mod statistics;
 pub mod types;
 
 pub use error::{SqlError, SqlResult, SqlState};

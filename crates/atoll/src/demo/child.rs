@@ -19,8 +19,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `atoll serve` on `data` with a unix socket inside it, and waits until it is ready.
-    pub fn start(data: &Path) -> Result<Server, String> {
+    /// Starts `atoll serve` on `data` with a unix socket, and waits until it is ready. `more` are
+    /// further arguments.
+    pub fn start(data: &Path, more: &[&str]) -> Result<Server, String> {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         // A socket's path may have 107 bytes at most, so it is not put under `data`.
         let sockets = std::env::temp_dir().join(format!("atoll-demo-{}", std::process::id()));
@@ -30,7 +31,8 @@ impl Server {
             .arg(data)
             .arg("--socket-dir")
             .arg(&sockets)
-            .args(["--listen", "127.0.0.1:0"])
+            .args(["--listen", "127.0.0.1:0", "--buffer-pool", "4GB", "--supervise", "off"])
+            .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()

@@ -1,77 +1,70 @@
-//! `atoll demo`: the whole promise in two minutes, through the server's own SQL.
+//! `atoll demo`: the whole promise in a minute or two, with TPC-C.
 //!
-//! Starts a server on a data directory of its own, loads pgbench's tables, runs a TPC-B-like load,
-//! kills the server with SIGKILL in the middle, starts it again, and checks that balances agree and
-//! that every acknowledged transaction is there. Needs neither psql nor pgbench.
+//! Starts a server on a data directory of its own that loads TPC-C's tables and runs its
+//! transactions inside, looks in by SQL meanwhile, kills the server with SIGKILL in the middle,
+//! starts it again, and checks that the twelve consistency conditions hold and that every order
+//! acknowledged before the crash is there. Then it runs TPC-C over the wire. Needs neither psql
+//! nor any other client.
 
 mod child;
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use atoll_bench::wire::{self, Address, Outcome, Run};
+use atoll_bench::tpcc::{self, Isolation, OrderKey, Size};
+use atoll_bench::wire::{self, tpcc as over_wire};
 use child::Server;
 
 /// What `atoll demo` is told.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// The data directory; made anew, and kept afterwards.
+    /// A folder for the data directory and a list of orders; made anew, and kept afterwards.
     #[arg(long, default_value = "demo-data", env = "ATOLL_DEMO_DATA")]
     data: PathBuf,
-    /// The scale: 100,000 accounts each.
-    #[arg(long, default_value_t = 10)]
-    scale: u64,
-    /// How many connections.
-    #[arg(long, default_value_t = 16)]
+    /// Warehouses: about half a million rows each.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(i32).range(1..=100))]
+    warehouses: i32,
+    /// How many clients inside the server, and how many connections afterwards.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=1000))]
     clients: u64,
-    /// How long the load runs before the server is killed, and again after it is back.
-    #[arg(long, default_value_t = 8)]
+    /// How long the transactions run before the server is killed, and over the wire afterwards.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: u64,
-    /// The seed of the load's random choices.
+    /// The seed of the random choices over the wire.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
+
+/// How long loading may take.
+const LOAD_MAX: Duration = Duration::from_secs(300);
 
 type Result<T> = std::result::Result<T, String>;
 
 /// Runs the demonstration; an error is one line that says what was not as promised.
 pub fn run(arguments: &Arguments) -> Result<()> {
     prepare(&arguments.data)?;
-    say("starting the server");
-    let server = Server::start(&arguments.data)?;
-    println!("  {}", server.ready_line());
-    load(&server, arguments.scale)?;
-
-    let seconds = arguments.seconds;
-    say(&format!(
-        "TPC-B-like load, {} clients, every COMMIT synced; SIGKILL after {seconds} s",
-        arguments.clients
-    ));
-    let before = drive_and_kill(server, arguments)?;
+    let (data, orders) = (arguments.data.join("data"), arguments.data.join("orders"));
+    let server = start_loaded(arguments, &data, &orders)?;
+    let entered = look_in_and_kill(server, arguments, &orders)?;
 
     say("starting the server again, on what the crash left");
     let began = Instant::now();
-    let server = Server::start(&arguments.data)?;
+    let server = Server::start(&data, &[])?;
     println!("  ready after {:.2} s: {}", began.elapsed().as_secs_f64(), server.ready_line());
-    verify(&server, &before)?;
+    verify(&server, arguments, &entered)?;
 
-    say(&format!("the same load for {seconds} s without a crash"));
-    let after = drive(server.address(), arguments, seconds, 1 << 32)?;
-    if let Some(error) = &after.error {
-        return Err(format!("a transaction failed: {error}"));
-    }
-    report(&after);
-    verify(&server, &after)?;
-
+    let seconds = arguments.seconds;
+    say(&format!("TPC-C over the wire, {} connections, for {seconds} s", arguments.clients));
+    over_the_wire(&server, arguments)?;
     println!("\nEverything acknowledged is there. To look around yourself:\n");
-    println!("  atoll serve --data {}", arguments.data.display());
+    println!("  atoll serve --data {}", data.display());
     println!("  psql -h 127.0.0.1 -p 5432 -U postgres postgres");
     server.stop()
 }
 
 /// An earlier demonstration's directory is removed; anything else is left alone.
-fn prepare(data: &std::path::Path) -> Result<()> {
+fn prepare(data: &Path) -> Result<()> {
     let mark = data.join("made-by-atoll-demo");
     let failed = |error: std::io::Error| format!("{}: {error}", data.display());
     if data.exists() {
@@ -89,95 +82,113 @@ fn prepare(data: &std::path::Path) -> Result<()> {
         .map_err(failed)
 }
 
-fn load(server: &Server, scale: u64) -> Result<()> {
-    let rows = scale * 100_000;
-    say(&format!("loading pgbench's tables at scale {scale}: {rows} accounts"));
+/// A server that has loaded the tables and runs the transactions.
+fn start_loaded(arguments: &Arguments, data: &Path, orders: &Path) -> Result<Server> {
+    say(&format!("starting the server; it loads {} TPC-C warehouses", arguments.warehouses));
+    let (warehouses, clients) = (arguments.warehouses.to_string(), arguments.clients.to_string());
+    let file = orders.display().to_string();
+    let more = [
+        "--bench",
+        "tpcc",
+        "--bench-warehouses",
+        &warehouses,
+        "--bench-clients",
+        &clients,
+        "--bench-orders",
+        &file,
+    ];
+    let server = Server::start(data, &more)?;
+    println!("  {}", server.ready_line());
+    println!("  look in at any time: {}", server.address().psql());
     let began = Instant::now();
-    let mut client = wire::connect(server.address())?;
-    wire::load(&mut client, scale, &mut |done, all| {
-        live(&format!("  {:>3} %, {done} rows", done * 100 / all.max(1)));
-    })?;
-    let seconds = began.elapsed().as_secs_f64();
-    live(&format!("  {rows} rows in {seconds:.1} s, primary keys built"));
-    println!();
-    Ok(())
+    while std::fs::metadata(orders).map_or(0, |it| it.len()) == 0 {
+        if began.elapsed() > LOAD_MAX {
+            return Err("the server has not entered any order".to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(server)
 }
 
-fn drive(address: &Address, arguments: &Arguments, seconds: u64, first: u64) -> Result<Outcome> {
-    let run = Run {
-        address: address.clone(),
-        clients: arguments.clients,
-        scale: arguments.scale,
-        seconds,
-        seed: arguments.seed,
-        first_number: first,
+/// Asks by SQL how it goes while transactions run inside, then kills. Answers the orders that had
+/// been acknowledged.
+fn look_in_and_kill(server: Server, arguments: &Arguments, file: &Path) -> Result<Vec<OrderKey>> {
+    say(&format!(
+        "all five transactions run inside the server, every commit synced; SIGKILL after {} s",
+        arguments.seconds
+    ));
+    let mut client = wire::connect(server.address())?;
+    let began = Instant::now();
+    let mut seen = 0;
+    while began.elapsed() < Duration::from_secs(arguments.seconds) {
+        let first = i64::from(Size::STANDARD.customers) + 1;
+        let text = "select sum(d_next_o_id)::int8, count(*) from district";
+        let row = client.query_one(text, &[]).map_err(|error| wire::message(&error))?;
+        let entered = row.get::<_, i64>(0) - first * row.get::<_, i64>(1);
+        if entered < seen {
+            return Err(format!("SQL saw {seen} orders, then {entered}"));
+        }
+        seen = entered;
+        live(&format!("  {:>4.1} s: SQL sees {seen} new orders", began.elapsed().as_secs_f64()));
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    server.kill()?;
+    let entered = read_orders(file)?;
+    println!("\n  killed; {} orders had been acknowledged", entered.len());
+    Ok(entered)
+}
+
+/// The acknowledged orders; the last line may be torn.
+fn read_orders(file: &Path) -> Result<Vec<OrderKey>> {
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let order = |line: &str| {
+        let mut numbers = line.split(' ').map(str::parse);
+        let mut next = || numbers.next()?.ok();
+        Some((next()?, next()?, next()?))
     };
-    let outcome = wire::run(&run, &mut |done, elapsed| {
-        let rate = done as f64 / elapsed.as_secs_f64();
-        live(&format!(
-            "  {:>5.1} s, {done} transactions, {rate:.0} a second",
-            elapsed.as_secs_f64()
-        ));
-    })?;
-    println!();
-    Ok(outcome)
+    let orders: Option<Vec<OrderKey>> = whole.lines().map(order).collect();
+    orders.ok_or_else(|| format!("{} holds what is no order", file.display()))
 }
 
-fn drive_and_kill(server: Server, arguments: &Arguments) -> Result<Outcome> {
-    let address = server.address().clone();
-    let after = Duration::from_secs(arguments.seconds);
-    let killer = std::thread::spawn(move || {
-        std::thread::sleep(after);
-        server.kill()
-    });
-    let outcome = drive(&address, arguments, arguments.seconds + 30, 0)?;
-    killer.join().map_err(|_| "the thread that kills the server panicked".to_owned())??;
-    if outcome.disconnected != arguments.clients as usize {
-        let error = outcome.error.unwrap_or_default();
-        return Err(format!("not all clients saw the server go away: {error}"));
-    }
-    println!(
-        "  killed; {} transactions had been acknowledged ({:.0} a second)",
-        outcome.transactions(),
-        outcome.per_second()
-    );
-    Ok(outcome)
-}
-
-fn verify(server: &Server, outcome: &Outcome) -> Result<()> {
+fn verify(server: &Server, arguments: &Arguments, entered: &[OrderKey]) -> Result<()> {
     let mut client = wire::connect(server.address())?;
-    let verdict = wire::check(&mut client, &outcome.acknowledged)?;
-    println!(
-        "  sums of accounts, tellers, branches, history: {}; {} rows in history",
-        verdict.sums.join(", "),
-        verdict.history_rows
-    );
-    if !verdict.is_good() {
-        let some: Vec<&String> = verdict.missing.iter().chain(&verdict.doubled).take(5).collect();
-        return Err(format!(
-            "{} acknowledged transactions missing, {} doubled (such as {some:?}); see the sums",
-            verdict.missing.len(),
-            verdict.doubled.len()
-        ));
+    let there = over_wire::orders(&mut client)?;
+    let missing: Vec<&OrderKey> = entered.iter().filter(|it| !there.contains(*it)).collect();
+    if !missing.is_empty() {
+        let some = &missing[..missing.len().min(5)];
+        return Err(format!("{} acknowledged orders are missing: {some:?} ...", missing.len()));
     }
-    println!("  balances agree; all {} acknowledged transactions are there", verdict.acknowledged);
+    println!("  all {} acknowledged orders are there", entered.len());
+    let verdict = over_wire::check(&mut client, Size::STANDARD, arguments.warehouses)?;
+    tpcc::judge(&verdict)?;
+    println!("  TPC-C's twelve consistency conditions hold ({} rows)", verdict.rows);
     Ok(())
 }
 
-fn report(outcome: &Outcome) {
-    println!(
-        "  {} transactions, {:.0} a second; {}",
-        outcome.transactions(),
-        outcome.per_second(),
-        outcome.latencies
-    );
+fn over_the_wire(server: &Server, arguments: &Arguments) -> Result<()> {
+    let setting = over_wire::Setting {
+        url: server.address().url(),
+        warehouses: arguments.warehouses,
+        size: Size::STANDARD,
+        clients: arguments.clients,
+        seconds: arguments.seconds,
+        warmup_seconds: 0,
+        isolation: Isolation::ReadCommitted,
+        rate: None,
+        server_pid: None,
+        seed: arguments.seed,
+    };
+    let report = over_wire::run(&setting, &mut |line| println!("  {}", line.trim_start()))?;
+    println!("  {}", report.latencies);
+    Ok(())
 }
 
 fn say(what: &str) {
     println!("* {what}");
 }
 
-/// A line that the next one replaces, on a terminal; elsewhere nothing but the last is shown.
+/// A line that the next one replaces, on a terminal; elsewhere a line like others.
 fn live(line: &str) {
     let mut out = std::io::stdout();
     let shown =

@@ -2,15 +2,24 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(dead_code, reason = "every test program uses its own part")]
 
+pub mod embedded;
+pub mod faulty;
+pub mod raw;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 /// `atoll serve` on `data`, small and with two instances.
 pub fn atoll(data: &Path) -> Command {
+    atoll_with_pool(data, "64MB")
+}
+
+/// As [`atoll`], with another buffer pool.
+pub fn atoll_with_pool(data: &Path, pool: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
     command.arg("serve").arg("--data").arg(data);
-    command.args(["--buffer-pool", "64MB", "--instances", "2"]);
+    command.args(["--buffer-pool", pool, "--instances", "2"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -68,10 +77,14 @@ pub struct Scratch {
 impl Scratch {
     /// A new database, served.
     pub fn new() -> Scratch {
-        let folder = tempfile::tempdir().unwrap();
-        let mut scratch = Scratch { folder, server: None };
+        let mut scratch = Scratch::without_server();
         scratch.start();
         scratch
+    }
+
+    /// An empty folder.
+    pub fn without_server() -> Scratch {
+        Scratch { folder: tempfile::tempdir().unwrap(), server: None }
     }
 
     pub fn data(&self) -> PathBuf {
@@ -82,6 +95,11 @@ impl Scratch {
     pub fn start(&mut self) {
         let mut command = atoll(&self.data());
         command.args(["--listen", "127.0.0.1:0"]);
+        self.start_with(command);
+    }
+
+    /// Starts a server by a command of the test's own.
+    pub fn start_with(&mut self, command: Command) {
         self.server = Some(Running::start(command));
     }
 

@@ -17,6 +17,15 @@ pub enum Address {
 }
 
 impl Address {
+    /// As a connection string of libpq's.
+    pub fn url(&self) -> String {
+        let (host, port) = match self {
+            Address::Tcp(host, port) => (host.clone(), port),
+            Address::Socket(folder, port) => (folder.display().to_string(), port),
+        };
+        format!("host={host} port={port} user=postgres dbname=postgres")
+    }
+
     /// What a person types to connect with psql.
     pub fn psql(&self) -> String {
         match self {

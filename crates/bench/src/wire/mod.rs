@@ -7,6 +7,7 @@ mod check;
 mod client;
 mod load;
 mod tpcb;
+pub mod tpcc;
 
 pub use check::{Verdict, check};
 pub use client::{Address, connect};

@@ -13,10 +13,11 @@ use super::core::{CoreInner, Shared};
 use super::environment::KernelEnvironment;
 use crate::base::{Cts, HomeId, InstanceId, Observed, Outcome, Result, Stop, TreeId};
 use crate::catalog::{Catalog, CatalogRef, IndexEntry};
-use crate::sync::spin;
+use crate::sync::{mutant, spin};
 use crate::tree::index::IndexTree;
 use crate::tree::table::TableTree;
 use crate::txn::TxnHandle;
+use crate::txn::rows::Mark;
 use crate::version::TableAccess;
 
 /// Which of a change's two states.
@@ -39,17 +40,35 @@ pub(super) enum AnyTree {
 #[derive(Default)]
 pub(super) struct CatalogChanges {
     private: Option<CatalogRef>,
-    // What the registry held before each change, in order.
-    before: Vec<(TreeId, Option<Arc<TableAccess>>)>,
+    before: Vec<Before>,
     made: Vec<AnyTree>,
     dropped: Vec<AnyTree>,
     new_indexes: Vec<Arc<IndexEntry>>,
+    // How many trees had been made at the newest savepoint.
+    made_before: usize,
+}
+
+/// What the registry held before a change, and how far the rows were then.
+struct Before {
+    tree: TreeId,
+    access: Option<Arc<TableAccess>>,
+    rows: Mark,
+}
+
+/// How far a transaction's definitions have come.
+#[derive(Default)]
+pub(super) struct CatalogPosition {
+    private: Option<CatalogRef>,
+    before: usize,
+    made: usize,
+    dropped: usize,
+    new_indexes: usize,
 }
 
 /// What is left to do when the transaction has ended, one way or the other.
 #[derive(Default)]
 pub(super) struct Abandoned {
-    before: Vec<(TreeId, Option<Arc<TableAccess>>)>,
+    before: Vec<Before>,
     made: Vec<AnyTree>,
     dropped: Vec<AnyTree>,
 }
@@ -75,10 +94,35 @@ impl CatalogChanges {
         Ok(result)
     }
 
-    /// The registry shows `access` from now on.
-    pub fn set_access(&mut self, shared: &Shared, access: Arc<TableAccess>) {
-        let id = access.id();
-        self.before.push((id, shared.registry.set(access)));
+    /// The registry shows `access` from now on; `rows` is how far the rows are.
+    pub fn set_access(&mut self, shared: &Shared, access: Arc<TableAccess>, rows: Mark) {
+        let tree = access.id();
+        let access = shared.registry.set(access);
+        self.before.push(Before { tree, access, rows });
+    }
+
+    /// Where the definitions are now.
+    pub fn position(&self) -> CatalogPosition {
+        CatalogPosition {
+            private: self.private.clone(),
+            before: self.before.len(),
+            made: self.made.len(),
+            dropped: self.dropped.len(),
+            new_indexes: self.new_indexes.len(),
+        }
+    }
+
+    /// Goes back to `to`; the answer says what is left to do.
+    pub fn go_back(&mut self, to: &CatalogPosition) -> Abandoned {
+        if !mutant("savepoint-keeps-definitions") {
+            self.private.clone_from(&to.private);
+        }
+        self.new_indexes.truncate(to.new_indexes);
+        Abandoned {
+            before: self.before.split_off(to.before),
+            made: self.made.split_off(to.made),
+            dropped: self.dropped.split_off(to.dropped),
+        }
     }
 
     /// The transaction made a tree.
@@ -99,6 +143,17 @@ impl CatalogChanges {
     /// Whether this transaction made the table tree `id`.
     pub fn made_table(&self, id: TreeId) -> bool {
         self.made.iter().any(|tree| matches!(tree, AnyTree::Table(table) if table.id() == id))
+    }
+
+    /// Whether this transaction made the table tree `id` since its newest savepoint.
+    pub fn made_since_savepoint(&self, id: TreeId) -> bool {
+        let made = self.made.iter().skip(self.made_before);
+        made.into_iter().any(|tree| matches!(tree, AnyTree::Table(table) if table.id() == id))
+    }
+
+    /// The newest savepoint is at `position` now, or there is none.
+    pub fn set_savepoint(&mut self, position: Option<&CatalogPosition>) {
+        self.made_before = position.map_or(0, |position| position.made);
     }
 
     /// Sees to it that the private catalog is published at *committed*.
@@ -139,12 +194,24 @@ impl CatalogChanges {
 }
 
 impl Abandoned {
-    /// After a rollback: the registry shows again what it did before.
-    pub fn restore(&self, shared: &Shared) {
-        for (id, access) in self.before.iter().rev() {
+    /// Before a rollback: the trees that were made are on their way out, so that nobody restores
+    /// rows in them.
+    pub fn forget_made(&self, shared: &Shared) {
+        for tree in &self.made {
+            if let AnyTree::Table(table) = tree {
+                drop(shared.registry.remove(table.id()));
+            }
+        }
+    }
+
+    /// In a rollback: the registry shows again what it did before each change, once `undo` has
+    /// undone the rows that were changed since.
+    pub fn restore(&self, shared: &Shared, mut undo: impl FnMut(Mark)) {
+        for Before { tree, access, rows } in self.before.iter().rev() {
+            undo(*rows);
             match access {
                 Some(access) => drop(shared.registry.set(access.clone())),
-                None => drop(shared.registry.remove(*id)),
+                None => drop(shared.registry.remove(*tree)),
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Invariants: reads only; the caller keeps everybody else away, so every row in place is the
 //! newest version. Each finding names the table, and the page or row where there is one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,14 +11,15 @@ use std::sync::Arc;
 use super::database::Database;
 use super::open::inspect;
 use super::options::Options;
-use crate::base::{Result, RowId};
+use crate::base::{Outcome, Result, RowId};
 use crate::catalog::{Catalog, IndexEntry, TableEntry};
 use crate::io::{Disk, RealDisk};
 use crate::page::pax::{RowState, SlotIndex};
 use crate::recovery::until_done;
 use crate::tree::index::{IndexBatch, ScanDirection};
 use crate::tree::key::encode_key;
-use crate::tree::table::LeafView;
+use crate::tree::table::{LeafView, TableTree};
+use crate::version::append_key_column;
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +30,11 @@ pub struct Findings {
     pub rows: u64,
     /// Index entries looked at.
     pub entries: u64,
+    /// Pages of long values that rows refer to.
+    pub overflow_pages: u64,
+    /// Pages of long values that no row refers to: of versions in undo, of rows that collection
+    /// has yet to take. With nothing running and everything collected there are none.
+    pub overflow_pages_in_undo: u64,
     /// What is wrong, one line each.
     pub problems: Vec<String>,
 }
@@ -47,14 +53,31 @@ impl Database {
         progress: &mut dyn FnMut(&str),
     ) -> Result<Findings> {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory, options.rings)?);
-        check_catalog(&inspect(&disk, &options, progress)?)
+        let mut findings = check_catalog(&inspect(&disk, &options, progress)?)?;
+        // What was just recovered has no undo.
+        let lost = findings.overflow_pages_in_undo;
+        if lost > 0 {
+            findings.problems.push(format!("{lost} overflow pages belong to no row"));
+        }
+        Ok(findings)
     }
 }
 
 fn check_catalog(catalog: &Catalog) -> Result<Findings> {
     let mut findings = Findings::default();
+    let mut pages = HashSet::new();
+    let mut pool = None;
     for table in catalog.tables() {
         check_table(table, &mut findings)?;
+        let found = until_done(|| table.access.tree.check_longs(&mut pages))?;
+        let name = &table.def.name;
+        findings.problems.extend(found.into_iter().map(|text| format!("table \"{name}\": {text}")));
+        pool = Some(table.access.tree.pool().clone());
+    }
+    findings.overflow_pages = pages.len() as u64;
+    if let Some(pool) = pool {
+        let others = pool.overflow_pages().filter(|page| !pages.contains(page));
+        findings.overflow_pages_in_undo = others.count() as u64;
     }
     Ok(findings)
 }
@@ -128,7 +151,8 @@ fn keys_of(
                 let live = slots
                     .map(|slot| SlotIndex(slot as u16))
                     .filter(|slot| leaf.state(*slot) == RowState::Live);
-                Ok(live.map(|slot| (leaf.row_id(slot), key_of(leaf, slot, index))).collect())
+                let tree = &table.access.tree;
+                live.map(|slot| Ok((leaf.row_id(slot), key_of(tree, leaf, slot, index)?))).collect()
             })
         })?;
         keys.extend(found);
@@ -137,19 +161,25 @@ fn keys_of(
     Ok(keys)
 }
 
-fn key_of(leaf: &LeafView<'_>, slot: SlotIndex, index: Option<&Arc<IndexEntry>>) -> Vec<u8> {
-    let Some(index) = index else { return Vec::new() };
+fn key_of(
+    tree: &TableTree,
+    leaf: &LeafView<'_>,
+    slot: SlotIndex,
+    index: Option<&Arc<IndexEntry>>,
+) -> Outcome<Vec<u8>> {
+    let Some(index) = index else { return Ok(Vec::new()) };
     let values: Vec<Option<Vec<u8>>> = index
         .def
         .columns
         .iter()
         .map(|column| {
             let mut bytes = Vec::new();
-            leaf.append_column(slot, column.column.index(), &mut bytes).map(|_| bytes)
+            let value = append_key_column(tree, leaf, slot, column.column.index(), &mut bytes)?;
+            Ok(value.map(|()| bytes))
         })
-        .collect();
+        .collect::<Outcome<_>>()?;
     let values: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
     let mut key = Vec::new();
     encode_key(&index.key, &values, &mut key);
-    key
+    Ok(key)
 }

@@ -117,6 +117,10 @@ pub(super) struct CoreInner {
     pub hub: Arc<Hub<Core>>,
     // Transactions dropped without an end, rolled back in the next turn.
     pub orphans: RefCell<Vec<super::session::Orphan>>,
+    // The number of the next temporary file.
+    pub temporary: Cell<u64>,
+    // Values that were taken together and not handed out yet.
+    pub sequences: super::sequences::SequenceCache,
     collecting: Cell<bool>,
     // When the last collection ended.
     collected_ns: Cell<u64>,
@@ -139,6 +143,8 @@ impl Core {
             catalog,
             hub,
             orphans: RefCell::default(),
+            temporary: Cell::new(0),
+            sequences: Default::default(),
             collecting: Cell::new(false),
             collected_ns: Cell::new(0),
             asked: Cell::new(None),
@@ -185,7 +191,7 @@ impl CoreInner {
 
     fn collect_if_due(&self, instance: &Instance) -> Poll {
         let waiting = self.txn.environment().versions.finished();
-        if self.collecting.get() || waiting == 0 {
+        if self.collecting.get() || self.txn.environment().versions.is_clean() {
             return Poll::Idle;
         }
         let pause = if waiting < COLLECT_AT { COLLECT_IDLE_NS } else { COLLECT_BUSY_NS };
@@ -229,6 +235,10 @@ impl InstanceState for Core {
         if self.inner.txn.environment().log.completed(completion).is_err() {
             self.inner.stop_if_poisoned();
         }
+    }
+
+    fn durable_write_in_flight(&self, _instance: &Instance) -> bool {
+        matches!(self.inner.txn.environment().log.unflushed(), Unflushed::Some)
     }
 
     fn sleeps(&self, _instance: &Instance) {

@@ -54,6 +54,7 @@ impl TableCursor {
             self.next = statement.read(|reader| reader.scan(access, from, columns, batch))?;
         }
         self.batch.copy_to(self.at, out);
+        statement.fetch_longs(&self.access.tree, out)?;
         self.at += 1;
         Ok(Some(self.batch.row(self.at - 1)))
     }
@@ -167,6 +168,9 @@ impl IndexCursor {
                 reader.read_by_key(&self.access, (path, key), row, &self.columns, buffers)
             })?;
             if present == Presence::Present {
+                // Whoever changes the row next, by this statement, begins where it was.
+                statement.check.near = self.check.near;
+                statement.fetch_longs(&self.access.tree, out)?;
                 return Ok(Some(row));
             }
         }

@@ -11,7 +11,7 @@ use super::metrics::Metrics;
 use super::open::{Machine, Recovered, RecoveryReport, recover, workers};
 use super::options::Options;
 use super::session::{Access, Session};
-use crate::base::{InstanceId, Result};
+use crate::base::{HomeId, InstanceId, Result};
 use crate::catalog::{Catalog, NamespaceDef, PUBLIC_NAMESPACE};
 use crate::io::{Disk, Entropy, MemoryDisk, RealDisk, RealEntropy, RealTime, TimeSource};
 use crate::log::Retention;
@@ -135,6 +135,17 @@ impl Database {
     /// The newest committed catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.inner.shared.published.newest()
+    }
+
+    /// The open transactions and what each waits for, and each log's stable mark, a line each.
+    pub fn describe_waits(&self) -> Vec<String> {
+        let shared = &self.inner.shared;
+        let mut lines = shared.txn.describe();
+        for home in (0..shared.marks.homes()).map(|home| HomeId(home as u16)) {
+            let (stable, durable) = (shared.marks.get(home), shared.marks.durable(home));
+            lines.push(format!("log {home}: stable up to {stable}, durable up to {durable}"));
+        }
+        lines
     }
 
     /// Why the database stands still, if it does ([`super::OnFailure::StandStill`]).

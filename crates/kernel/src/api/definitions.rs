@@ -4,7 +4,7 @@
 //! the end, so one transaction at a time changes definitions; a table whose definition or rows are
 //! replaced is locked ACCESS EXCLUSIVE. Every change is a change of catalog rows, so it commits,
 //! rolls back and recovers with its transaction; the private catalog follows the rows. A failed
-//! operation may leave catalog rows changed: the transaction must then be rolled back.
+//! operation may leave catalog rows changed: roll the statement back then, or more.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ impl Statement<'_> {
         Ok(oid)
     }
 
-    /// Drops a table with its indexes. `NotFound`.
+    /// Drops a table with its indexes and the sequences that it owns. `NotFound`.
     pub fn drop_table(&mut self, oid: Oid) -> Result<()> {
         self.lock_catalog()?;
         self.lock_exclusive(oid)?;
@@ -97,6 +97,9 @@ impl Statement<'_> {
         for index in &table.indexes {
             self.delete_object(index.def.oid)?;
             self.changes.dropped(AnyTree::Index(index.tree.clone()));
+        }
+        for sequence in self.catalog.sequences_of(oid) {
+            self.drop_sequence(sequence.def.oid)?;
         }
         self.delete_object(oid)?;
         self.changes.dropped(AnyTree::Table(table.access.tree.clone()));
@@ -185,7 +188,8 @@ impl Statement<'_> {
         let table = self.table(table.def.oid)?;
         let made = table.indexes.last().expect("the index was just added").clone();
         self.changes.made_index(made);
-        self.changes.set_access(&shared, table.access.clone());
+        let rows = self.handle.changes().mark();
+        self.changes.set_access(&shared, table.access.clone(), rows);
         Ok(oid)
     }
 
@@ -199,7 +203,8 @@ impl Statement<'_> {
         self.changes.dropped(AnyTree::Index(index.tree.clone()));
         self.change_catalog(|catalog| catalog.remove_index(oid))?;
         let table = self.table(index.def.table)?;
-        self.changes.set_access(&self.core.shared, table.access.clone());
+        let rows = self.handle.changes().mark();
+        self.changes.set_access(&self.core.shared, table.access.clone(), rows);
         Ok(())
     }
 
@@ -238,11 +243,12 @@ impl Statement<'_> {
             entries.push(entry);
         }
         let entry = TableEntry::new(def, rows, entries, &shared.versions);
-        self.changes.set_access(&shared, entry.access.clone());
+        let rows = self.handle.changes().mark();
+        self.changes.set_access(&shared, entry.access.clone(), rows);
         Ok(entry)
     }
 
-    fn lock_catalog(&mut self) -> Result<()> {
+    pub(super) fn lock_catalog(&mut self) -> Result<()> {
         let waiter = self.session.waiter(self.context);
         let txn = &self.core.txn;
         txn.lock_table(self.handle, CATALOG_TREE, LockMode::AccessExclusive, &waiter)?;
@@ -255,7 +261,7 @@ impl Statement<'_> {
         Ok(())
     }
 
-    fn lock_exclusive(&mut self, table: Oid) -> Result<()> {
+    pub(super) fn lock_exclusive(&mut self, table: Oid) -> Result<()> {
         match self.lock_table(table, LockMode::AccessExclusive) {
             // The newest definition is what is wanted, whatever it was before.
             Err(Error::CatalogChanged) => Ok(()),
@@ -263,7 +269,10 @@ impl Statement<'_> {
         }
     }
 
-    fn change_catalog(&mut self, change: impl FnOnce(&mut Catalog) -> Result<()>) -> Result<()> {
+    pub(super) fn change_catalog(
+        &mut self,
+        change: impl FnOnce(&mut Catalog) -> Result<()>,
+    ) -> Result<()> {
         self.changes.change(&self.core.shared, &self.catalog, change)?;
         self.catalog = self.changes.own().expect("it was just changed");
         Ok(())
@@ -273,7 +282,7 @@ impl Statement<'_> {
         self.catalog.own_access().expect("a database has a catalog tree").clone()
     }
 
-    fn insert_object(&mut self, object: &Object) -> Result<()> {
+    pub(super) fn insert_object(&mut self, object: &Object) -> Result<()> {
         let (oid, bytes) = (object.oid(), encode_object(object));
         let (rows, mut progress) = (self.catalog_rows(), Progress::default());
         let values = [Some(&oid.0.to_le_bytes()[..]), Some(&bytes[..])];
@@ -284,7 +293,7 @@ impl Statement<'_> {
         })
     }
 
-    fn update_object(&mut self, object: &Object) -> Result<()> {
+    pub(super) fn update_object(&mut self, object: &Object) -> Result<()> {
         let row = self.row_of(object.oid())?;
         let bytes = encode_object(object);
         let (rows, mut progress) = (self.catalog_rows(), Progress::default());
@@ -293,7 +302,7 @@ impl Statement<'_> {
         self.must_be_done(outcome, object.oid())
     }
 
-    fn delete_object(&mut self, oid: Oid) -> Result<()> {
+    pub(super) fn delete_object(&mut self, oid: Oid) -> Result<()> {
         let row = self.row_of(oid)?;
         let (rows, mut progress) = (self.catalog_rows(), Progress::default());
         let outcome = self.run(|writer| writer.delete(&rows, row, &mut progress))?;

@@ -58,6 +58,18 @@ impl Environment for KernelEnvironment {
         chunk.part(0, bytes)
     }
 
+    fn chunks_named_max(&self) -> usize {
+        self.log.payload_max() / 4 / ChunkRef::ENCODED_BYTES
+    }
+
+    fn encode_list(&self, chunks: &[ChunkRef]) -> Vec<u8> {
+        chunks.iter().flat_map(|chunk| chunk.encode()).collect()
+    }
+
+    fn as_list(&self, chunk: ChunkRef) -> ChunkRef {
+        chunk.as_list()
+    }
+
     fn spill_bytes(&self) -> usize {
         self.log.payload_max() / 2
     }

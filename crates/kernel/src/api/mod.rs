@@ -49,32 +49,40 @@
 
 mod catalog_changes;
 mod check;
+mod collect;
 mod core;
 mod cursor;
 mod database;
 mod definitions;
 mod environment;
+mod long_values;
 mod metrics;
 mod open;
 mod options;
 mod registry;
+mod savepoint;
+mod sequences;
 mod session;
 mod statement;
+mod temporary;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use self::core::{Context, Core, Instance};
-pub use crate::base::{Cts, Error, InstanceId, Result, RowId, Xid};
+pub use crate::base::{Cts, EXIT_CLOCK_RAN_BACK, Error, InstanceId, Result, RowId, Xid};
 pub use crate::catalog::{
-    Catalog, CatalogRef, ColumnDef, ColumnId, IndexColumn, IndexDef, IndexEntry, IndexKind,
-    NamespaceDef, Oid, PUBLIC_NAMESPACE, Relation, TableDef, TableEntry,
+    Catalog, CatalogRef, ColumnDef, ColumnId, Identity, IndexColumn, IndexDef, IndexEntry,
+    IndexKind, NamespaceDef, Oid, PUBLIC_NAMESPACE, Relation, SequenceDef, SequenceEntry, TableDef,
+    TableEntry,
 };
+pub use crate::io::IoBuffer;
 pub use crate::page::ColumnType;
 pub use crate::runtime::{Class, ClockChoice, Parker, Pin, Poll, Service, ServiceId, Target};
 pub use crate::tree::index::ScanDirection;
 pub use crate::tree::key::{Direction, Nulls};
 pub use crate::txn::rows::WriteOutcome;
 pub use crate::txn::{Committed, Interrupt, Isolation, LockMode as TableLockMode, Reason};
+pub use crate::txn::{Counting, Cycle, SequenceState};
 pub use crate::version::{Presence, RowBuffer};
 pub use check::Findings;
 pub use cursor::{IndexCursor, KeyBytes, KeyRange, TableCursor};
@@ -85,5 +93,8 @@ pub use open::RecoveryReport;
 #[cfg(not(loom))]
 pub use open::open_interleaved;
 pub use options::{Instances, OnFailure, Options};
-pub use session::{Access, Durability, Session, Transaction};
+pub use savepoint::Savepoint;
+pub use sequences::NewSequence;
+pub use session::{Access, Durability, Session, Snapshot, Transaction};
 pub use statement::Statement;
+pub use temporary::TempFile;

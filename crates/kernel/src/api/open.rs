@@ -71,6 +71,7 @@ pub(super) fn recover(
     Manifest::read(&*machine.disk)?;
     let lock = machine.disk.lock(&options.lock_note)?;
     let instances = options.instances.count();
+    super::temporary::remove_old(&*machine.disk)?;
     let clock = Clock::choose(options.clock)?;
     let workers = machine.workers;
     let found = Manifest::read(&*machine.disk)?;

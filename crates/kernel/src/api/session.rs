@@ -10,10 +10,11 @@ use std::sync::Arc;
 use super::catalog_changes::CatalogChanges;
 use super::core::{Context, CoreInner, Instance};
 use super::environment::KernelEnvironment;
+use super::savepoint::{self, Position, Savepoints};
 use super::statement::Statement;
 use crate::base::{Cts, Error, Result, Xid};
 use crate::catalog::CatalogRef;
-use crate::txn::{Committed, Interrupt, Isolation, Synchronous, TxnHandle, Waiter};
+use crate::txn::{Committed, HeldSnapshot, Interrupt, Isolation, Synchronous, TxnHandle, Waiter};
 
 /// When a commit's answer may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -97,7 +98,9 @@ impl Session {
         let core = context.instance().state().inner.clone();
         debug_assert!(Rc::ptr_eq(&core, &self.core), "a session stays on its instance");
         let handle = core.txn.begin(&self.inner, isolation)?;
-        Ok(Transaction { core, handle: Some(handle), catalog: CatalogChanges::default(), access })
+        let catalog = CatalogChanges::default();
+        let savepoints = Savepoints::default();
+        Ok(Transaction { core, handle: Some(handle), catalog, savepoints, access })
     }
 
     /// Waits until everything this session has been told, and has committed, is stable. Call it
@@ -115,10 +118,11 @@ impl Session {
 
 /// A running transaction.
 pub struct Transaction {
-    core: Rc<CoreInner>,
+    pub(super) core: Rc<CoreInner>,
     // None once it has ended.
-    handle: Option<TxnHandle<KernelEnvironment>>,
-    catalog: CatalogChanges,
+    pub(super) handle: Option<TxnHandle<KernelEnvironment>>,
+    pub(super) catalog: CatalogChanges,
+    pub(super) savepoints: Savepoints,
     access: Access,
 }
 
@@ -145,6 +149,22 @@ impl Transaction {
         Ok(Statement::new(&self.core, handle, &mut self.catalog, session, context))
     }
 
+    /// Keeps what the present command sees for a portal that is read on while later commands run.
+    /// Call it right after [`Transaction::statement`] and its table locks.
+    pub fn hold_snapshot(&mut self) -> Result<Snapshot> {
+        let handle = self.handle.as_mut().ok_or_else(ended)?;
+        let held = self.core.txn.hold_snapshot(handle);
+        Ok(Snapshot { core: self.core.clone(), held })
+    }
+
+    /// Exchanges the present command's snapshot for a held one, and back when called again. In
+    /// between only [`Transaction::resume`] may be called.
+    pub fn exchange_snapshot(&mut self, snapshot: &mut Snapshot) -> Result<()> {
+        let handle = self.handle.as_mut().ok_or_else(ended)?;
+        self.core.txn.exchange_snapshot(handle, &mut snapshot.held);
+        Ok(())
+    }
+
     /// Makes everything visible to all later snapshots and lets go of all locks; returns then.
     /// It survives a crash once [`Session::settle`] has returned. On an error nothing was
     /// committed and everything is rolled back.
@@ -161,7 +181,8 @@ impl Transaction {
         match &result {
             Ok(_) => abandoned.drop_trees(&self.core, super::catalog_changes::Side::Old),
             Err(_) => {
-                abandoned.restore(&self.core.shared);
+                // The rows are back already.
+                abandoned.restore(&self.core.shared, |_| ());
                 abandoned.drop_trees(&self.core, super::catalog_changes::Side::New);
             }
         }
@@ -215,6 +236,19 @@ impl Transaction {
     }
 }
 
+/// What a command saw, kept for a portal; let go of when dropped. Not `Send`: it belongs to its
+/// transaction's instance.
+pub struct Snapshot {
+    core: Rc<CoreInner>,
+    held: HeldSnapshot,
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.core.txn.release_held(&mut self.held);
+    }
+}
+
 impl Drop for Transaction {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
@@ -238,13 +272,12 @@ impl Orphan {
 
     fn roll_back_for(mut self, core: &CoreInner, session: &mut crate::txn::Session) {
         let tables: &dyn crate::version::Tables = &*core.tables;
+        let start = Position::start();
+        savepoint::undo_to(core, &mut self.handle, &mut self.catalog, &start);
         core.txn.abort(&mut self.handle, session, tables);
-        let abandoned = self.catalog.abandon();
-        abandoned.restore(&core.shared);
-        abandoned.drop_trees(core, super::catalog_changes::Side::New);
     }
 }
 
-fn ended() -> Error {
+pub(super) fn ended() -> Error {
     Error::Internal { detail: "the transaction has ended".to_owned() }
 }

@@ -10,11 +10,13 @@ use super::catalog_changes::CatalogChanges;
 use super::core::{Context, CoreInner};
 use super::cursor::{IndexCursor, KeyBytes, KeyRange, TableCursor};
 use super::environment::KernelEnvironment;
+use super::long_values::{Frozen, is_too_long};
+use super::savepoint::Position;
 use super::session::Session;
 use crate::base::{Cts, Error, Outcome, Result, RowId, TreeId};
 use crate::catalog::{CatalogRef, ColumnId, IndexEntry, Oid, Relation, TableEntry};
 use crate::tree::index::ScanDirection;
-use crate::txn::rows::{self, KeyCheck, Progress, RowReader, RowWriter, WriteOutcome};
+use crate::txn::rows::{self, GivenBack, KeyCheck, Progress, RowReader, RowWriter, WriteOutcome};
 use crate::txn::{Isolation, LockMode, TxnHandle, Waited, Waiter};
 use crate::version::{Presence, RowBuffer};
 
@@ -26,7 +28,10 @@ pub struct Statement<'t> {
     pub(super) session: &'t mut Session,
     pub(super) context: &'t Context,
     pub(super) catalog: CatalogRef,
-    check: KeyCheck,
+    // Where it began.
+    pub(super) started: Position,
+    /// Buffers, and where the row was that was read last by a key.
+    pub(super) check: KeyCheck,
     rows: Vec<RowId>,
 }
 
@@ -42,6 +47,7 @@ impl<'t> Statement<'t> {
         context: &'t Context,
     ) -> Statement<'t> {
         let catalog = changes.own().unwrap_or_else(|| session.catalog());
+        let started = Position::now(handle, changes);
         let mut statement = Statement {
             core,
             handle,
@@ -49,6 +55,7 @@ impl<'t> Statement<'t> {
             session,
             context,
             catalog,
+            started,
             check: KeyCheck::new(),
             rows: Vec::new(),
         };
@@ -56,7 +63,7 @@ impl<'t> Statement<'t> {
         statement
     }
 
-    fn observe_catalog(&mut self) {
+    pub(super) fn observe_catalog(&mut self) {
         if let Some(seen) = self.catalog.committed().filter(|it| !self.core.shared.is_stable(*it)) {
             self.handle.observe(seen);
         }
@@ -115,6 +122,9 @@ impl<'t> Statement<'t> {
         }
         let same = match (self.catalog.relation_by_oid(table), newest.relation_by_oid(table)) {
             (Some(Relation::Table(a)), Some(Relation::Table(b))) => std::sync::Arc::ptr_eq(a, b),
+            (Some(Relation::Sequence(a)), Some(Relation::Sequence(b))) => {
+                std::sync::Arc::ptr_eq(a, b)
+            }
             (None, None) => true,
             _ => false,
         };
@@ -154,23 +164,37 @@ impl<'t> Statement<'t> {
         let mark = self.handle.changes().mark();
         // A change whose redo finds no room has failed, too.
         let result = self.run(operation).and_then(|done| {
-            let waiter = self.session.waiter(self.context);
-            let txn = &self.core.txn;
-            txn.run(self.handle, &waiter, |handle| txn.spill_if_large(handle))?;
+            self.spill()?;
             Ok(done)
         });
         if result.is_err() {
-            self.handle.changes_mut().roll_back(mark, &*self.core.tables);
-            self.core.txn.discard_chunks(self.handle);
+            self.roll_back_change(mark);
         }
         result
+    }
+
+    /// Spills the redo if there is much of it (rule 7.3).
+    pub(super) fn spill(&mut self) -> Result<()> {
+        let waiter = self.session.waiter(self.context);
+        let txn = &self.core.txn;
+        txn.run(self.handle, &waiter, |handle| txn.spill_if_large(handle))
+    }
+
+    /// Undoes what a failed change did.
+    pub(super) fn roll_back_change(&mut self, mark: rows::Mark) {
+        let given_back = self.handle.changes_mut().roll_back(mark, &*self.core.tables);
+        self.core.txn.discard_chunks(self.handle);
+        if given_back == GivenBack::Rows {
+            self.core.txn.rows_given_back(self.handle);
+        }
     }
 
     /// Inserts a row; `values` are all columns in their physical form. Errors: `UniqueViolation`,
     /// `TooLarge`, `OutOfMemory`, `Deadlock`, `Cancelled`.
     pub fn insert(&mut self, table: &TableEntry, values: &[Option<&[u8]>]) -> Result<RowId> {
         let mut progress = Progress::default();
-        self.change(|writer| writer.insert(&table.access, values, &mut progress))
+        let done = self.change(|writer| writer.insert(&table.access, values, &mut progress));
+        if is_too_long(&done) { self.insert_long(table, values, Frozen::No) } else { done }
     }
 
     /// Inserts a row without undo into a table that this transaction has made or truncated: seen
@@ -181,12 +205,13 @@ impl<'t> Statement<'t> {
             return Err(Error::Internal { detail });
         }
         let mut progress = Progress::default();
-        self.change(|writer| writer.insert_frozen(&table.access, values, &mut progress))
+        let done = self.change(|writer| writer.insert_frozen(&table.access, values, &mut progress));
+        if is_too_long(&done) { self.insert_long(table, values, Frozen::Yes) } else { done }
     }
 
-    /// Whether this transaction made or truncated the table.
+    /// Whether this transaction made or truncated the table since its newest savepoint.
     pub fn is_new_table(&self, table: &TableEntry) -> bool {
-        self.changes.made_table(table.def.tree)
+        self.changes.made_since_savepoint(table.def.tree)
     }
 
     /// Reads the version of a row that this command sees into `out`.
@@ -198,7 +223,9 @@ impl<'t> Statement<'t> {
         out: &mut RowBuffer,
     ) -> Result<Presence> {
         let columns = ColumnId::numbers(columns);
-        self.read(|reader| reader.read(&table.access, row, columns, out))
+        let presence = self.read(|reader| reader.read(&table.access, row, columns, out))?;
+        self.fetch_longs(&table.access.tree, out)?;
+        Ok(presence)
     }
 
     /// Reads the newest version of a row that this transaction has locked or changed.
@@ -210,7 +237,9 @@ impl<'t> Statement<'t> {
         out: &mut RowBuffer,
     ) -> Result<Presence> {
         let columns = ColumnId::numbers(columns);
-        self.run(|_| rows::read_newest(&table.access, row, columns, out))
+        let presence = self.run(|_| rows::read_newest(&table.access, row, columns, out))?;
+        self.fetch_longs(&table.access.tree, out)?;
+        Ok(presence)
     }
 
     /// Changes columns of a row that this command has seen. READ COMMITTED: `Changed` means that
@@ -234,13 +263,14 @@ impl<'t> Statement<'t> {
             many = changes.iter().map(|(column, value)| (column.0, *value)).collect();
             &many
         };
-        let mut progress = Progress::default();
-        self.change(|writer| writer.update(&table.access, row, numbers, &mut progress))
+        let mut progress = Progress::near(self.check.near);
+        let done = self.change(|writer| writer.update(&table.access, row, numbers, &mut progress));
+        if is_too_long(&done) { self.update_long(table, row, numbers) } else { done }
     }
 
     /// Deletes a row that this command has seen; answers as [`Statement::update`].
     pub fn delete(&mut self, table: &TableEntry, row: RowId) -> Result<WriteOutcome> {
-        let mut progress = Progress::default();
+        let mut progress = Progress::near(self.check.near);
         self.change(|writer| writer.delete(&table.access, row, &mut progress))
     }
 
@@ -293,7 +323,7 @@ impl<'t> Statement<'t> {
             match read {
                 Ok(Presence::Absent) => {}
                 Ok(Presence::Present) => {
-                    result = Ok(Some(*row));
+                    result = self.fetch_longs(&table.access.tree, out).map(|()| Some(*row));
                     break;
                 }
                 Err(error) => {
@@ -305,6 +335,26 @@ impl<'t> Statement<'t> {
         self.rows = found;
         self.check = check;
         result
+    }
+
+    /// The row that has this whole key (without NULLs) of a unique index in the newest state of
+    /// the table, whether this command sees it or not; waits for transactions that have the key in
+    /// flight. The answer may be outdated at once: insert, or lock the row and ask again. Errors:
+    /// `SerializationFailure` (REPEATABLE READ, a row that others inserted since the snapshot),
+    /// `Deadlock`, `Cancelled`.
+    pub fn unique_holder(
+        &mut self,
+        table: &TableEntry,
+        index: &IndexEntry,
+        key: &KeyBytes,
+    ) -> Result<Option<RowId>> {
+        let at = table.indexes.iter().position(|it| it.def.oid == index.def.oid);
+        let path = &table.access.indexes[at.ok_or(Error::CatalogChanged)?];
+        let mut found = std::mem::take(&mut self.rows);
+        let holder =
+            self.run(|writer| writer.unique_holder(&table.access, (path, key.bytes()), &mut found));
+        self.rows = found;
+        holder
     }
 
     /// Waits until everything that this command has seen is stable: for rows that leave before it

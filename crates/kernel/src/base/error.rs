@@ -101,6 +101,9 @@ impl std::fmt::Display for Error {
             }
             Error::Deadlock { .. } => write!(f, "deadlock detected"),
             Error::UniqueViolation { index } => write!(f, "duplicate key in index tree {index}"),
+            Error::TooLarge { what: "index key", bytes, bytes_max } => {
+                write!(f, "index row size {bytes} exceeds maximum {bytes_max}")
+            }
             Error::TooLarge { what, bytes, bytes_max } => {
                 write!(f, "{what} of {bytes} bytes exceeds the maximum of {bytes_max}")
             }

@@ -11,3 +11,7 @@ pub const SLOTS_PER_INSTANCE_MAX: usize = 1 << 16;
 
 /// Uses of one slot before it is retired: 38 bits (section 0, "xid").
 pub const SLOT_SEQUENCE_MAX: u64 = (1 << 38) - 1;
+
+/// The exit status of a process that found the processors' clocks to disagree (rule 3.1): whoever
+/// starts it again chooses the shared counter. The number is sysexits' EX_TEMPFAIL.
+pub const EXIT_CLOCK_RAN_BACK: i32 = 75;

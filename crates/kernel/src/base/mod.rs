@@ -13,5 +13,7 @@ pub use id::{
     CommandId, Cts, HomeId, InstanceId, LogPosition, Observed, Pid, RowId, SlotId, Stamp, TreeId,
     Xid,
 };
-pub use limits::{INSTANCES_MAX, PAGE_BYTES, SLOT_SEQUENCE_MAX, SLOTS_PER_INSTANCE_MAX};
+pub use limits::{
+    EXIT_CLOCK_RAN_BACK, INSTANCES_MAX, PAGE_BYTES, SLOT_SEQUENCE_MAX, SLOTS_PER_INSTANCE_MAX,
+};
 pub use stop::{Outcome, Stop, WaitFor};

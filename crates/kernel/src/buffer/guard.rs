@@ -183,6 +183,15 @@ impl PageWrite {
         unsafe { &mut *self.frame.page_pointer() }
     }
 
+    /// The frame of the child whose swip is at byte `at` of this inner node, where a search of the
+    /// node under this guard put it. `NeedPage` if the child is out.
+    pub(crate) fn child(&self, at: usize) -> Outcome<FrameRef> {
+        let word = self.owned().u64(at);
+        // SAFETY: an inner node's slot holds what `Swip::raw` gave, and nobody else changes it
+        // while this guard holds the page; trees keep the pool.
+        unsafe { Swip::from_raw(word) }.frame()
+    }
+
     /// Says that nothing was changed, so that readers need not begin again.
     #[inline]
     pub fn unchanged(mut self) {

@@ -2,10 +2,11 @@
 //!
 //! Invariants (README.md numbers them): frames are never unmapped while the pool exists, so a
 //! stale reader touches old bytes at worst; a frame's latch word and side slot survive its reuse;
-//! a page's PID is never given to another page; what a change needs is reserved before its first
+//! no two pages have one PID at a time; what a change needs is reserved before its first
 //! latch; the pool's size is a hard limit. This module knows trees only as page bytes.
 
 mod arena;
+mod directory;
 mod frame;
 mod guard;
 mod pool;

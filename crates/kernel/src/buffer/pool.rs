@@ -15,6 +15,7 @@ use crossbeam_utils::CachePadded;
 
 use super::FrameRef;
 use super::arena::Arena;
+use super::directory::Directory;
 use super::frame::FRAME_BYTES;
 use super::guard::PageWrite;
 use crate::base::{Error, HomeId, INSTANCES_MAX, PAGE_BYTES, Pid, Result, TreeId};
@@ -41,12 +42,16 @@ struct Free {
     /// The rest of the current PID extent.
     pid_next: u64,
     pid_end: u64,
+    /// PID numbers of freed pages, to be given again.
+    pids: Vec<u64>,
 }
 
 struct Partition {
     arena: Arena,
     frames: u32,
     free: CachePadded<SpinLock<Free>>,
+    /// This home's overflow pages, wherever their frames are.
+    overflow: Directory,
 }
 
 impl Partition {
@@ -97,7 +102,9 @@ impl BufferPool {
                     fresh: 0,
                     pid_next: 0,
                     pid_end: 0,
+                    pids: Vec::new(),
                 })),
+                overflow: Directory::new(),
             })
         };
         Ok(Arc::new(BufferPool {
@@ -130,7 +137,7 @@ impl BufferPool {
     }
 
     /// Makes a page out of a reserved frame: formatted, exclusively latched, with a PID of the
-    /// reservation's home that no other page ever had.
+    /// reservation's home that no other page has.
     ///
     /// Panics if the reservation is used up: the caller reserved too little.
     pub fn allocate(
@@ -152,12 +159,37 @@ impl BufferPool {
         frame.clear_words();
         frame.side().store(std::ptr::null_mut());
         header::format(page.bytes_mut(), kind, pid, tree);
+        if kind == PageKind::Overflow {
+            let is_known = self.partition(pid).overflow.set(pid, frame);
+            assert!(is_known, "a home's overflow pages are as many as its memory has room for");
+        }
         page
+    }
+
+    fn partition(&self, pid: Pid) -> &Partition {
+        &self.partitions[pid.home().0 as usize % self.partitions.len()]
+    }
+
+    /// The frame of an overflow page; none if there is no such page now. What is in the frame is
+    /// to be checked under its latch or version.
+    pub fn find_overflow(&self, pid: Pid) -> Option<FrameRef> {
+        let address = self.partition(pid).overflow.find(pid);
+        // SAFETY: only addresses of this pool's frames are in the directory.
+        (address != 0).then(|| unsafe { FrameRef::from_address(address) })
+    }
+
+    /// All overflow pages that there are now: for checks.
+    pub fn overflow_pages(&self) -> impl Iterator<Item = Pid> {
+        let homes = self.partitions.iter().enumerate();
+        homes.flat_map(|(home, partition)| partition.overflow.pids(HomeId(home as u16)))
     }
 
     fn next_pid(&self, home: HomeId) -> Pid {
         let index = home.0 as usize % self.partitions.len();
         let number = self.partitions[index].free.with(|free| {
+            if let Some(number) = free.pids.pop() {
+                return number;
+            }
             if free.pid_next == free.pid_end {
                 free.pid_next = self.extents[index].with(|next| {
                     *next += EXTENT_PIDS;
@@ -171,11 +203,16 @@ impl BufferPool {
         Pid::new(HomeId(index as u16), number)
     }
 
-    /// Gives a page's frame back. Its PID is not used again (rule 8.5 will say when it may be).
+    /// Gives a page's frame and PID back. Both may be in use again at once (rule 8.5 will say when
+    /// PIDs may be), so whoever remembers a page by them looks at what it is.
     /// The caller has taken the page out of its tree; its side slot is empty.
     pub fn free(&self, mut page: PageWrite) {
         let frame = page.frame();
         debug_assert!(frame.side().load().is_null(), "a page is freed without its twin");
+        let (pid, kind) = (page.pid(), header::kind(page.owned()));
+        if kind == Some(PageKind::Overflow) {
+            self.partition(pid).overflow.clear(pid);
+        }
         let bytes = page.bytes_mut();
         if cfg!(feature = "invariants") {
             bytes.fill(0xdb);
@@ -184,6 +221,7 @@ impl BufferPool {
         frame.set_pid(Pid(0));
         drop(page);
         self.put_back(&[frame]);
+        self.partition(pid).free.with(|free| free.pids.push(pid.number()));
     }
 
     fn put_back(&self, frames: &[FrameRef]) {

@@ -13,7 +13,7 @@ use crate::page::pax::{RowState, SlotIndex};
 use crate::tree::index::IndexTree;
 use crate::tree::key::{KeyPart, encode_key};
 use crate::tree::table::{LeafView, TableTree};
-use crate::version::Unique;
+use crate::version::{Unique, append_key_column};
 
 /// What index to build.
 pub struct IndexPlan<'a> {
@@ -134,11 +134,13 @@ fn leaf_keys(
         values.clear();
         ends.clear();
         for column in plan.columns {
-            let bytes = leaf.append_column(slot, usize::from(*column), &mut values);
-            ends.push((values.len(), bytes));
+            let begin = values.len();
+            let column = usize::from(*column);
+            let value = append_key_column(plan.table, leaf, slot, column, &mut values)?;
+            ends.push(value.map(|()| begin..values.len()));
         }
         let parts: Vec<Option<&[u8]>> =
-            ends.iter().map(|(end, bytes)| bytes.map(|bytes| &values[end - bytes..*end])).collect();
+            ends.iter().map(|place| place.clone().map(|place| &values[place])).collect();
         let begin = keys.bytes.len();
         encode_key(plan.parts, &parts, &mut keys.bytes);
         let key = &keys.bytes[begin..];

@@ -6,6 +6,7 @@
 use crate::base::{Result, TreeId};
 use crate::page::{ColumnType, Layout};
 use crate::tree::key::{Direction, KeyPart, Nulls};
+use crate::txn::{Counting, SequenceState};
 
 /// The tree that holds the catalog's own rows; always exists.
 pub const CATALOG_TREE: TreeId = TreeId(1);
@@ -71,6 +72,17 @@ pub struct ColumnDef {
     pub not_null: bool,
     /// The default as SQL text, evaluated by SQL.
     pub default: Option<String>,
+    /// Whether it is an identity column: then a sequence that it owns gives its default.
+    pub identity: Option<Identity>,
+}
+
+/// GENERATED .. AS IDENTITY.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Identity {
+    /// ALWAYS: other values are refused; SQL checks it.
+    Always,
+    /// BY DEFAULT.
+    ByDefault,
 }
 
 impl ColumnDef {
@@ -83,6 +95,7 @@ impl ColumnDef {
             type_modifier: -1,
             not_null: false,
             default: None,
+            identity: None,
         }
     }
 }
@@ -177,6 +190,31 @@ impl IndexDef {
     }
 }
 
+/// One sequence.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SequenceDef {
+    /// Its identifier.
+    pub oid: Oid,
+    /// The namespace it is in.
+    pub namespace: Oid,
+    /// Its name.
+    pub name: String,
+    /// The number of its values: records in the logs name it; a restart gets another one.
+    pub values: TreeId,
+    /// SQL's type of the values (an oid of pg_type).
+    pub type_oid: u32,
+    /// Where RESTART begins.
+    pub start: i64,
+    /// How it counts.
+    pub counting: Counting,
+    /// Values that an instance takes at a time; at least 1.
+    pub cache: u64,
+    /// Where `values` begin, before any record.
+    pub first: SequenceState,
+    /// The column with which it is dropped.
+    pub owner: Option<(Oid, ColumnId)>,
+}
+
 /// Any object, as one row of the catalog tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Object {
@@ -186,6 +224,8 @@ pub enum Object {
     Table(TableDef),
     /// An index.
     Index(IndexDef),
+    /// A sequence.
+    Sequence(SequenceDef),
 }
 
 impl Object {
@@ -195,6 +235,7 @@ impl Object {
             Object::Namespace(it) => it.oid,
             Object::Table(it) => it.oid,
             Object::Index(it) => it.oid,
+            Object::Sequence(it) => it.oid,
         }
     }
 }

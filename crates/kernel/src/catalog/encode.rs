@@ -5,16 +5,21 @@
 //! byte-by-byte description is docs/format/catalog.md.
 
 use super::{
-    ColumnDef, ColumnId, IndexColumn, IndexDef, IndexKind, NamespaceDef, Object, Oid, TableDef,
+    ColumnDef, ColumnId, Identity, IndexColumn, IndexDef, IndexKind, NamespaceDef, Object, Oid,
+    SequenceDef, TableDef,
 };
 use crate::base::{Error, Result, TreeId};
 use crate::page::ColumnType;
 use crate::tree::key::{Direction, Nulls};
+use crate::txn::{Counting, Cycle, SequenceState};
 
-const FORMAT_VERSION: u8 = 1;
+const FORMAT_VERSION: u8 = 2;
+/// The oldest version that is still read: without identity columns and sequences.
+const FORMAT_READ_FROM: u8 = 1;
 const NAMESPACE: u8 = 1;
 const TABLE: u8 = 2;
 const INDEX: u8 = 3;
+const SEQUENCE: u8 = 4;
 
 /// The bytes of `object`.
 pub fn encode_object(object: &Object) -> Vec<u8> {
@@ -27,6 +32,7 @@ pub fn encode_object(object: &Object) -> Vec<u8> {
         }
         Object::Table(it) => encode_table(it, &mut out),
         Object::Index(it) => encode_index(it, &mut out),
+        Object::Sequence(it) => encode_sequence(it, &mut out),
     }
     out.0
 }
@@ -48,6 +54,11 @@ fn encode_table(it: &TableDef, out: &mut Writer) {
         out.u8(u8::from(column.not_null));
         out.u8(u8::from(column.default.is_some()));
         out.text(column.default.as_deref().unwrap_or(""));
+        out.u8(match column.identity {
+            None => 0,
+            Some(Identity::Always) => 1,
+            Some(Identity::ByDefault) => 2,
+        });
     }
     out.u16(it.options.len() as u16);
     for option in &it.options {
@@ -79,15 +90,16 @@ fn encode_index(it: &IndexDef, out: &mut Writer) {
 pub fn decode_object(bytes: &[u8]) -> Result<Object> {
     let mut input = Reader(bytes);
     let version = input.u8()?;
-    if version != FORMAT_VERSION {
+    if !(FORMAT_READ_FROM..=FORMAT_VERSION).contains(&version) {
         return Err(damaged(format!("catalog row of format {version}, expected {FORMAT_VERSION}")));
     }
     let object = match input.u8()? {
         NAMESPACE => {
             Object::Namespace(NamespaceDef { oid: Oid(input.u32()?), name: input.text()? })
         }
-        TABLE => Object::Table(decode_table(&mut input)?),
+        TABLE => Object::Table(decode_table(&mut input, version)?),
         INDEX => Object::Index(decode_index(&mut input)?),
+        SEQUENCE => Object::Sequence(decode_sequence(&mut input)?),
         kind => return Err(damaged(format!("catalog row of unknown kind {kind}"))),
     };
     if !input.0.is_empty() {
@@ -96,7 +108,7 @@ pub fn decode_object(bytes: &[u8]) -> Result<Object> {
     Ok(object)
 }
 
-fn decode_table(input: &mut Reader<'_>) -> Result<TableDef> {
+fn decode_table(input: &mut Reader<'_>, version: u8) -> Result<TableDef> {
     let (oid, namespace, tree) = (Oid(input.u32()?), Oid(input.u32()?), TreeId(input.u32()?));
     let name = input.text()?;
     let mut columns = Vec::new();
@@ -109,7 +121,21 @@ fn decode_table(input: &mut Reader<'_>) -> Result<TableDef> {
         let has_default = input.u8()? != 0;
         let text = input.text()?;
         let default = has_default.then_some(text);
-        columns.push(ColumnDef { name, physical, type_oid, type_modifier, not_null, default });
+        let identity = match if version < 2 { 0 } else { input.u8()? } {
+            0 => None,
+            1 => Some(Identity::Always),
+            2 => Some(Identity::ByDefault),
+            kind => return Err(damaged(format!("unknown kind {kind} of identity column"))),
+        };
+        columns.push(ColumnDef {
+            name,
+            physical,
+            type_oid,
+            type_modifier,
+            not_null,
+            default,
+            identity,
+        });
     }
     let mut options = Vec::new();
     for _ in 0..input.u16()? {
@@ -136,6 +162,49 @@ fn decode_index(input: &mut Reader<'_>) -> Result<IndexDef> {
         columns.push(IndexColumn { column, direction, nulls });
     }
     Ok(IndexDef { oid, table, name, tree, columns, kind })
+}
+
+fn encode_sequence(it: &SequenceDef, out: &mut Writer) {
+    out.u8(SEQUENCE);
+    out.u32(it.oid.0);
+    out.u32(it.namespace.0);
+    out.u32(it.values.0);
+    out.text(&it.name);
+    out.u32(it.type_oid);
+    let Counting { increment, min, max, cycle } = it.counting;
+    for number in [it.start, increment, min, max, it.first.last] {
+        out.u64(number as u64);
+    }
+    out.u64(it.cache);
+    out.u8(u8::from(cycle == Cycle::Yes));
+    out.u8(u8::from(it.first.called));
+    let (table, column) = it.owner.unwrap_or_default();
+    out.u8(u8::from(it.owner.is_some()));
+    out.u32(table.0);
+    out.u16(column.0);
+}
+
+fn decode_sequence(input: &mut Reader<'_>) -> Result<SequenceDef> {
+    let (oid, namespace, values) = (Oid(input.u32()?), Oid(input.u32()?), TreeId(input.u32()?));
+    let (name, type_oid) = (input.text()?, input.u32()?);
+    let mut numbers = [0; 5];
+    for number in &mut numbers {
+        *number = input.u64()? as i64;
+    }
+    let [start, increment, min, max, last] = numbers;
+    let cache = input.u64()?;
+    let cycle = if input.u8()? != 0 { Cycle::Yes } else { Cycle::No };
+    let first = SequenceState { last, called: input.u8()? != 0 };
+    let is_owned = input.u8()? != 0;
+    let owner = (Oid(input.u32()?), ColumnId(input.u16()?));
+    if increment == 0 || cache == 0 || min > max {
+        return Err(damaged(format!(
+            "sequence \"{name}\" counts from {min} to {max} by {increment}"
+        )));
+    }
+    let counting = Counting { increment, min, max, cycle };
+    let owner = is_owned.then_some(owner);
+    Ok(SequenceDef { oid, namespace, name, values, type_oid, start, counting, cache, first, owner })
 }
 
 fn physical_code(ty: ColumnType) -> (u8, u8) {
@@ -179,6 +248,9 @@ impl Writer {
     fn u32(&mut self, value: u32) {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
+    fn u64(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
     fn text(&mut self, value: &str) {
         self.u32(value.len() as u32);
         self.0.extend_from_slice(value.as_bytes());
@@ -204,6 +276,9 @@ impl<'a> Reader<'a> {
     fn u32(&mut self) -> Result<u32> {
         Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("four bytes were taken")))
     }
+    fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes were taken")))
+    }
     fn text(&mut self) -> Result<String> {
         let bytes = self.u32()? as usize;
         String::from_utf8(self.take(bytes)?.to_vec())
@@ -223,6 +298,7 @@ mod tests {
             type_modifier: -1,
             not_null: default.is_none(),
             default: default.map(str::to_owned),
+            identity: default.is_none().then_some(Identity::ByDefault),
         };
         TableDef {
             oid: Oid(16_384),
@@ -235,6 +311,21 @@ mod tests {
             ],
             options: vec!["fillfactor=90".to_owned()],
         }
+    }
+
+    #[test]
+    fn rows_of_the_first_format_are_read() {
+        let mut def = table();
+        def.columns.truncate(1);
+        def.columns[0].identity = None;
+        def.options.clear();
+        let mut bytes = encode_object(&Object::Table(def.clone()));
+        bytes[0] = 1;
+        // The identity of the only column, before the number of options.
+        bytes.remove(bytes.len() - 3);
+        assert_eq!(decode_object(&bytes), Ok(Object::Table(def)));
+        bytes[0] = 3;
+        assert!(decode_object(&bytes).is_err());
     }
 
     const PUBLIC: Oid = super::super::PUBLIC_NAMESPACE;
@@ -254,7 +345,20 @@ mod tests {
             kind: IndexKind::Primary,
         };
         let namespace = NamespaceDef { oid: PUBLIC, name: "public".to_owned() };
-        for object in [Object::Table(table()), Object::Index(index), Object::Namespace(namespace)] {
+        let sequence = Object::Sequence(SequenceDef {
+            oid: Oid(16_400),
+            namespace: PUBLIC,
+            name: "accounts_aid_seq".to_owned(),
+            values: TreeId(77),
+            type_oid: 23,
+            start: 5,
+            counting: Counting { increment: -2, min: i64::MIN, max: 5, cycle: Cycle::Yes },
+            cache: 20,
+            first: SequenceState { last: -3, called: true },
+            owner: Some((Oid(16_384), ColumnId(0))),
+        });
+        let others = [Object::Index(index), Object::Namespace(namespace), sequence];
+        for object in others.into_iter().chain([Object::Table(table())]) {
             let bytes = encode_object(&object);
             assert_eq!(decode_object(&bytes), Ok(object));
             for cut in 0..bytes.len() {

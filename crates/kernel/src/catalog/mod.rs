@@ -17,9 +17,9 @@ mod version;
 
 pub use build::{IndexPlan, build_index};
 pub use definition::{
-    CATALOG_TREE, ColumnDef, ColumnId, IndexColumn, IndexDef, IndexKind, NamespaceDef, Object, Oid,
-    PUBLIC_NAMESPACE, TableDef, catalog_layout,
+    CATALOG_TREE, ColumnDef, ColumnId, Identity, IndexColumn, IndexDef, IndexKind, NamespaceDef,
+    Object, Oid, PUBLIC_NAMESPACE, SequenceDef, TableDef, catalog_layout,
 };
 pub use encode::{decode_object, encode_object};
 pub use published::{CatalogCache, CatalogRef, Published};
-pub use version::{Catalog, IndexEntry, Relation, TableEntry};
+pub use version::{Catalog, IndexEntry, Relation, SequenceEntry, TableEntry};

@@ -8,12 +8,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-use super::{IndexDef, NamespaceDef, Oid, TableDef};
+use super::{IndexDef, NamespaceDef, Oid, SequenceDef, TableDef};
 use crate::base::{Cts, Error, Observed, Result, RowId, TreeId};
 use crate::sync::{AtomicU64, Ordering};
 use crate::tree::index::IndexTree;
 use crate::tree::key::KeyPart;
 use crate::tree::table::TableTree;
+use crate::txn::Sequence;
 use crate::version::{IndexAccess, TableAccess, Unique, VersionSpace};
 
 const SHARDS: usize = 64;
@@ -90,6 +91,22 @@ impl IndexEntry {
     }
 }
 
+/// A sequence as statements use it.
+pub struct SequenceEntry {
+    /// What it is.
+    pub def: SequenceDef,
+    /// Where it stands.
+    pub values: Arc<Sequence>,
+}
+
+impl SequenceEntry {
+    /// A sequence whose values begin where the definition says.
+    pub fn new(def: SequenceDef) -> SequenceEntry {
+        let values = Arc::new(Sequence::new(def.values, def.first));
+        SequenceEntry { def, values }
+    }
+}
+
 /// What a name in a namespace stands for.
 #[derive(Clone)]
 pub enum Relation {
@@ -97,6 +114,8 @@ pub enum Relation {
     Table(Arc<TableEntry>),
     /// An index.
     Index(Arc<IndexEntry>),
+    /// A sequence.
+    Sequence(Arc<SequenceEntry>),
 }
 
 /// One version of the catalog.
@@ -111,6 +130,8 @@ pub struct Catalog {
     rows: Sharded<Oid, RowId>,
     // The catalog tree itself; none in a catalog that no database has.
     own: Option<Arc<TableAccess>>,
+    // Tree numbers that were used by what is no object any more.
+    tree_seen: TreeId,
 }
 
 impl Catalog {
@@ -124,6 +145,7 @@ impl Catalog {
             names: Sharded::new(),
             rows: Sharded::new(),
             own: None,
+            tree_seen: TreeId::default(),
         }
     }
 
@@ -152,8 +174,9 @@ impl Catalog {
         let trees = self.relations.values().map(|relation| match relation {
             Relation::Table(table) => table.def.tree,
             Relation::Index(index) => index.def.tree,
+            Relation::Sequence(sequence) => sequence.def.values,
         });
-        trees.max().unwrap_or_default().max(super::CATALOG_TREE)
+        trees.max().unwrap_or_default().max(super::CATALOG_TREE).max(self.tree_seen)
     }
 
     /// Grows with every change; equal versions of one database are the same catalog.
@@ -180,8 +203,24 @@ impl Catalog {
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableEntry>> {
         self.relations.values().filter_map(|relation| match relation {
             Relation::Table(table) => Some(table),
-            Relation::Index(_) => None,
+            Relation::Index(_) | Relation::Sequence(_) => None,
         })
+    }
+
+    /// All sequences, in no order.
+    pub fn sequences(&self) -> impl Iterator<Item = &Arc<SequenceEntry>> {
+        self.relations.values().filter_map(|relation| match relation {
+            Relation::Sequence(sequence) => Some(sequence),
+            Relation::Table(_) | Relation::Index(_) => None,
+        })
+    }
+
+    /// The sequences that go with a table, in the order in which they were made.
+    pub fn sequences_of(&self, table: Oid) -> Vec<Arc<SequenceEntry>> {
+        let owned = |it: &&Arc<SequenceEntry>| it.def.owner.is_some_and(|(own, _)| own == table);
+        let mut owned: Vec<_> = self.sequences().filter(owned).cloned().collect();
+        owned.sort_by_key(|sequence| sequence.def.oid);
+        owned
     }
 
     /// The relation `name` of `namespace`.
@@ -199,7 +238,7 @@ impl Catalog {
     pub fn table(&self, namespace: Oid, name: &str) -> Option<&Arc<TableEntry>> {
         match self.relation(namespace, name)? {
             Relation::Table(table) => Some(table),
-            Relation::Index(_) => None,
+            Relation::Index(_) | Relation::Sequence(_) => None,
         }
     }
 
@@ -207,7 +246,7 @@ impl Catalog {
     pub fn table_by_oid(&self, oid: Oid) -> Option<&Arc<TableEntry>> {
         match self.relations.get(&oid)? {
             Relation::Table(table) => Some(table),
-            Relation::Index(_) => None,
+            Relation::Index(_) | Relation::Sequence(_) => None,
         }
     }
 
@@ -215,8 +254,52 @@ impl Catalog {
     pub fn index_by_oid(&self, oid: Oid) -> Option<&Arc<IndexEntry>> {
         match self.relations.get(&oid)? {
             Relation::Index(index) => Some(index),
-            Relation::Table(_) => None,
+            Relation::Table(_) | Relation::Sequence(_) => None,
         }
+    }
+
+    /// The sequence with this identifier.
+    pub fn sequence_by_oid(&self, oid: Oid) -> Option<&Arc<SequenceEntry>> {
+        match self.relations.get(&oid)? {
+            Relation::Sequence(sequence) => Some(sequence),
+            Relation::Table(_) | Relation::Index(_) => None,
+        }
+    }
+
+    /// Numbers of trees up to `tree` were used, whatever the objects say.
+    pub fn note_tree(&mut self, tree: TreeId) {
+        self.tree_seen = self.tree_seen.max(tree);
+    }
+
+    /// Adds a sequence.
+    pub fn add_sequence(&mut self, sequence: SequenceEntry) -> Result<()> {
+        self.claim(sequence.def.namespace, &sequence.def.name, sequence.def.oid)?;
+        self.relations.insert(sequence.def.oid, Relation::Sequence(Arc::new(sequence)));
+        Ok(())
+    }
+
+    /// Puts another version of a sequence in the place of the one with its oid; the name may
+    /// differ.
+    pub fn replace_sequence(&mut self, sequence: SequenceEntry) -> Result<()> {
+        let Some(before) = self.sequence_by_oid(sequence.def.oid).cloned() else {
+            return Err(missing(sequence.def.oid));
+        };
+        let name = |def: &SequenceDef| (def.namespace, def.name.clone());
+        if name(&before.def) != name(&sequence.def) {
+            self.claim(sequence.def.namespace, &sequence.def.name, sequence.def.oid)?;
+            self.names.remove(&name(&before.def));
+        }
+        self.relations.insert(sequence.def.oid, Relation::Sequence(Arc::new(sequence)));
+        Ok(())
+    }
+
+    /// Takes a sequence out.
+    pub fn remove_sequence(&mut self, oid: Oid) -> Result<()> {
+        let Some(sequence) = self.sequence_by_oid(oid).cloned() else { return Err(missing(oid)) };
+        self.names.remove(&(sequence.def.namespace, sequence.def.name.clone()));
+        self.relations.remove(&oid);
+        self.rows.remove(&oid);
+        Ok(())
     }
 
     /// The largest identifier in use, or 0.

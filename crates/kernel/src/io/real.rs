@@ -6,9 +6,10 @@
 //! manifests and recovery; transactions use the ring.
 
 use std::fs;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -162,30 +163,14 @@ impl Disk for RealDisk {
 
     fn lock(&self, note: &str) -> Result<DirLock> {
         let path = self.path(LOCK_NAME)?;
-        let options =
-            fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = options.map_err(|e| io_error("open", LOCK_NAME, &e))?;
-        // SAFETY: the descriptor is open for as long as `file` lives.
-        let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
-        if locked != 0 {
-            let errno = last_errno();
-            if errno != libc::EWOULDBLOCK {
-                return Err(error_of("lock", LOCK_NAME, errno));
+        loop {
+            if let Some(held) = HeldFile::take(&path, &self.root)? {
+                let note = format!("process {}\n{note}\n", std::process::id());
+                held.write(note.as_bytes()).map_err(|e| io_error("write", LOCK_NAME, &e))?;
+                return Ok(DirLock::new(Box::new(held)));
             }
-            let mut holder = String::new();
-            let _ = file.read_to_string(&mut holder);
-            let holder = holder.trim().replace('\n', "; ");
-            let detail = format!("the directory \"{}\" is in use by {holder}", self.root.display());
-            return Err(Error::Unusable { detail });
+            // Whoever had it has just removed the file: look again.
         }
-        let written = file
-            .set_len(0)
-            .and_then(|()| file.seek(SeekFrom::Start(0)))
-            .and_then(|_| write!(file, "process {}\n{note}\n", std::process::id()))
-            .and_then(|()| file.flush());
-        written.map_err(|e| io_error("write", LOCK_NAME, &e))?;
-        // Closing the file lets go of the lock.
-        Ok(DirLock::new(Box::new(file)))
     }
 
     fn ring(&self) -> Result<Box<dyn Ring>> {
@@ -194,6 +179,70 @@ impl Disk for RealDisk {
 
     fn kind(&self) -> &'static str {
         self.rings.kind()
+    }
+}
+
+/// The lock file, locked. Dropping it leaves the file as it was found, or none: who only looked, or
+/// found that the directory is not to be used, changes nothing in it.
+struct HeldFile {
+    file: fs::File,
+    path: PathBuf,
+    before: Option<Vec<u8>>,
+}
+
+impl HeldFile {
+    /// Locks the file at `path`, made if it is not there. `None` if it was removed meanwhile;
+    /// `Unusable` names the holder.
+    fn take(path: &Path, root: &Path) -> Result<Option<HeldFile>> {
+        let problem = |e: std::io::Error| io_error("open", LOCK_NAME, &e);
+        let found = fs::OpenOptions::new().read(true).write(true).open(path);
+        let (mut file, existed) = match found {
+            Ok(file) => (file, true),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let made =
+                    fs::OpenOptions::new().read(true).write(true).create_new(true).open(path);
+                match made {
+                    Ok(file) => (file, false),
+                    Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Ok(None),
+                    Err(e) => return Err(problem(e)),
+                }
+            }
+            Err(error) => return Err(problem(error)),
+        };
+        // SAFETY: the descriptor is open for as long as `file` lives.
+        let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+        let errno = if locked == 0 { 0 } else { last_errno() };
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map_err(problem)?;
+        if errno == libc::EWOULDBLOCK {
+            let holder = String::from_utf8_lossy(&text).trim().replace('\n', "; ");
+            let detail = format!("the directory \"{}\" is in use by {holder}", root.display());
+            return Err(Error::Unusable { detail });
+        }
+        if errno != 0 {
+            return Err(error_of("lock", LOCK_NAME, errno));
+        }
+        let own = file.metadata().map_err(problem)?;
+        let same =
+            fs::metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == (own.dev(), own.ino()));
+        let before = existed.then_some(text);
+        Ok(same.then(|| HeldFile { file, path: path.to_owned(), before }))
+    }
+
+    fn write(&self, bytes: &[u8]) -> std::io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.write_all_at(bytes, 0)
+    }
+}
+
+impl Drop for HeldFile {
+    fn drop(&mut self) {
+        // While it is still locked; closing it lets go. A note that stays behind names a process
+        // that is gone, and nobody reads it without finding the file locked.
+        let _ = match &self.before {
+            Some(before) => self.write(before),
+            None => fs::remove_file(&self.path),
+        };
     }
 }
 

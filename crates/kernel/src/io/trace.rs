@@ -175,7 +175,7 @@ impl Trace {
         sink.events += 1;
     }
 
-    /// Adds what the program says. Call it before anybody is told.
+    /// Adds what the program says: before it tells anybody, or as the one who was told.
     pub fn note(&self, bytes: &[u8]) {
         self.record(&Event::Note { bytes: bytes.to_vec() });
     }

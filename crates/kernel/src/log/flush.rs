@@ -90,8 +90,12 @@ impl Inner {
             fill.used,
             &marks,
         );
-        let durability =
-            if mutant("log-volatile-flush") { Durability::Volatile } else { Durability::Durable };
+        let is_spared = mutant("log-one-flush-volatile") && self.counters.flushes == 50;
+        let durability = if is_spared || mutant("log-volatile-flush") {
+            Durability::Volatile
+        } else {
+            Durability::Durable
+        };
         let token = self.flush_token();
         let end = LogPosition(fill.position.0 + padded as u64);
         let offset = fill.position.0 - self.segment.header.start.0;

@@ -109,6 +109,13 @@ pub struct Chunks<'a> {
     bytes: &'a [u8],
 }
 
+impl<'a> Chunks<'a> {
+    /// The ranges that a list's bytes are.
+    pub fn of_list(bytes: &'a [u8]) -> Chunks<'a> {
+        Chunks { bytes }
+    }
+}
+
 impl Iterator for Chunks<'_> {
     type Item = ChunkRef;
     fn next(&mut self) -> Option<ChunkRef> {
@@ -182,9 +189,7 @@ pub fn encode_commit(
         put(out, &mut at, &observed.cts.0.to_le_bytes());
     }
     for chunk in chunks {
-        put(out, &mut at, &chunk.position.0.to_le_bytes());
-        put(out, &mut at, &chunk.from.to_le_bytes());
-        put(out, &mut at, &chunk.to.to_le_bytes());
+        put(out, &mut at, &chunk.encode());
     }
     put(out, &mut at, payload);
     seal(out);

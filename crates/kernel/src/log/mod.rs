@@ -9,6 +9,7 @@ mod cut;
 mod files;
 mod flush;
 mod format;
+pub mod fuzz;
 pub mod manifest;
 mod marks;
 mod options;

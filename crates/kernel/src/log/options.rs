@@ -46,7 +46,9 @@ pub struct Reservation {
 }
 
 /// A range of an early-spilled chunk that a commit takes (rule 7.3): what savepoint or statement
-/// rollback discarded is simply in no range. Ranges are replayed in the order given.
+/// rollback discarded is simply in no range. Ranges are replayed in the order given. A range may be
+/// a *list*: its bytes are ranges, which stand in its place, so that a commit record can name any
+/// number of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkRef {
     /// Where the chunk's record begins, in the same log.
@@ -60,6 +62,32 @@ pub struct ChunkRef {
 impl ChunkRef {
     /// Bytes of one reference in a commit record: add them to what is reserved.
     pub const ENCODED_BYTES: usize = 16;
+    /// In `from`: the range is a list.
+    const LIST: u32 = 1 << 31;
+
+    /// As it stands in a commit record or a list.
+    pub fn encode(self) -> [u8; ChunkRef::ENCODED_BYTES] {
+        let mut out = [0; ChunkRef::ENCODED_BYTES];
+        out[..8].copy_from_slice(&self.position.0.to_le_bytes());
+        out[8..12].copy_from_slice(&self.from.to_le_bytes());
+        out[12..].copy_from_slice(&self.to.to_le_bytes());
+        out
+    }
+
+    /// The whole chunk, whose payload is encoded ranges, as the list of them.
+    pub fn as_list(self) -> ChunkRef {
+        ChunkRef { from: self.from | ChunkRef::LIST, ..self }
+    }
+
+    /// Whether the range is a list.
+    pub fn is_list(self) -> bool {
+        self.from & ChunkRef::LIST != 0
+    }
+
+    /// The range of bytes in the chunk's payload.
+    pub(super) fn bytes(self) -> (u32, u32) {
+        (self.from & !ChunkRef::LIST, self.to)
+    }
 
     /// The part `from..to` of the chunk's payload, where `self` is the whole.
     pub fn part(self, from: u32, to: u32) -> ChunkRef {

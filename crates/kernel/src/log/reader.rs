@@ -131,7 +131,19 @@ impl LogReader {
     /// Appends a part of a chunk of the current record's incarnation to `out`.
     pub fn chunk(&self, chunk: ChunkRef, out: &mut Vec<u8>) -> Result<()> {
         let walk = self.walk.as_ref().expect("advance found a record");
-        walk.chunk(chunk.position, chunk.from, chunk.to, out)
+        let (from, to) = chunk.bytes();
+        if !chunk.is_list() {
+            return walk.chunk(chunk.position, from, to, out);
+        }
+        let mut list = Vec::new();
+        walk.chunk(chunk.position, from, to, &mut list)?;
+        for chunk in Chunks::of_list(&list) {
+            if chunk.is_list() {
+                return Err(walk.corrupt("a list of chunks within a list"));
+            }
+            self.chunk(chunk, out)?;
+        }
+        Ok(())
     }
 
     /// Bytes of log that the parts begun so far span.

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use super::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::base::{Error, HomeId, Result};
 use crate::io::{Direct, Disk, Durability, FileRef, IoBuffer, Op, OpenHow, Returned, Ring, Token};
+use crate::sync::mutant;
 
 /// How long to leave a full disk alone before trying again.
 const FULL_RETRY_NS: u64 = 100_000_000;
@@ -138,7 +139,9 @@ impl Preparer {
     }
 
     fn finish(&mut self, segment: Segment) -> Result<()> {
-        self.disk.sync_dir(&folder(self.next.home))?;
+        if !mutant("log-segment-name-not-synced") {
+            self.disk.sync_dir(&folder(self.next.home))?;
+        }
         self.next.number = segment.header.number + 1;
         self.next.start = segment.header.end();
         self.ready.push_back(segment);

@@ -35,7 +35,7 @@ pub const AT_EPOCH: usize = 24;
 pub const HEADER_BYTES: usize = 32;
 
 /// The format version that this program writes.
-pub const FORMAT_VERSION: u16 = 1;
+pub const FORMAT_VERSION: u16 = 2;
 
 const _: () = {
     assert!(AT_FORMAT == AT_CHECKSUM + 4 && AT_KIND == AT_FORMAT + 2 && AT_FLAGS == AT_KIND + 1);

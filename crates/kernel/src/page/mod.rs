@@ -10,6 +10,7 @@
 pub mod header;
 pub mod keynode;
 mod layout;
+pub mod overflow;
 pub mod pax;
 
 pub use header::{PageKind, seal, verify};

@@ -8,11 +8,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::replay::until_done;
-use crate::base::{Error, HomeId, Result, RowId, TreeId};
+use crate::base::{Cts, Error, HomeId, Result, RowId, TreeId};
 use crate::buffer::BufferPool;
 use crate::catalog::{CATALOG_TREE, Object, TableDef, catalog_layout, decode_object};
 use crate::tree::table::{SideTables, TableTree};
-use crate::txn::redo::Change;
+use crate::txn::redo::{Change, RedoValue};
+use crate::txn::{SequenceState, decode_sequence_note};
 
 /// The catalog's rows and the table trees, during replay.
 pub struct Definitions {
@@ -21,6 +22,8 @@ pub struct Definitions {
     pub(super) homes: u16,
     objects: HashMap<RowId, Object>,
     trees: HashMap<TreeId, Arc<TableTree>>,
+    // The newest record of each sequence's values, whether or not a sequence has them now.
+    sequences: HashMap<TreeId, (Cts, SequenceState)>,
 }
 
 impl Definitions {
@@ -33,7 +36,8 @@ impl Definitions {
         let catalog =
             TableTree::create(&pool, HomeId(0), CATALOG_TREE, catalog_layout(), sides.clone())?;
         let trees = HashMap::from([(CATALOG_TREE, Arc::new(catalog))]);
-        Ok(Definitions { pool, sides, homes, objects: HashMap::new(), trees })
+        let (objects, sequences) = (HashMap::new(), HashMap::new());
+        Ok(Definitions { pool, sides, homes, objects, trees, sequences })
     }
 
     /// The tree `id`, if something owns it now.
@@ -46,6 +50,28 @@ impl Definitions {
         self.objects.iter().map(|(row, object)| (*row, object))
     }
 
+    /// Takes a note of a commit at `cts` into account.
+    pub fn note(&mut self, cts: Cts, note: &[u8]) -> Result<()> {
+        let detail = || format!("the commit at {cts} has a note of {} unknown bytes", note.len());
+        let (values, state) = decode_sequence_note(note)
+            .ok_or_else(|| Error::Corrupt { page: None, detail: detail() })?;
+        let newest = self.sequences.entry(values).or_insert((cts, state));
+        if newest.0 < cts {
+            *newest = (cts, state);
+        }
+        Ok(())
+    }
+
+    /// Where the logs say that values of a sequence stand.
+    pub fn sequence_state(&self, values: TreeId) -> Option<SequenceState> {
+        self.sequences.get(&values).map(|(_, state)| *state)
+    }
+
+    /// The largest number of a sequence's values in the logs.
+    pub fn sequence_max(&self) -> TreeId {
+        self.sequences.keys().copied().max().unwrap_or_default()
+    }
+
     /// The home whose pages a tree gets: trees are spread over all homes.
     pub fn home_of(&self, tree: TreeId) -> HomeId {
         HomeId((tree.0 % u32::from(self.homes)) as u16)
@@ -54,12 +80,10 @@ impl Definitions {
     /// Takes a change of a catalog row into account. The row itself is stored by the workers.
     pub fn apply(&mut self, change: &Change<'_>) -> Result<()> {
         match change {
-            Change::Insert { row, values, .. } => {
-                self.define(*row, values.clone().nth(1).flatten())
-            }
+            Change::Insert { row, values, .. } => self.define(*row, values.clone().nth(1)),
             Change::Update { row, changes, .. } => {
                 match changes.clone().find(|(column, _)| *column == 1) {
-                    Some((_, definition)) => self.define(*row, definition),
+                    Some((_, definition)) => self.define(*row, Some(definition)),
                     None => Ok(()),
                 }
             }
@@ -73,9 +97,11 @@ impl Definitions {
         }
     }
 
-    fn define(&mut self, row: RowId, definition: Option<&[u8]>) -> Result<()> {
-        let detail = format!("catalog row {row} has no definition");
-        let bytes = definition.ok_or(Error::Corrupt { page: None, detail })?;
+    fn define(&mut self, row: RowId, definition: Option<RedoValue<'_>>) -> Result<()> {
+        let Some(RedoValue::Inline(bytes)) = definition else {
+            let detail = format!("catalog row {row} has no definition");
+            return Err(Error::Corrupt { page: None, detail });
+        };
         let object = decode_object(bytes)?;
         let before = self.objects.insert(row, object.clone());
         if let Object::Table(table) = &object {

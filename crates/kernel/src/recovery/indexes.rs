@@ -11,10 +11,11 @@ use super::definitions::Definitions;
 use super::replay::in_parallel;
 use crate::base::{Cts, Error, Result};
 use crate::catalog::{
-    CATALOG_TREE, Catalog, IndexDef, IndexEntry, IndexPlan, Object, TableDef, TableEntry,
-    build_index,
+    CATALOG_TREE, Catalog, IndexDef, IndexEntry, IndexPlan, Object, SequenceEntry, TableDef,
+    TableEntry, build_index,
 };
 use crate::tree::index::IndexTree;
+use crate::txn::Sequence;
 use crate::version::{TableAccess, Unique, VersionSpace};
 
 /// Builds all indexes with `workers` threads and puts the catalog together.
@@ -30,6 +31,12 @@ pub fn build_catalog(
             Object::Namespace(namespace) => catalog.add_namespace(namespace.clone())?,
             Object::Table(table) => tables.push(table),
             Object::Index(index) => indexes.push(index),
+            Object::Sequence(sequence) => {
+                let state = definitions.sequence_state(sequence.values).unwrap_or(sequence.first);
+                let values = Arc::new(Sequence::new(sequence.values, state));
+                let def = sequence.clone();
+                catalog.add_sequence(SequenceEntry { def, values })?;
+            }
         }
     }
     tables.sort_by_key(|table| table.oid);
@@ -47,6 +54,7 @@ pub fn build_catalog(
     for (row, object) in definitions.objects() {
         catalog.set_row(object.oid(), row);
     }
+    catalog.note_tree(definitions.sequence_max());
     let own = definitions.tree(CATALOG_TREE).expect("the catalog tree always exists").clone();
     catalog.set_own_access(Arc::new(TableAccess::new(own, Vec::new(), versions.clone())));
     Ok(catalog)

@@ -14,8 +14,9 @@ use super::feed::Feed;
 use crate::base::{Cts, Error, HomeId, Outcome, Result, RowId, Stop, TreeId};
 use crate::catalog::CATALOG_TREE;
 use crate::log::LogReader;
-use crate::tree::table::{RestoreCursor, TableTree};
-use crate::txn::redo::{Change, RedoReader};
+use crate::page::overflow::StoredLong;
+use crate::tree::table::{RestoreCursor, Restored, TableTree};
+use crate::txn::redo::{Change, RedoReader, RedoValue};
 
 /// Bytes that a round reads of each log, about.
 const ROUND_BYTES: usize = 32 << 20;
@@ -40,6 +41,8 @@ pub struct Replayed {
 struct Item<'a> {
     cts: Cts,
     change: Change<'a>,
+    /// The place of its commit's long values in [`Parsed::longs`]; 0 is that of none.
+    longs: u32,
 }
 
 /// One log's share of a round: for each worker its changes in order, and the commits that change
@@ -47,6 +50,9 @@ struct Item<'a> {
 struct Parsed<'a> {
     of_worker: Vec<Vec<Item<'a>>>,
     barriers: Vec<(Cts, &'a [u8])>,
+    /// The long values of commits that have any; the first are those of no commit.
+    longs: Vec<Vec<StoredLong<'a>>>,
+    notes: Vec<(Cts, &'a [u8])>,
     commits: u64,
     changes: u64,
     bytes: u64,
@@ -102,6 +108,7 @@ fn round(
     }
     apply(&parsed, from, None, definitions, workers)?;
     for log in &parsed {
+        log.notes.iter().try_for_each(|(cts, note)| definitions.note(*cts, note))?;
         done.commits += log.commits;
         done.changes += log.changes;
         done.bytes += log.bytes;
@@ -135,18 +142,34 @@ fn worker_of(tree: TreeId, row: RowId, workers: usize) -> usize {
 
 fn parse(feed: &Feed, to: Cts, workers: usize) -> Result<Parsed<'_>> {
     let of_worker = (0..workers).map(|_| Vec::new()).collect();
-    let mut parsed = Parsed { of_worker, barriers: Vec::new(), commits: 0, changes: 0, bytes: 0 };
+    let mut parsed = Parsed {
+        of_worker,
+        barriers: Vec::new(),
+        notes: Vec::new(),
+        longs: vec![Vec::new()],
+        commits: 0,
+        changes: 0,
+        bytes: 0,
+    };
     for (cts, payload) in feed.up_to(to) {
         parsed.commits += 1;
         parsed.bytes += payload.len() as u64;
         let mut defines = false;
-        for change in RedoReader::new(payload) {
+        let mut reader = RedoReader::new(payload);
+        while let Some(change) = reader.next() {
             let change = change?;
+            if let Change::Note(note) = change {
+                parsed.notes.push((cts, note));
+            }
             let Some(tree) = tree_of(&change) else { continue };
             defines |= tree == CATALOG_TREE;
             parsed.changes += 1;
             let worker = worker_of(tree, row_of(&change), workers);
-            parsed.of_worker[worker].push(Item { cts, change });
+            let longs = if reader.longs().is_empty() { 0 } else { parsed.longs.len() as u32 };
+            parsed.of_worker[worker].push(Item { cts, change, longs });
+        }
+        if !reader.longs().is_empty() {
+            parsed.longs.push(reader.longs().to_vec());
         }
         if defines {
             parsed.barriers.push((cts, payload));
@@ -164,14 +187,14 @@ fn apply(
     workers: usize,
 ) -> Result<()> {
     let work = (0..workers).map(|worker| {
-        let lists: Vec<&[Item<'_>]> = parsed
+        let lists: Vec<List<'_>> = parsed
             .iter()
             .map(|log| {
                 let items = log.of_worker[worker].as_slice();
                 let start = items.partition_point(|item| item.cts < from);
                 let end = below
                     .map_or(items.len(), |below| items.partition_point(|item| item.cts < below));
-                &items[start..end.max(start)]
+                (&items[start..end.max(start)], log.longs.as_slice())
             })
             .collect();
         move || apply_lists(lists, definitions, HomeId(worker as u16 % definitions.homes))
@@ -179,33 +202,49 @@ fn apply(
     in_parallel(work).map(drop)
 }
 
+/// Changes of one log for one worker, and the long values that they name.
+type List<'a> = (&'a [Item<'a>], &'a [Vec<StoredLong<'a>>]);
+
 /// Merges the logs' lists by cts and applies them.
-fn apply_lists(mut lists: Vec<&[Item<'_>]>, definitions: &Definitions, home: HomeId) -> Result<()> {
+fn apply_lists(mut lists: Vec<List<'_>>, definitions: &Definitions, home: HomeId) -> Result<()> {
     let mut cursors = HashMap::new();
     loop {
         let heads = lists.iter().enumerate();
-        let next = heads.filter_map(|(at, list)| Some((list.first()?.cts, at))).min();
+        let next = heads.filter_map(|(at, list)| Some((list.0.first()?.cts, at))).min();
         let Some((cts, at)) = next else { return Ok(()) };
-        while let Some((item, rest)) = lists[at].split_first().filter(|(item, _)| item.cts == cts) {
-            lists[at] = rest;
+        let longs = lists[at].1;
+        while let Some((item, rest)) = lists[at].0.split_first().filter(|(item, _)| item.cts == cts)
+        {
+            lists[at].0 = rest;
             let Some(tree) = tree_of(&item.change).and_then(|id| definitions.tree(id)) else {
                 continue;
             };
             let cursor = cursors.entry(tree.id()).or_insert_with(|| RestoreCursor::new(home));
-            store(tree, cursor, &item.change)?;
+            store(tree, cursor, &item.change, &longs[item.longs as usize])?;
         }
     }
 }
 
-fn store(tree: &TableTree, cursor: &mut RestoreCursor, change: &Change<'_>) -> Result<()> {
+fn store(
+    tree: &TableTree,
+    cursor: &mut RestoreCursor,
+    change: &Change<'_>,
+    longs: &[StoredLong<'_>],
+) -> Result<()> {
+    // The reader has seen to it that every number is that of a long value.
+    let restored = |value| match value {
+        RedoValue::Null => Restored::Null,
+        RedoValue::Inline(value) => Restored::Inline(value),
+        RedoValue::Long(number) => Restored::Long(longs[number as usize]),
+    };
     match change {
         Change::Insert { row, values, .. } => {
-            let columns: Vec<Option<&[u8]>> = values.collect();
+            let columns: Vec<Restored<'_>> = values.map(restored).collect();
             until_done(|| tree.restore(cursor, *row, &columns))
         }
         Change::Update { row, changes, .. } => {
-            let columns: Vec<(usize, Option<&[u8]>)> =
-                changes.map(|(column, value)| (usize::from(column), value)).collect();
+            let columns: Vec<(usize, Restored<'_>)> =
+                changes.map(|(column, value)| (usize::from(column), restored(value))).collect();
             let is_there = until_done(|| tree.restore_columns(cursor, *row, &columns))?;
             if is_there {
                 return Ok(());

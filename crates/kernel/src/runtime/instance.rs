@@ -67,6 +67,11 @@ pub trait InstanceState: Sized + 'static {
     fn poll(&self, instance: &Instance<Self>) -> Poll;
     /// A completion whose token names service 0.
     fn completed(&self, instance: &Instance<Self>, completion: Completion);
+    /// Whether the kernel has a durable write of this instance to finish. It does so in threads of
+    /// its own, which need this processor for some microseconds.
+    fn durable_write_in_flight(&self, _instance: &Instance<Self>) -> bool {
+        false
+    }
     /// About to sleep (rule 6.8: say so in the floor). May be followed by `woke` at once.
     fn sleeps(&self, _instance: &Instance<Self>) {}
     /// Awake again, before anything else runs (rule 6.8: publish a floor first).

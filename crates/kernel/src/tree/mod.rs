@@ -7,4 +7,5 @@
 pub mod descent;
 pub mod index;
 pub mod key;
+pub mod overflow;
 pub mod table;

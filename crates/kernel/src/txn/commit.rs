@@ -41,12 +41,15 @@ impl<E: Environment> TxnLocal<E> {
             match txn.phase {
                 Phase::Running if txn.changes().is_empty() && txn.parts().chunks.is_empty() => {
                     self.count(|counters| counters.read_only += 1);
+                    // Rolled back to its beginning, it may still have undo that nobody needs.
+                    txn.changes_mut().finish(Cts::ZERO);
                     session.carried.merge(txn.observed());
                     self.end_slot(txn, None);
                     return Ok(Committed::Nothing);
                 }
                 Phase::Running => {
                     self.spill_if_large(txn)?;
+                    self.list_chunks(txn)?;
                     self.decide(txn)?;
                 }
                 Phase::Committed(cts) => {
@@ -76,7 +79,9 @@ impl<E: Environment> TxnLocal<E> {
         let parts = txn.parts();
         let room = self.environment.reserve(parts.changes.redo().len(), parts.chunks.len())?;
         let dependencies = self.dependencies(txn);
-        let chunks: Vec<E::Chunk> = parts.chunks.iter().map(|spilled| spilled.chunk).collect();
+        let forgotten = usize::from(mutant("spill-forgets-a-chunk"));
+        let chunks = parts.chunks.iter().skip(forgotten).map(|spilled| spilled.chunk);
+        let chunks: Vec<E::Chunk> = chunks.collect();
         // Nothing below may fail or wait.
         let critical = Critical::enter("commit");
         let slot = &self.entry(txn.xid).slot;
@@ -203,11 +208,63 @@ impl<E: Environment> TxnLocal<E> {
         Ok(())
     }
 
+    /// After a rollback to a savepoint: gives back the table locks taken since `position`, the last
+    /// first, and lets those in who waited for them.
+    pub fn release_locks_since(&self, txn: &mut TxnHandle<E>, position: usize) {
+        let xid = txn.xid;
+        let Parts { locks, lock_order, .. } = txn.all_parts_mut();
+        for (tree, mode) in lock_order.drain(position..).rev() {
+            let index = locks.iter().position(|held| held.tree == tree);
+            let index = index.expect("what is in the order is held");
+            locks[index].modes = locks[index].modes.without(mode);
+            // The first mode of a table goes last, so that what is empty is at the end.
+            if locks[index].modes.is_empty() {
+                locks.truncate(index);
+                self.entry(xid).held.truncate(index);
+            } else {
+                self.entry(xid).held.set(index, tree, locks[index].modes);
+            }
+            self.lock_cache.with(&self.shared.locks, tree, |lock| lock.release(xid, mode, None));
+        }
+    }
+
+    /// Rows went back to what they were before this transaction had them: whoever waits for it
+    /// looks again (rule 6.5).
+    pub fn rows_given_back(&self, txn: &TxnHandle<E>) {
+        self.entry(txn.xid).slot.give_back();
+    }
+
+    /// Before the commit record: if there are more chunks than it can name, puts lists of them into
+    /// chunks of their own, which it names instead. Stops as `spill_if_large`; call again.
+    fn list_chunks(&self, txn: &mut TxnHandle<E>) -> Outcome<()> {
+        let named_max = self.environment.chunks_named_max();
+        let xid = txn.xid;
+        let chunks = &mut txn.all_parts_mut().chunks;
+        while chunks.len() > named_max {
+            // Lists come first, and count no bytes of their own.
+            let Some(first) = chunks.iter().position(|chunk| chunk.bytes > 0) else {
+                return Err(Error::Limit { what: "chunks of a transaction" }.into());
+            };
+            let end = chunks.len().min(first + named_max);
+            let listed: Vec<E::Chunk> = chunks[first..end].iter().map(|it| it.chunk).collect();
+            let payload = self.environment.encode_list(&listed);
+            let room = self.environment.reserve(payload.len(), 0)?;
+            let list = self.environment.as_list(self.environment.chunk(room, xid, &payload));
+            let start = chunks[first].start;
+            chunks.splice(first..end, [Spilled { start, bytes: 0, chunk: list }]);
+            self.count(|counters| counters.chunks += 1);
+        }
+        Ok(())
+    }
+
     /// After a rollback to a savepoint: chunks, or their ends, whose redo it discarded are not
     /// named by the commit record (rule 7.3).
     pub fn discard_chunks(&self, txn: &mut TxnHandle<E>) {
         let kept = txn.changes().redo_spilled_bytes();
         let chunks = &mut txn.all_parts_mut().chunks;
+        if mutant("spill-keeps-what-was-rolled-back") {
+            return;
+        }
         chunks.retain(|spilled| spilled.start < kept);
         if let Some(last) = chunks.last_mut()
             && last.start + last.bytes as u64 > kept

@@ -70,6 +70,18 @@ pub trait Environment {
     fn chunk(&self, room: Self::Room, xid: Xid, payload: &[u8]) -> Self::Chunk;
     /// The first `bytes` of a chunk; the rest was discarded by a rollback to a savepoint.
     fn cut(&self, chunk: Self::Chunk, bytes: u32) -> Self::Chunk;
+    /// How many chunks a commit record can name, and how many a list; more are named by lists.
+    fn chunks_named_max(&self) -> usize {
+        usize::MAX
+    }
+    /// The payload of a chunk that lists `chunks`.
+    fn encode_list(&self, chunks: &[Self::Chunk]) -> Vec<u8> {
+        unreachable!("no more than {} chunks are named", chunks.len())
+    }
+    /// The chunk as a list of chunks.
+    fn as_list(&self, chunk: Self::Chunk) -> Self::Chunk {
+        chunk
+    }
     /// Redo beyond this is spilled; a record of this size always fits the log's buffer.
     fn spill_bytes(&self) -> usize;
     /// Up to where the own log is durable.

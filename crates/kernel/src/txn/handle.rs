@@ -53,6 +53,8 @@ pub(super) struct Parts<E: Environment> {
     pub observed: Observations,
     pub chunks: Vec<Spilled<E::Chunk>>,
     pub locks: Vec<HeldLock>,
+    /// Every mode in the order in which it was taken: savepoints are positions in it.
+    pub lock_order: Vec<(TreeId, LockMode)>,
 }
 
 impl<E: Environment> Parts<E> {
@@ -63,6 +65,7 @@ impl<E: Environment> Parts<E> {
             observed: Observations::new(),
             chunks: Vec::new(),
             locks: Vec::new(),
+            lock_order: Vec::new(),
         }
     }
 
@@ -71,6 +74,7 @@ impl<E: Environment> Parts<E> {
         self.observed.clear();
         self.chunks.clear();
         self.locks.clear();
+        self.lock_order.clear();
     }
 }
 
@@ -87,6 +91,14 @@ pub struct TxnHandle<E: Environment> {
     pub(super) phase: Phase,
     // Runs at *committed*, before any lock is given back.
     pub(super) at_committed: Option<AtCommitted>,
+}
+
+/// What one command of a transaction saw, kept beyond that command. It must be released
+/// ([`super::TxnLocal::release_held`]) or nothing newer is ever collected.
+pub struct HeldSnapshot {
+    pub(super) timestamp: Cts,
+    pub(super) command: CommandId,
+    pub(super) ticket: Option<SnapshotTicket>,
 }
 
 /// What is to happen at *committed*; told the cts. Must neither fail nor wait.
@@ -157,6 +169,11 @@ impl<E: Environment> TxnHandle<E> {
     pub fn held_modes(&self, tree: TreeId) -> ModeSet {
         let held = self.parts().locks.iter().find(|held| held.tree == tree);
         held.map_or(ModeSet::NONE, |held| held.modes)
+    }
+
+    /// How many table locks it has taken: a position for [`super::TxnLocal::release_locks_since`].
+    pub fn locks_taken(&self) -> usize {
+        self.parts().lock_order.len()
     }
 
     /// Whether what it holds on `tree` already keeps out all that `mode` would.

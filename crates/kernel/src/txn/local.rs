@@ -11,14 +11,15 @@ use std::sync::Arc;
 
 use super::Isolation;
 use super::environment::{Changes, Environment};
-use super::handle::{Parts, Phase, TxnHandle};
+use super::handle::{HeldSnapshot, Parts, Phase, TxnHandle};
 use super::horizon::{Floor, Snapshots};
 use super::locks::LockCache;
 use super::observe::{Observations, Session};
 use super::shared::{IoWaker, StableWaker, TxnShared};
 use super::slot::{FreeSlots, SlotEntry, Wake};
 use crate::base::{
-    CommandId, Cts, Error, HomeId, InstanceId, LogPosition, Observed, Result, SlotId, Xid,
+    CommandId, Cts, EXIT_CLOCK_RAN_BACK, Error, HomeId, InstanceId, LogPosition, Observed, Result,
+    SlotId, Xid,
 };
 use crate::runtime::Unparker;
 use crate::version::{CollectLimit, Collected};
@@ -199,6 +200,34 @@ impl<E: Environment> TxnLocal<E> {
         }
     }
 
+    /// Keeps what the present command sees, to be read on while other commands run (a cursor). In
+    /// READ COMMITTED it holds the horizon back until it is released; in REPEATABLE READ the
+    /// transaction's own snapshot does.
+    pub fn hold_snapshot(&self, txn: &mut TxnHandle<E>) -> HeldSnapshot {
+        let ticket = match txn.isolation {
+            Isolation::ReadCommitted => txn.ticket.take(),
+            Isolation::RepeatableRead => None,
+        };
+        HeldSnapshot { timestamp: txn.timestamp, command: txn.command, ticket }
+    }
+
+    /// Exchanges what the transaction's present command sees for what is held, and back when it is
+    /// called again. In between no command may begin.
+    pub fn exchange_snapshot(&self, txn: &mut TxnHandle<E>, held: &mut HeldSnapshot) {
+        std::mem::swap(&mut txn.timestamp, &mut held.timestamp);
+        std::mem::swap(&mut txn.command, &mut held.command);
+        if txn.isolation == Isolation::ReadCommitted {
+            std::mem::swap(&mut txn.ticket, &mut held.ticket);
+        }
+    }
+
+    /// Nobody reads on with it.
+    pub fn release_held(&self, held: &mut HeldSnapshot) {
+        if let Some(ticket) = held.ticket.take() {
+            self.snapshots.release(ticket);
+        }
+    }
+
     fn take_snapshot(&self, txn: &mut TxnHandle<E>) {
         if self.floor().is_asleep() {
             // Work was handed to an instance that said it sleeps: rule 6.8, a floor first.
@@ -291,7 +320,7 @@ impl<E: Environment> TxnLocal<E> {
         let mut any = false;
         loop {
             let collected = self.collect()?;
-            any |= collected.transactions > 0;
+            any |= collected.transactions > 0 || collected.pages > 0;
             if !collected.more {
                 return Ok(any);
             }
@@ -321,12 +350,12 @@ impl<E: Environment> TxnLocal<E> {
             eprintln!(
                 "atoll: the clock is below the finished commit {finished}; ending the process"
             );
-            std::process::abort();
+            std::process::exit(EXIT_CLOCK_RAN_BACK);
         }
     }
 }
 
-/// A transaction that asked for a retry of something that can only be out of memory.
-pub(super) fn is_short_of_undo(error: &Error) -> bool {
-    matches!(error, Error::OutOfMemory { what: "undo" })
+/// Whether collecting what nobody needs may help.
+pub(super) fn is_short_of_memory(error: &Error) -> bool {
+    matches!(error, Error::OutOfMemory { what: "undo" | "buffer pool" })
 }

@@ -12,6 +12,7 @@ mod locks;
 mod observe;
 pub mod redo;
 pub mod rows;
+mod sequence;
 mod shared;
 mod shell;
 mod slot;
@@ -19,11 +20,14 @@ mod stability;
 
 pub use commit::Committed;
 pub use environment::{Changes, Environment};
-pub use handle::TxnHandle;
+pub use handle::{HeldSnapshot, TxnHandle};
 pub use interrupt::{Interrupt, Reason};
 pub use local::{TxnCounters, TxnLocal};
 pub use locks::{LockMode, ModeSet};
 pub use observe::{Observations, Session, Synchronous};
+pub use sequence::{
+    Counting, Cycle, Sequence, SequenceState, Taken, decode_note as decode_sequence_note,
+};
 pub use shared::{OutsideSnapshot, TxnOptions, TxnShared};
 pub use shell::{Waited, Waiter};
 pub use slot::{State, Wake};

@@ -2,25 +2,34 @@
 //!
 //! | bytes | content |
 //! | --- | --- |
-//! | 1 | kind (bits 0-1: 0 note, 1 insert, 2 update, 3 delete); bit 2: tree as in the last change |
-//! | varint | tree, unless as before; then the row (not in a note) |
+//! | 1 | kind (bits 0-1: 0 note, 1 insert, 2 update, 3 delete); bit 2: tree as in the last change; 8: long value |
+//! | varint | tree, unless as before; then the row (not in a note or long value) |
 //! | insert | count, then each column's value |
 //! | update | count, then (column, value) each |
 //! | note | length, bytes |
+//! | long value | bytes of the value, its blocks (`page::overflow`), its CRC-32C (4) |
 //!
-//! A value is a varint, 0 for null or length + 1, and its bytes. Varints are LEB128.
+//! A value is a varint, and bytes: 0 for null, length + 2 before its bytes, or 1 before a varint
+//! that numbers one of the payload's long values, from 0 on. Varints are LEB128. Long values come
+//! before the changes that name them, so that they can be logged a block at a time (rule 7.3).
 //!
 //! Invariants: encoding allocates only while its buffer grows; a decoder checks everything before
 //! it gives a change out, accepts any bytes, and answers `Corrupt` for what no encoder writes.
 
 use crate::base::{Error, Result, RowId, TreeId};
 use crate::page::COLUMNS_MAX;
+use crate::page::overflow::{self, StoredLong};
 
 const NOTE: u8 = 0;
 const INSERT: u8 = 1;
 const UPDATE: u8 = 2;
 const DELETE: u8 = 3;
 const SAME_TREE: u8 = 4;
+const LONG: u8 = 8;
+
+const VALUE_NULL: u64 = 0;
+const VALUE_LONG: u64 = 1;
+const VALUE_INLINE: u64 = 2;
 
 /// Collects a transaction's redo.
 #[derive(Default, Debug)]
@@ -29,6 +38,8 @@ pub struct RedoBuffer {
     /// Bytes before these, in chunks that the log has already.
     spilled: u64,
     tree: Option<TreeId>,
+    /// Long values so far.
+    longs: u64,
 }
 
 /// A position in a [`RedoBuffer`].
@@ -36,6 +47,12 @@ pub struct RedoBuffer {
 pub(crate) struct RedoMark {
     len: u64,
     tree: Option<TreeId>,
+    longs: u64,
+}
+
+impl RedoMark {
+    /// Before anything.
+    pub(crate) const START: RedoMark = RedoMark { len: 0, tree: None, longs: 0 };
 }
 
 impl RedoBuffer {
@@ -64,14 +81,17 @@ impl RedoBuffer {
         self.bytes.clear();
         self.spilled = 0;
         self.tree = None;
+        self.longs = 0;
     }
 
     pub(crate) fn mark(&self) -> RedoMark {
-        RedoMark { len: self.spilled + self.bytes.len() as u64, tree: self.tree }
+        let len = self.spilled + self.bytes.len() as u64;
+        RedoMark { len, tree: self.tree, longs: self.longs }
     }
 
     /// Discards what came after `to`, of spilled chunks too.
     pub(crate) fn truncate(&mut self, to: RedoMark) {
+        self.longs = to.longs;
         match to.len.checked_sub(self.spilled) {
             Some(len) if len > 0 => {
                 self.bytes.truncate(len as usize);
@@ -98,21 +118,62 @@ impl RedoBuffer {
 
     /// A row was inserted, with these columns.
     pub fn insert(&mut self, tree: TreeId, row: RowId, values: &[Option<&[u8]>]) {
+        self.insert_with(tree, row, values, |_| None);
+    }
+
+    /// As [`RedoBuffer::insert`]; `long` says which values are which of the long ones.
+    pub fn insert_with(
+        &mut self,
+        tree: TreeId,
+        row: RowId,
+        values: &[Option<&[u8]>],
+        long: impl Fn(usize) -> Option<u64>,
+    ) {
         self.head(INSERT, tree, row);
         put_varint(&mut self.bytes, values.len() as u64);
-        for value in values {
-            put_value(&mut self.bytes, *value);
+        for (at, value) in values.iter().enumerate() {
+            put_value(&mut self.bytes, *value, long(at));
         }
     }
 
     /// Columns of a row were changed.
     pub fn update(&mut self, tree: TreeId, row: RowId, changes: &[(u16, Option<&[u8]>)]) {
+        self.update_with(tree, row, changes, |_| None);
+    }
+
+    /// As [`RedoBuffer::update`]; `long` says which values are which of the long ones.
+    pub fn update_with(
+        &mut self,
+        tree: TreeId,
+        row: RowId,
+        changes: &[(u16, Option<&[u8]>)],
+        long: impl Fn(usize) -> Option<u64>,
+    ) {
         self.head(UPDATE, tree, row);
         put_varint(&mut self.bytes, changes.len() as u64);
-        for (column, value) in changes {
+        for (at, (column, value)) in changes.iter().enumerate() {
             put_varint(&mut self.bytes, *column as u64);
-            put_value(&mut self.bytes, *value);
+            put_value(&mut self.bytes, *value, long(at));
         }
+    }
+
+    /// A long value of `raw_bytes` begins; answers its number. Its blocks and its end follow
+    /// before anything else.
+    pub fn begin_long(&mut self, raw_bytes: u32) -> u64 {
+        self.bytes.push(LONG);
+        put_varint(&mut self.bytes, raw_bytes.into());
+        self.longs += 1;
+        self.longs - 1
+    }
+
+    /// The next block of the long value.
+    pub fn long_block(&mut self, block: &[u8]) {
+        self.bytes.extend_from_slice(block);
+    }
+
+    /// The end of the long value.
+    pub fn end_long(&mut self, checksum: u32) {
+        self.bytes.extend_from_slice(&checksum.to_le_bytes());
     }
 
     /// A row was deleted.
@@ -136,11 +197,16 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-fn put_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
+fn put_value(out: &mut Vec<u8>, value: Option<&[u8]>, long: Option<u64>) {
+    if let Some(number) = long {
+        put_varint(out, VALUE_LONG);
+        put_varint(out, number);
+        return;
+    }
     match value {
-        None => out.push(0),
+        None => put_varint(out, VALUE_NULL),
         Some(value) => {
-            put_varint(out, value.len() as u64 + 1);
+            put_varint(out, value.len() as u64 + VALUE_INLINE);
             out.extend_from_slice(value);
         }
     }
@@ -178,6 +244,17 @@ pub enum Change<'a> {
     Note(&'a [u8]),
 }
 
+/// One value of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RedoValue<'a> {
+    /// Null.
+    Null,
+    /// These bytes.
+    Inline(&'a [u8]),
+    /// One of the payload's long values, by its number ([`RedoReader::longs`]).
+    Long(u64),
+}
+
 /// The values of an inserted row, checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a> {
@@ -186,7 +263,7 @@ pub struct Values<'a> {
 }
 
 impl<'a> Iterator for Values<'a> {
-    type Item = Option<&'a [u8]>;
+    type Item = RedoValue<'a>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
@@ -208,7 +285,7 @@ pub struct Changes<'a> {
 }
 
 impl<'a> Iterator for Changes<'a> {
-    type Item = (u16, Option<&'a [u8]>);
+    type Item = (u16, RedoValue<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
@@ -246,12 +323,20 @@ fn take_bytes<'a>(rest: &mut &'a [u8], len: u64) -> Option<&'a [u8]> {
     Some(bytes)
 }
 
-#[expect(clippy::option_option, reason = "the outer none is 'no value there', the inner is null")]
-fn take_value<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+fn take_value<'a>(rest: &mut &'a [u8]) -> Option<RedoValue<'a>> {
     match take_varint(rest)? {
-        0 => Some(None),
-        len => take_bytes(rest, len - 1).map(Some),
+        VALUE_NULL => Some(RedoValue::Null),
+        VALUE_LONG => take_varint(rest).map(RedoValue::Long),
+        len => take_bytes(rest, len - VALUE_INLINE).map(RedoValue::Inline),
     }
+}
+
+fn take_long<'a>(rest: &mut &'a [u8]) -> Option<StoredLong<'a>> {
+    let raw_bytes = u32::try_from(take_varint(rest)?).ok()?;
+    let len = overflow::blocks_len(rest, raw_bytes as usize)?;
+    let blocks = take_bytes(rest, len as u64)?;
+    let checksum = take_bytes(rest, 4)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))?;
+    Some(StoredLong { raw_bytes, checksum, blocks })
 }
 
 /// Reads a payload change by change; ends after the first error.
@@ -259,12 +344,28 @@ pub struct RedoReader<'a> {
     rest: &'a [u8],
     bytes: usize,
     tree: Option<TreeId>,
+    longs: Vec<StoredLong<'a>>,
 }
 
 impl<'a> RedoReader<'a> {
     /// Over a commit record's payload.
     pub fn new(payload: &'a [u8]) -> RedoReader<'a> {
-        RedoReader { rest: payload, bytes: payload.len(), tree: None }
+        RedoReader { rest: payload, bytes: payload.len(), tree: None, longs: Vec::new() }
+    }
+
+    /// The long values met so far: all that the changes given out name.
+    pub fn longs(&self) -> &[StoredLong<'a>] {
+        &self.longs
+    }
+
+    /// Long values until the next change.
+    fn skip_longs(&mut self) -> Option<()> {
+        while let Some((&LONG, after)) = self.rest.split_first() {
+            self.rest = after;
+            let long = take_long(&mut self.rest)?;
+            self.longs.push(long);
+        }
+        Some(())
     }
 
     fn change(&mut self) -> Option<Change<'a>> {
@@ -293,7 +394,11 @@ impl<'a> RedoReader<'a> {
             if kind == UPDATE && take_varint(rest)? >= COLUMNS_MAX as u64 {
                 return None;
             }
-            take_value(rest)?;
+            if let RedoValue::Long(number) = take_value(rest)?
+                && number >= self.longs.len() as u64
+            {
+                return None;
+            }
         }
         let start = &start[..start.len() - rest.len()];
         Some(if kind == INSERT {
@@ -308,11 +413,12 @@ impl<'a> Iterator for RedoReader<'a> {
     type Item = Result<Change<'a>>;
 
     fn next(&mut self) -> Option<Result<Change<'a>>> {
-        if self.rest.is_empty() {
+        let at = self.bytes - self.rest.len();
+        let skipped = self.skip_longs();
+        if skipped.is_some() && self.rest.is_empty() {
             return None;
         }
-        let at = self.bytes - self.rest.len();
-        let change = self.change();
+        let change = skipped.and_then(|()| self.change());
         if change.is_none() {
             self.rest = &[];
         }
@@ -328,9 +434,10 @@ mod tests {
     use super::*;
 
     fn texts(payload: &[u8]) -> Vec<String> {
-        let text = |value: Option<&[u8]>| match value {
-            None => "null".to_owned(),
-            Some(value) => format!("{value:?}"),
+        let text = |value: RedoValue<'_>| match value {
+            RedoValue::Null => "null".to_owned(),
+            RedoValue::Inline(value) => format!("{value:?}"),
+            RedoValue::Long(number) => format!("long {number}"),
         };
         RedoReader::new(payload)
             .map(|change| match change {
@@ -398,6 +505,36 @@ mod tests {
     }
 
     #[test]
+    fn long_values_are_numbered_and_forgotten_by_a_rollback() {
+        let mut redo = RedoBuffer::default();
+        let long = |redo: &mut RedoBuffer, value: &[u8]| {
+            let number = redo.begin_long(value.len() as u32);
+            let mut block = Vec::new();
+            overflow::encode_block(value, &mut block);
+            redo.long_block(&block);
+            redo.end_long(crc32c::crc32c(value));
+            number
+        };
+        let first = long(&mut redo, &[5; 300]);
+        let mark = redo.mark();
+        assert_eq!(long(&mut redo, &[6; 10]), 1);
+        redo.truncate(mark);
+        let second = long(&mut redo, &[7; 3]);
+        assert_eq!((first, second), (0, 1));
+        let number = |at: usize| [Some(second), None, Some(first)][at];
+        redo.insert_with(TreeId(3), RowId(4), &[None, Some(&[1]), None], number);
+        redo.update_with(TreeId(3), RowId(4), &[(8, None)], |_| Some(first));
+        assert_eq!(texts(redo.bytes()), ["insert 3/4 long 1 [1] long 0", "update 3/4 8=long 0"]);
+        let mut reader = RedoReader::new(redo.bytes());
+        assert_eq!(reader.by_ref().count(), 2);
+        let longs = reader.longs();
+        assert_eq!(longs.iter().map(|long| long.raw_bytes).collect::<Vec<_>>(), [300, 3]);
+        let mut value = Vec::new();
+        overflow::decode_block(longs[0].blocks, 300, &mut value).unwrap();
+        assert_eq!((value, longs[0].checksum), (vec![5; 300], crc32c::crc32c(&[5; 300])));
+    }
+
+    #[test]
     fn any_bytes_decode_without_a_fault() {
         let seed =
             std::env::var("ATOLL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(11);
@@ -426,7 +563,10 @@ mod tests {
             &[SAME_TREE, 0],
             &[DELETE, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2],
             &[DELETE, 0xff, 0xff, 0xff, 0xff, 0x10, 1],
-            &[INSERT, 1, 1, 2, 1],
+            &[INSERT, 1, 1, 2, 2],
+            &[INSERT, 1, 1, 1, 1, 0],
+            &[LONG, 1, 2],
+            &[LONG, 1, 1, 0, 0, 0, 7],
             &[UPDATE, 1, 1, 1, 0xc0, 0x0c, 0],
             &[NOTE, 3, 1],
         ] {

@@ -113,6 +113,23 @@ impl TxnShared {
         self.slots.open_uses(instance).map(|(xid, _)| xid).collect()
     }
 
+    /// How many wait for the end of the transaction that uses this slot.
+    #[cfg(all(test, not(loom)))]
+    pub fn waiters_of(&self, xid: Option<Xid>) -> u64 {
+        xid.map_or(0, |xid| self.slots.get(xid).slot.enlisted())
+    }
+
+    /// The open transactions and what each waits for, a line each: for reports of what is stuck.
+    pub fn describe(&self) -> Vec<String> {
+        let instances = (0..self.options.instances).map(|it| InstanceId(it as u16));
+        let open = instances.flat_map(|instance| self.slots.open_uses(instance));
+        open.map(|(xid, entry)| {
+            let (word, waits) = (entry.slot.word(), entry.wait.read());
+            format!("transaction {xid} ({word:?}) waits for {waits:?}")
+        })
+        .collect()
+    }
+
     /// Looks for a deadlock through the waiting transaction `asker`, and ends the youngest member.
     pub(super) fn detect_deadlock(&self, asker: Xid) -> Detected {
         detect(&self.slots, &self.locks, asker)

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use super::commit::Committed;
 use super::deadlock::Detected;
 use super::environment::{Changes, Environment};
-use super::handle::{HeldLock, TxnHandle};
+use super::handle::{HeldLock, Parts, TxnHandle};
 use super::interrupt::Interrupt;
-use super::local::{TxnLocal, is_short_of_undo};
+use super::local::{TxnLocal, is_short_of_memory};
 use super::locks::{Asked, Asker, LockMode};
 use super::observe::{Session, Synchronous};
 use super::shared::{IoWaker, StableWaker};
-use super::slot::Edge;
+use super::slot::{Edge, Enlisted};
 use crate::base::{Cts, Error, HomeId, Observed, Outcome, Result, Stop, TreeId, WaitFor, Xid};
 use crate::runtime::{Parked, Parker};
 use crate::sync::{mutant, point, spin};
@@ -70,6 +70,12 @@ pub enum Waited {
     Yes,
 }
 
+/// Where a transaction stands on another's list.
+struct Queued {
+    xid: Xid,
+    place: Enlisted,
+}
+
 impl<E: Environment> TxnLocal<E> {
     /// Runs `operation` of the transaction to its end: calls it until it answers something that
     /// is not a reason to wait, and waits in between. Errors: the operation's own, `Deadlock`,
@@ -80,18 +86,42 @@ impl<E: Environment> TxnLocal<E> {
         waiter: &Waiter<'_>,
         mut operation: impl FnMut(&mut TxnHandle<E>) -> Outcome<T>,
     ) -> Result<T> {
+        let mut queued = None;
+        let result = self.run_queued(txn, waiter, &mut queued, &mut operation);
+        self.leave(queued);
+        result
+    }
+
+    fn run_queued<T>(
+        &self,
+        txn: &mut TxnHandle<E>,
+        waiter: &Waiter<'_>,
+        queued: &mut Option<Queued>,
+        operation: &mut impl FnMut(&mut TxnHandle<E>) -> Outcome<T>,
+    ) -> Result<T> {
         let mut retries = 0;
         let mut collected = false;
         loop {
             match operation(txn) {
                 Ok(answer) => return Ok(answer),
+                // Enlist, fence, look again: the second look is the operation's own, because who
+                // has the row may give it back before its end.
+                Err(Stop::WaitFor(WaitFor::End(xid))) => match queued.take() {
+                    Some(place) if place.xid == xid => {
+                        self.wait_for_end(txn, place, waiter)?;
+                    }
+                    other => {
+                        self.leave(other);
+                        *queued = self.enlist(txn, xid, waiter);
+                    }
+                },
                 Err(Stop::Retry) => {
                     retries += 1;
                     self.retry(retries, waiter)?;
                 }
-                Err(Stop::WaitFor(what)) => self.wait(txn, what, waiter)?,
-                // Undo memory is short: what nobody needs goes first, once (rule 6.9).
-                Err(Stop::Error(error)) if is_short_of_undo(&error) && !collected => {
+                Err(Stop::WaitFor(what)) => self.wait(what, waiter)?,
+                // Memory is short: what nobody needs goes first, once (rule 6.9).
+                Err(Stop::Error(error)) if is_short_of_memory(&error) && !collected => {
                     collected = true;
                     if !self.collect_all()? {
                         return Err(error);
@@ -117,10 +147,13 @@ impl<E: Environment> TxnLocal<E> {
         Ok(())
     }
 
-    /// Waits for one thing, for the transaction. Nothing is latched.
-    pub fn wait(&self, txn: &mut TxnHandle<E>, what: WaitFor, waiter: &Waiter<'_>) -> Result<()> {
+    /// Waits for one thing that is not another's end. Nothing is latched.
+    fn wait(&self, what: WaitFor, waiter: &Waiter<'_>) -> Result<()> {
         match what {
-            WaitFor::End(xid) => self.wait_for_end(txn, xid, waiter),
+            WaitFor::End(xid) => {
+                let detail = format!("the end of transaction {xid} is waited for through run");
+                Err(Error::Internal { detail })
+            }
             WaitFor::Decision(xid) => self.wait_for_decision(xid, waiter),
             WaitFor::TableLock(tree) => {
                 let detail = format!("table lock {tree} is taken through lock_table");
@@ -148,31 +181,52 @@ impl<E: Environment> TxnLocal<E> {
         }
     }
 
-    /// Waits until `xid` has ended (rule 6.6): enlist, fence, look again. Looks for a deadlock
-    /// each `deadlock_timeout`.
-    fn wait_for_end(&self, txn: &mut TxnHandle<E>, xid: Xid, waiter: &Waiter<'_>) -> Result<()> {
+    /// Enlists for the end of `xid` (rule 6.6); none if it has ended.
+    fn enlist(&self, txn: &mut TxnHandle<E>, xid: Xid, waiter: &Waiter<'_>) -> Option<Queued> {
         assert_ne!(xid, txn.xid, "a transaction does not wait for itself");
         let slot = &self.entry(xid).slot;
-        let sequence = xid.sequence();
-        let waited = match slot.enlist(sequence, waiter.parker.unparker()) {
-            None => Ok(()),
-            Some(ticket) => {
-                self.count(|counters| counters.end_waits += 1);
-                let waited = self.park_in_graph(txn.xid, Edge::End(xid), waiter, || {
-                    slot.word().has_ended(sequence)
-                });
-                slot.withdraw(ticket);
-                waited
+        match slot.enlist(xid.sequence(), waiter.parker.unparker()) {
+            Some(place) => Some(Queued { xid, place }),
+            None => {
+                self.observe_end(txn, xid);
+                None
             }
-        };
-        // Having waited for a transaction that committed is an observation (rule 7.4).
-        if let Some(ending) = slot.ending(sequence)
+        }
+    }
+
+    fn leave(&self, queued: Option<Queued>) {
+        if let Some(Queued { xid, place }) = queued {
+            self.entry(xid).slot.withdraw(place.ticket);
+        }
+    }
+
+    /// Waits until who was enlisted for has ended, or has given rows back. Looks for a deadlock
+    /// each `deadlock_timeout`.
+    fn wait_for_end(
+        &self,
+        txn: &mut TxnHandle<E>,
+        queued: Queued,
+        waiter: &Waiter<'_>,
+    ) -> Result<()> {
+        let Queued { xid, place } = queued;
+        let slot = &self.entry(xid).slot;
+        self.count(|counters| counters.end_waits += 1);
+        let edge = (Edge::End(xid), place.given_back);
+        let waited =
+            self.park_in_graph(txn.xid, edge, waiter, || slot.has_moved(xid.sequence(), place));
+        slot.withdraw(place.ticket);
+        self.observe_end(txn, xid);
+        waited
+    }
+
+    /// Having waited for a transaction that committed is an observation (rule 7.4).
+    fn observe_end(&self, txn: &mut TxnHandle<E>, xid: Xid) {
+        if let Some(ending) = self.entry(xid).slot.ending(xid.sequence())
             && let Some(seen) = ending.observed(HomeId(xid.instance().0))
         {
             txn.observe(seen);
             self.assert_no_warp(seen.cts);
         }
-        waited
     }
 
     /// Parks until `is_over`, with the edge shown; ends early if doomed, interrupted or out of
@@ -180,12 +234,12 @@ impl<E: Environment> TxnLocal<E> {
     fn park_in_graph(
         &self,
         own: Xid,
-        edge: Edge,
+        (edge, given_back): (Edge, u64),
         waiter: &Waiter<'_>,
         is_over: impl Fn() -> bool,
     ) -> Result<()> {
         let wait = &self.entry(own).wait;
-        wait.begin(edge, waiter.parker.unparker());
+        wait.begin(edge, given_back, waiter.parker.unparker());
         point("txn-edge-shown");
         let timeout_ns = self.shared.options.deadlock_timeout_ms * 1_000_000;
         let mut look_at_ns = waiter.parker.now_ns() + timeout_ns;
@@ -281,7 +335,7 @@ impl<E: Environment> TxnLocal<E> {
             Asked::Queued(request) => {
                 self.count(|counters| counters.table_lock_waits += 1);
                 txn.pending = Some((tree, Arc::clone(&request)));
-                let edge = Edge::Table(tree, mode, asker.held);
+                let edge = (Edge::Table(tree, mode, asker.held), 0);
                 let outcome = self.park_in_graph(txn.xid, edge, waiter, || request.is_granted());
                 txn.pending = None;
                 if let Err(error) = outcome {
@@ -298,7 +352,7 @@ impl<E: Environment> TxnLocal<E> {
 
     fn note_held(&self, txn: &mut TxnHandle<E>, tree: TreeId, mode: LockMode) {
         let xid = txn.xid;
-        let locks = &mut txn.all_parts_mut().locks;
+        let Parts { locks, lock_order, .. } = txn.all_parts_mut();
         let index = match locks.iter().position(|held| held.tree == tree) {
             Some(index) => index,
             None => {
@@ -307,6 +361,9 @@ impl<E: Environment> TxnLocal<E> {
             }
         };
         let held = &mut locks[index];
+        if !held.modes.has(mode) {
+            lock_order.push((tree, mode));
+        }
         held.modes = held.modes.with(mode);
         self.entry(xid).held.set(index, tree, held.modes);
     }
@@ -328,7 +385,7 @@ impl<E: Environment> TxnLocal<E> {
                 Err(Stop::WaitFor(WaitFor::Clock(cts))) => self.wait_for_clock(cts, waiter.parker),
                 Err(Stop::WaitFor(WaitFor::Yield)) | Err(Stop::Retry) => waiter.parker.yield_now(),
                 Err(Stop::WaitFor(what)) => {
-                    if let Err(error) = self.wait(&mut txn, what, waiter) {
+                    if let Err(error) = self.wait(what, waiter) {
                         self.abort(&mut txn, session, tables);
                         return Err(error);
                     }

@@ -7,10 +7,13 @@
 use std::sync::Arc;
 
 use super::VersionSpace;
-use crate::base::TreeId;
+use super::read::RowAt;
+use crate::base::{RowId, TreeId};
+use crate::latch::RacyPage;
+use crate::page::pax::SlotIndex;
 use crate::tree::index::IndexTree;
 use crate::tree::key::{KeyPart, encode_key};
-use crate::tree::table::TableTree;
+use crate::tree::table::{LeafView, TableTree};
 
 /// Whether an index allows a key once only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,6 +104,18 @@ impl TableAccess {
     /// The table tree's number.
     pub fn id(&self) -> TreeId {
         self.tree.id()
+    }
+
+    /// The row in `slot` of a leaf that is read racily, with its versions.
+    #[inline]
+    pub(crate) fn row_at<'a, 'l>(
+        &'a self,
+        leaf: &'a LeafView<'l>,
+        row: RowId,
+        slot: SlotIndex,
+    ) -> RowAt<'a, 'l, RacyPage> {
+        let (space, tree, pool) = (&*self.versions, self.id(), &**self.tree.pool());
+        RowAt { space, leaf, side: leaf.side(), tree, pool, row, slot }
     }
 
     /// Whether a key of some index has the column.

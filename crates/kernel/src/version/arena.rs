@@ -293,7 +293,7 @@ mod tests {
         let mut image = ImageBuilder::default();
         let put = |out: &mut Vec<u8>| {
             out.extend_from_slice(value);
-            Some(())
+            Some(crate::page::overflow::Form::Inline)
         };
         image.push(4, true, put);
         image

@@ -8,6 +8,7 @@
 //! - Most records need no visit: a twin entry that names a reclaimed record reads as none. Leaves
 //!   that got a twin table are remembered; a sweep gives back the heap bytes that are reserved for
 //!   rows without live records, and drops the table when no entry is alive.
+//! - Pages of long values that nobody refers to any more are freed in portions (`longs`).
 //! - Collection never waits: what it cannot latch now it tries again at the next call.
 //!
 //! A `Stop` in the middle of a transaction is harmless: every step may be done twice.
@@ -20,15 +21,22 @@ use std::sync::Arc;
 use super::access::{IndexAccess, TableAccess, Tables};
 use super::arena::{Arena, ChunkPool};
 use super::entries::{Scratch, remove_entry};
-use super::read::RowAt;
+use super::longs::{Garbage, resolve_image, resolve_keys};
 use super::record::{Flags, Header, ImageReader, Kind};
 use super::space::UndoRef;
 use super::twin::{self, Made, Swept, VersionSpace};
-use crate::base::{Cts, Error, HomeId, InstanceId, Outcome, Result, SlotId, TreeId};
+use crate::base::{Cts, Error, HomeId, InstanceId, Outcome, Result, RowId, SlotId, TreeId};
 use crate::buffer::{FrameRef, PageWrite};
-use crate::page::pax::RowState;
+use crate::page::header;
+use crate::page::pax::{self, RowState};
 use crate::sync::{mutant, point};
+use crate::tree::descent::Merged;
 use crate::tree::table::AppendCursor;
+
+/// Merges that one collection tries.
+const MERGES_MAX: usize = 64;
+/// How often a merge that something is in the way of is tried.
+const MERGE_TRIES: u32 = 64;
 
 /// What a collection may take.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +60,10 @@ pub struct Collected {
     pub transactions: usize,
     /// Twin tables dropped.
     pub twins: usize,
+    /// Pages of long values freed.
+    pub pages: usize,
+    /// Leaves merged with a neighbour.
+    pub merged: usize,
     /// Whether the quota (or a latch that was busy) ended it, not the limit: call again soon.
     pub more: bool,
 }
@@ -92,6 +104,10 @@ pub struct InstanceVersions {
     queued: Cell<u64>,
     collected: Cell<u64>,
     scratch: RefCell<Scratch>,
+    /// Long values to be freed.
+    garbage: Garbage,
+    /// Leaves that lost their twin with few rows left: to be merged with a neighbour.
+    merges: RefCell<VecDeque<Merge>>,
 }
 
 impl InstanceVersions {
@@ -109,6 +125,8 @@ impl InstanceVersions {
             queued: Cell::new(0),
             collected: Cell::new(0),
             scratch: RefCell::default(),
+            garbage: Garbage::default(),
+            merges: RefCell::default(),
         })
     }
 
@@ -125,6 +143,20 @@ impl InstanceVersions {
     /// Ended transactions whose undo is still here.
     pub fn finished(&self) -> usize {
         self.queue.borrow().len()
+    }
+
+    /// Whether there is nothing to collect, now or later.
+    pub fn is_clean(&self) -> bool {
+        self.queue.borrow().is_empty() && self.garbage.is_empty()
+    }
+
+    /// Frees pages of long values that nobody refers to, about `pages_max`; answers how many.
+    pub fn free_garbage(&self, pages_max: usize) -> usize {
+        self.garbage.free(pages_max)
+    }
+
+    pub(crate) fn garbage(&self) -> &Garbage {
+        &self.garbage
     }
 
     /// Forgets where rows were appended to a tree that was dropped.
@@ -205,8 +237,34 @@ impl InstanceVersions {
             done.more = left == 0 && !self.queue.borrow().is_empty();
         }
         self.scratch.replace(scratch);
+        done.pages = self.garbage.free(records_max);
+        done.more |= !self.garbage.is_empty();
         self.sweep_twins(limit, records_max, &mut done);
+        self.merge_leaves(tables, &mut done);
         done
+    }
+
+    /// Merges leaves that were found underfull (rule 5.3). One whose neighbour has a twin is
+    /// tried again with later collections, for a while.
+    fn merge_leaves(&self, tables: &dyn Tables, done: &mut Collected) {
+        let waiting = self.merges.borrow().len();
+        for _ in 0..waiting.min(MERGES_MAX) {
+            let Some(mut merge) = self.merges.borrow_mut().pop_front() else { break };
+            let Some(table) = tables.table(merge.tree) else { continue };
+            match table.tree.merge_leaf(merge.row) {
+                Ok(Merged::Yes) => {
+                    done.merged += 1;
+                    // It may still be underfull, and have another neighbour.
+                    self.merges.borrow_mut().push_back(merge);
+                }
+                Ok(Merged::Later) if merge.tries < MERGE_TRIES => {
+                    merge.tries += 1;
+                    self.merges.borrow_mut().push_back(merge);
+                }
+                // Too full, or the tree is going.
+                _ => {}
+            }
+        }
     }
 
     /// Visits the records that need it; answers whether all were.
@@ -229,14 +287,26 @@ impl InstanceVersions {
             if record.needs_visit() {
                 let at = finished.arena.at(finished.next);
                 let table = tables.table(record.tree);
-                let visited = table.map_or(Ok(()), |table| visit(&table, at, &record, scratch));
+                let visited = table
+                    .map_or(Ok(()), |table| visit(&table, at, &record, scratch, &self.garbage));
                 if visited.is_err() {
                     return false;
+                }
+                // Last, for it is done once. Without a table too: an image is in no leaf.
+                if record.flags.has(Flags::LONG) {
+                    self.garbage.add_image(ImageReader::new(&scratch.image, record.columns));
                 }
             }
             finished.next = record.previous;
         }
         true
+    }
+
+    fn note_underfull(&self, page: &PageWrite) {
+        if pax::is_underfull(page.bytes()) {
+            let (tree, row) = (header::tree(page.owned()), pax::lower_fence(page.bytes()));
+            self.merges.borrow_mut().push_back(Merge { tree, row, tries: 0 });
+        }
     }
 
     fn sweep_twins(&self, limit: CollectLimit, twins_max: usize, done: &mut Collected) {
@@ -260,6 +330,7 @@ impl InstanceVersions {
                 Ok(mut page) => match self.space.sweep(&mut page) {
                     Swept::Gone => {
                         done.twins += 1;
+                        self.note_underfull(&page);
                         continue;
                     }
                     Swept::Needed => {
@@ -273,6 +344,15 @@ impl InstanceVersions {
     }
 }
 
+/// A leaf with few rows.
+#[derive(Clone, Copy)]
+struct Merge {
+    tree: TreeId,
+    /// Its lower fence.
+    row: RowId,
+    tries: u32,
+}
+
 /// A leaf that had a twin table.
 #[derive(Clone, Copy)]
 struct Twin {
@@ -284,13 +364,22 @@ struct Twin {
 }
 
 /// Does what a record needs before it goes. Stops: `Retry`; then it is visited again.
-fn visit(table: &TableAccess, at: UndoRef, record: &Header, scratch: &mut Scratch) -> Outcome<()> {
+fn visit(
+    table: &TableAccess,
+    at: UndoRef,
+    record: &Header,
+    scratch: &mut Scratch,
+    garbage: &Garbage,
+) -> Outcome<()> {
     if record.kind == Kind::Delete {
-        return reap(table, at, record, scratch);
+        return reap(table, at, record, scratch, garbage);
     }
     if record.flags.has(Flags::KEY) {
+        let image = ImageReader::new(&scratch.image, record.columns);
+        let is_key = |column| table.is_indexed(column);
+        let longs = resolve_image(table.tree.pool(), table.id(), image, is_key)?;
         for index in &table.indexes {
-            if old_key(index, record, &scratch.image, &mut scratch.key) {
+            if old_key(index, record, (&scratch.image, &longs), &mut scratch.key) {
                 remove_entry(table, index, record.row, at, scratch)?;
             }
         }
@@ -299,7 +388,13 @@ fn visit(table: &TableAccess, at: UndoRef, record: &Header, scratch: &mut Scratc
 }
 
 /// Takes a deleted row out for good, its entries first.
-fn reap(table: &TableAccess, at: UndoRef, record: &Header, scratch: &mut Scratch) -> Outcome<()> {
+fn reap(
+    table: &TableAccess,
+    at: UndoRef,
+    record: &Header,
+    scratch: &mut Scratch,
+    garbage: &Garbage,
+) -> Outcome<()> {
     let row = record.row;
     for index in &table.indexes {
         if mutant("entry-left-by-delete") {
@@ -309,10 +404,8 @@ fn reap(table: &TableAccess, at: UndoRef, record: &Header, scratch: &mut Scratch
         let found = table.tree.read(row, &mut |leaf| {
             buffer.clear();
             let Some(slot) = leaf.find(row) else { return Ok(false) };
-            let space = &*table.versions;
-            let tree = table.id();
-            RowAt { space, leaf, side: leaf.side(), tree, row, slot }
-                .copy_page(&index.columns, buffer);
+            table.row_at(leaf, row, slot).copy_page(&index.columns, buffer);
+            resolve_keys(table.tree.pool(), table.id(), buffer, 0)?;
             Ok(true)
         })?;
         if found {
@@ -329,12 +422,24 @@ fn reap(table: &TableAccess, at: UndoRef, record: &Header, scratch: &mut Scratch
     assert_eq!(leaf.view().state(slot), RowState::Deleted, "a committed delete is final");
     let reserved = table.versions.forget(leaf.side(), row);
     leaf.reserve(-(reserved as isize));
+    if !mutant("long-value-left-by-delete") {
+        leaf.view().each_long(slot, |_, reference| {
+            garbage.know(table.tree.pool());
+            garbage.add(reference);
+        });
+    }
     leaf.remove(slot);
     Ok(())
 }
 
-/// The key that the row had in `index` before the change, if the change touched it.
-fn old_key(index: &IndexAccess, record: &Header, image: &[u8], key: &mut Vec<u8>) -> bool {
+/// The key that the row had in `index` before the change, if the change touched it. `longs` are
+/// the image's long values.
+fn old_key(
+    index: &IndexAccess,
+    record: &Header,
+    (image, longs): (&[u8], &[(u16, Vec<u8>)]),
+    key: &mut Vec<u8>,
+) -> bool {
     let old = |column: u16| ImageReader::new(image, record.columns).find(|c| c.column == column);
     let mut changed = false;
     for column in &index.columns {
@@ -343,7 +448,11 @@ fn old_key(index: &IndexAccess, record: &Header, image: &[u8], key: &mut Vec<u8>
         changed |= old.changed;
     }
     if changed {
-        index.encode(key, |i| old(index.columns[i]).and_then(|old| old.value));
+        let long = |column: u16| longs.iter().find(|(known, _)| *known == column);
+        index.encode(key, |i| match long(index.columns[i]) {
+            Some((_, value)) => Some(value),
+            None => old(index.columns[i]).and_then(|old| old.value),
+        });
     }
     changed
 }

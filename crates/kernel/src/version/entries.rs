@@ -8,7 +8,7 @@
 //! removed while somebody was about to need it is added again by them.
 
 use super::access::{IndexAccess, TableAccess};
-use super::read::{HasKey, RowAt};
+use super::read::HasKey;
 use super::row_buffer::RowBuffer;
 use super::space::UndoRef;
 use crate::base::{Error, Outcome, RowId, Stop};
@@ -42,14 +42,7 @@ pub(crate) fn remove_entry(
     let mut may = || {
         table.tree.read(row, &mut |leaf| {
             let Some(slot) = leaf.find(row) else { return Ok(Keep::No) };
-            let at = RowAt {
-                space: &table.versions,
-                leaf,
-                side: leaf.side(),
-                tree: table.id(),
-                row,
-                slot,
-            };
+            let at = table.row_at(leaf, row, slot);
             let has = at.retained_has_key(stop, &index.columns, check_row, &mut |version| {
                 index.encode(check_key, |column| version.column(column));
                 check_key == key

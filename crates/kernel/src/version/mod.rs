@@ -8,6 +8,7 @@ mod access;
 mod arena;
 mod collect;
 mod entries;
+mod longs;
 mod read;
 mod record;
 mod row_buffer;
@@ -17,6 +18,7 @@ mod twin;
 
 pub use access::{IndexAccess, TableAccess, Tables, Unique};
 pub use collect::{CollectLimit, Collected, InstanceVersions};
+pub use longs::append_key_column;
 pub use row_buffer::RowBuffer;
 pub use snapshot::{Fate, Judgement, Observe, SnapshotView, TransactionStates};
 pub use twin::VersionSpace;
@@ -27,6 +29,7 @@ pub(crate) mod undo {
     pub(crate) use super::arena::{Arena, NewRecord};
     pub(crate) use super::collect::{Finished, Visits};
     pub(crate) use super::entries::{Scratch, remove_entry};
+    pub(crate) use super::longs::{resolve_image, resolve_keys};
     pub(crate) use super::read::{HasKey, Newest, Reader, RowAt, copy_held, copy_newest};
     pub(crate) use super::record::{
         Flags, Header, ImageBuilder, ImageReader, Kind, needs_visit, record_words,

@@ -9,6 +9,7 @@
 //! - A `Lock` record is not a version: it is never "seen", and the walk passes through it.
 //! - No latch is taken; nobody waits here: `Stop` says what for (rule 3.5).
 
+use super::longs::resolve_keys;
 use super::record::{Header, ImageReader, Kind, header, image};
 use super::row_buffer::RowBuffer;
 use super::snapshot::{Fate, Judgement, Observe, SnapshotView, TransactionStates};
@@ -18,7 +19,7 @@ use super::{Presence, VersionSpace};
 use crate::base::{
     CommandId, Cts, HomeId, Observed, Outcome, RowId, Stamp, Stop, TreeId, WaitFor, Xid,
 };
-use crate::buffer::SideSlot;
+use crate::buffer::{BufferPool, SideSlot};
 use crate::latch::PageBytes;
 use crate::page::pax::{Leaf, RowState, SlotIndex};
 use crate::sync::mutant;
@@ -30,6 +31,8 @@ pub(crate) struct RowAt<'a, 'l, B: PageBytes> {
     pub(crate) leaf: &'a Leaf<'l, B>,
     pub(crate) side: &'a SideSlot,
     pub(crate) tree: TreeId,
+    /// Where long values are, for keys.
+    pub(crate) pool: &'a BufferPool,
     pub(crate) row: RowId,
     pub(crate) slot: SlotIndex,
 }
@@ -139,8 +142,9 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
         });
         if copied == Some(true) {
             for old in ImageReader::new(&bytes, record.columns).filter(|old| old.changed) {
-                if let Some(cell) = columns.iter().position(|column| *column == old.column) {
-                    out.set(base + cell, old.value);
+                // A column may be asked for twice, as a value and as a part of a key.
+                for (cell, _) in columns.iter().enumerate().filter(|it| *it.1 == old.column) {
+                    out.set_form(base + cell, old.value, old.form);
                 }
             }
         }
@@ -261,9 +265,10 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
         matches: &mut dyn FnMut(&RowBuffer) -> bool,
     ) -> Outcome<HasKey> {
         out.clear();
+        let mut matches = |version: &mut RowBuffer| self.key_matches(version, matches);
         if mutant("unique-judge-uses-snapshot") {
             let present = self.visible(reader, columns, out)?;
-            let has = present == Presence::Present && matches(out);
+            let has = present == Presence::Present && matches(out)?;
             return Ok(if has { HasKey::Yes } else { HasKey::No });
         }
         let mut present = self.copy_page(columns, out);
@@ -276,7 +281,7 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
                 Stamp::InFlight(xid) => match reader.states.fate(xid) {
                     Fate::InFlight => {
                         if is_change {
-                            if present == Presence::Present && matches(out) {
+                            if present == Presence::Present && matches(out)? {
                                 return Err(Stop::WaitFor(WaitFor::End(xid)));
                             }
                             others = Some(xid);
@@ -299,11 +304,22 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
             }
             at = record.next;
         }
-        match (present == Presence::Present && matches(out), others) {
+        match (present == Presence::Present && matches(out)?, others) {
             (false, _) => Ok(HasKey::No),
             (true, None) => Ok(HasKey::Yes),
             (true, Some(xid)) => Err(Stop::WaitFor(WaitFor::End(xid))),
         }
+    }
+
+    /// Whether the version in `out` has the key that `matches` tests for, long values read.
+    #[inline]
+    fn key_matches(
+        &self,
+        out: &mut RowBuffer,
+        matches: &mut dyn FnMut(&RowBuffer) -> bool,
+    ) -> Outcome<bool> {
+        resolve_keys(self.pool, self.tree, out, 0)?;
+        Ok(matches(out))
     }
 
     /// Rule 5.5: whether a retained version of the row has the key: the page's, and those that
@@ -320,7 +336,7 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
         let mut present = self.copy_page(columns, out);
         let mut at = self.newest_record();
         loop {
-            if present == Presence::Present && matches(out) {
+            if present == Presence::Present && self.key_matches(out, matches)? {
                 return Ok(HasKey::Yes);
             }
             if at == stop || mutant("entry-removed-while-retained") {

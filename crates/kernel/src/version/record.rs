@@ -14,11 +14,12 @@
 //! | 4 | kind 8, flags 8, words 16, columns 16, reserved bytes 16 |
 //! | 5 | position of the same transaction's previous record, 0 for the first |
 //!
-//! The before-image is a run of (column u16 with a *context* bit, length u16 or NULL, bytes),
-//! padded with zeros to a word.
+//! The before-image is a run of (column u16 with a *context* bit, length u16 with a *long* bit or
+//! NULL, bytes), padded with zeros to a word. A long value's bytes are its reference (rule 5.8).
 
 use super::space::UndoRef;
 use crate::base::{CommandId, RowId, Stamp, TreeId};
+use crate::page::overflow::Form;
 use crate::sync::{AtomicU64, Ordering};
 
 pub(super) const WRITER: usize = 0;
@@ -29,6 +30,8 @@ pub(super) const HEADER_WORDS: usize = 6;
 const IMAGE_NULL: u16 = u16::MAX;
 /// The column was not changed: it is there because an index key needs it.
 const CONTEXT: u16 = 1 << 15;
+/// The value's bytes are a reference. Values in rows are shorter than this.
+const LONG: u16 = 1 << 15;
 
 /// What a record undoes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +68,13 @@ impl Flags {
     pub(crate) const NONE: Flags = Flags(0);
     /// An index key of the row changed; the image holds the whole old keys' columns.
     pub(crate) const KEY: Flags = Flags(1);
+    /// A long value was replaced: its pages go with the record.
+    pub(crate) const LONG: Flags = Flags(2);
+
+    /// Those of both.
+    pub(crate) fn and(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
 
     /// Whether all of `other` are set.
     pub(crate) fn has(self, other: Flags) -> bool {
@@ -159,6 +169,8 @@ pub(crate) struct ImageColumn<'a> {
     /// Whether the change touched it; else it is context for index keys.
     pub(crate) changed: bool,
     pub(crate) value: Option<&'a [u8]>,
+    /// Whether the value's bytes are a reference.
+    pub(crate) form: Form,
 }
 
 /// Reads the columns of an image; stops early at what cannot be one.
@@ -185,7 +197,8 @@ impl<'a> Iterator for ImageReader<'a> {
         let (head, rest) = self.rest.split_first_chunk::<4>()?;
         let column = u16::from_le_bytes([head[0], head[1]]);
         let len = u16::from_le_bytes([head[2], head[3]]);
-        let bytes = if len == IMAGE_NULL { 0 } else { len as usize };
+        let bytes = if len == IMAGE_NULL { 0 } else { (len & !LONG) as usize };
+        let is_long = len != IMAGE_NULL && len & LONG != 0;
         let (value, rest) = rest.split_at_checked(bytes)?;
         self.rest = rest;
         self.left -= 1;
@@ -193,6 +206,7 @@ impl<'a> Iterator for ImageReader<'a> {
             column: column & !CONTEXT,
             changed: column & CONTEXT == 0,
             value: (len != IMAGE_NULL).then_some(value),
+            form: if is_long { Form::Long } else { Form::Inline },
         })
     }
 }
@@ -216,14 +230,15 @@ impl ImageBuilder {
         &mut self,
         column: u16,
         changed: bool,
-        fill: impl FnOnce(&mut Vec<u8>) -> Option<()>,
+        fill: impl FnOnce(&mut Vec<u8>) -> Option<Form>,
     ) {
         let head = self.bytes.len();
         let word = if changed { column } else { column | CONTEXT };
         self.bytes.extend_from_slice(&word.to_le_bytes());
         self.bytes.extend_from_slice(&IMAGE_NULL.to_le_bytes());
-        if fill(&mut self.bytes).is_some() {
+        if let Some(form) = fill(&mut self.bytes) {
             let len = (self.bytes.len() - head - 4) as u16;
+            let len = if form == Form::Long { len | LONG } else { len };
             self.bytes[head + 2..head + 4].copy_from_slice(&len.to_le_bytes());
         } else {
             self.bytes.truncate(head + 4);
@@ -262,7 +277,7 @@ mod tests {
         let put = |bytes: &'static [u8]| {
             move |out: &mut Vec<u8>| {
                 out.extend_from_slice(bytes);
-                Some(())
+                Some(if bytes.len() == 4 { Form::Long } else { Form::Inline })
             }
         };
         image.push(3, true, put(b"abcd"));
@@ -272,9 +287,9 @@ mod tests {
         assert_eq!(
             read,
             [
-                ImageColumn { column: 3, changed: true, value: Some(b"abcd") },
-                ImageColumn { column: 9, changed: false, value: None },
-                ImageColumn { column: 0, changed: true, value: Some(b"") },
+                ImageColumn { column: 3, changed: true, value: Some(b"abcd"), form: Form::Long },
+                ImageColumn { column: 9, changed: false, value: None, form: Form::Inline },
+                ImageColumn { column: 0, changed: true, value: Some(b""), form: Form::Inline },
             ]
         );
     }

@@ -2,9 +2,14 @@
 //!
 //! Invariants: the cells are those of the columns asked for, in that order; bytes are exactly as
 //! in the page (fixed-width little-endian, or variable). No allocation once the buffer has grown
-//! to the rows it holds. Content is meaningless until the read that filled it has succeeded.
+//! to the rows it holds. Content is meaningless until the read that filled it has succeeded. A
+//! cell may hold a reference to a long value (rule 5.8) until whoever reads for a user has put the
+//! value in its place: `api` does, before it hands a row out.
 
-/// Where a cell's bytes lie; `start == NULL` marks a null.
+use crate::base::{Error, Result};
+use crate::page::overflow::{Form, LongRef};
+
+/// Where a cell's bytes lie; `start == NULL` marks a null. Bit 31 of `len`: a reference.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     start: u32,
@@ -12,6 +17,13 @@ struct Cell {
 }
 
 const NULL: u32 = u32::MAX;
+const LONG: u32 = 1 << 31;
+/// A buffer that grew beyond this, for a long value, gives its memory back.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+
+fn len_of(len: usize, form: Form) -> u32 {
+    len as u32 | if form == Form::Long { LONG } else { 0 }
+}
 
 /// One row's columns, copied out of a page and its undo.
 #[derive(Clone, Debug, Default)]
@@ -44,12 +56,53 @@ impl RowBuffer {
     #[inline]
     pub fn column(&self, index: usize) -> Option<&[u8]> {
         let cell = self.cells[index];
-        (cell.start != NULL).then(|| &self.bytes[cell.start as usize..][..cell.len as usize])
+        let len = (cell.len & !LONG) as usize;
+        (cell.start != NULL).then(|| &self.bytes[cell.start as usize..][..len])
+    }
+
+    /// Whether the `index`-th column's bytes are the value or a reference to it.
+    #[inline]
+    pub fn form(&self, index: usize) -> Form {
+        let cell = self.cells[index];
+        if cell.start != NULL && cell.len & LONG != 0 { Form::Long } else { Form::Inline }
+    }
+
+    /// The first column from `from` on that is a reference to a long value, and the reference.
+    pub fn next_long(&self, from: usize) -> Option<(usize, LongRef)> {
+        let index = (from..self.len()).find(|index| self.form(*index) == Form::Long)?;
+        let bytes = self.column(index)?;
+        // Bytes that are none were read racily; then the read does not count.
+        LongRef::decode(bytes).map(|reference| (index, reference))
+    }
+
+    /// Takes the bytes out, to put a long value behind them; the cells are useless until
+    /// [`RowBuffer::put_long`]. Error: `TooLarge`, the row would have more than 4 GiB;
+    /// `OutOfMemory`.
+    pub(crate) fn take_bytes(&mut self, more: usize) -> Result<Vec<u8>> {
+        let bytes_max = (u32::MAX - 1) as usize;
+        let bytes = self.bytes.len() + more;
+        if bytes > bytes_max {
+            return Err(Error::TooLarge { what: "row as read", bytes, bytes_max });
+        }
+        if self.bytes.try_reserve_exact(more).is_err() {
+            return Err(Error::OutOfMemory { what: "memory for a long value" });
+        }
+        Ok(std::mem::take(&mut self.bytes))
+    }
+
+    /// Gives the bytes back; what is there from `start` on is the `index`-th column's value.
+    pub(crate) fn put_long(&mut self, index: usize, bytes: Vec<u8>, start: usize) {
+        let len = (bytes.len() - start) as u32;
+        self.bytes = bytes;
+        self.cells[index] = Cell { start: start as u32, len };
     }
 
     /// Forgets all columns and keeps the memory.
     #[inline]
     pub fn clear(&mut self) {
+        if self.bytes.capacity() > KEPT_BYTES_MAX {
+            self.bytes = Vec::new();
+        }
         self.bytes.clear();
         self.cells.clear();
     }
@@ -57,22 +110,28 @@ impl RowBuffer {
     /// Appends a column.
     #[inline]
     pub fn push(&mut self, value: Option<&[u8]>) {
+        self.push_form(value, Form::Inline);
+    }
+
+    /// Appends a column whose bytes are a value or a reference.
+    #[inline]
+    pub(crate) fn push_form(&mut self, value: Option<&[u8]>, form: Form) {
         match value {
             None => self.cells.push(Cell { start: NULL, len: 0 }),
             Some(value) => {
                 let start = self.bytes.len() as u32;
                 self.bytes.extend_from_slice(value);
-                self.cells.push(Cell { start, len: value.len() as u32 });
+                self.cells.push(Cell { start, len: len_of(value.len(), form) });
             }
         }
     }
 
     /// Appends a column of what `fill` adds to the bytes; a null if it answers none.
     #[inline]
-    pub(crate) fn push_with(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> Option<usize>) {
+    pub(crate) fn push_with(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> Option<Form>) {
         let start = self.bytes.len() as u32;
         let cell = match fill(&mut self.bytes) {
-            Some(_) => Cell { start, len: self.bytes.len() as u32 - start },
+            Some(form) => Cell { start, len: len_of(self.bytes.len() - start as usize, form) },
             None => Cell { start: NULL, len: 0 },
         };
         self.cells.push(cell);
@@ -89,21 +148,33 @@ impl RowBuffer {
         self.bytes.truncate(bytes);
     }
 
+    /// Forgets all columns but the first `cells`.
+    pub(crate) fn truncate(&mut self, cells: usize) {
+        self.cells.truncate(cells);
+    }
+
     /// Replaces the `index`-th column (by an older version's value).
     #[inline]
     pub fn set(&mut self, index: usize, value: Option<&[u8]>) {
+        self.set_form(index, value, Form::Inline);
+    }
+
+    /// As [`RowBuffer::set`], by a value or a reference.
+    #[inline]
+    pub(crate) fn set_form(&mut self, index: usize, value: Option<&[u8]>, form: Form) {
         let Some(value) = value else {
             self.cells[index] = Cell { start: NULL, len: 0 };
             return;
         };
         let cell = self.cells[index];
-        if cell.start != NULL && cell.len as usize == value.len() {
+        if cell.start != NULL && (cell.len & !LONG) as usize == value.len() {
             self.bytes[cell.start as usize..][..value.len()].copy_from_slice(value);
+            self.cells[index].len = len_of(value.len(), form);
             return;
         }
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(value);
-        self.cells[index] = Cell { start, len: value.len() as u32 };
+        self.cells[index] = Cell { start, len: len_of(value.len(), form) };
     }
 
     /// The columns in order.

@@ -193,9 +193,10 @@ fn a_row_given_up_leaves_nothing() {
     assert_eq!(out.bytes, before);
 }
 
-/// The fuzz target of `fuzz/` over seeded mutations, so that it runs with every `cargo test`.
+/// The fuzz target of `fuzz/` over seeded mutations, so that it runs with every `cargo test`;
+/// `ATOLL_FUZZ_SECONDS` says for how long (`cargo xtask fuzz`).
 #[test]
-fn mutated_messages_never_panic() {
+fn fuzz_wire_messages() {
     let seed = std::env::var("ATOLL_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     println!("ATOLL_SEED={seed}");
@@ -213,7 +214,12 @@ fn mutated_messages_never_panic() {
         [framed(b'd', b"1\t2\n"), framed(b'c', b""), framed(b'S', b"")].concat(),
         [framed(b'f', b"why\0"), framed(b'H', b""), framed(b'X', b"")].concat(),
     ];
-    for _ in 0..20_000 {
+    let seconds = std::env::var("ATOLL_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds.unwrap_or(0));
+    for round in 0.. {
+        if round >= 20_000 && std::time::Instant::now() >= end {
+            break;
+        }
         let mut bytes = random.choice(&examples).expect("there are some").clone();
         for _ in 0..random.usize(0..4) {
             let at = random.usize(0..bytes.len());

@@ -73,7 +73,10 @@ impl<S: InstanceState, B: Backend<S>> Conversation<'_, S, B> {
             match self.step() {
                 Step::Go => {}
                 Step::Wait if self.wire.link.receiving() == Receiving::Ended => {
-                    return Verdict::Close;
+                    // It may still read: what it asked for before is answered.
+                    let verdict = self.finish(Verdict::Close);
+                    let _ = self.wire.flush();
+                    return verdict;
                 }
                 Step::Wait => return self.finish(Verdict::Open),
                 Step::Close => return self.finish(Verdict::Close),
@@ -300,7 +303,15 @@ impl<S: InstanceState, B: Backend<S>> Conversation<'_, S, B> {
         if self.backend.settle(self.wire.context).is_err() {
             self.wire.out.bytes.clear();
         }
-        self.wire.error(ErrorSeverity::Fatal, error);
+        if std::mem::take(&mut self.wire.lost) {
+            // As PostgreSQL does when a message of another kind interrupts COPY.
+            self.wire.error(ErrorSeverity::Error, error);
+            let message = "terminating connection because protocol synchronization was lost";
+            let error = SqlError::new(SqlState::PROTOCOL_VIOLATION, message);
+            self.wire.error(ErrorSeverity::Fatal, &error);
+        } else {
+            self.wire.error(ErrorSeverity::Fatal, error);
+        }
         self.wire.hand_over();
         Verdict::Close
     }

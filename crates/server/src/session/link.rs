@@ -63,7 +63,7 @@ pub(super) enum Receiving {
     Idle,
     /// Asked for.
     InFlight,
-    /// The peer has closed, or the socket failed.
+    /// The peer sends no more, or the socket failed. It may still read.
     Ended,
 }
 
@@ -84,6 +84,8 @@ pub(super) struct Link {
     send_token: Token,
     pub(super) input: RefCell<Input>,
     receiving: Cell<Receiving>,
+    // A Send has failed: nothing that is sent arrives any more.
+    broken: Cell<bool>,
     recv_bytes: Cell<usize>,
     recv_spare: RefCell<Vec<u8>>,
     outgoing: RefCell<Outgoing>,
@@ -99,6 +101,7 @@ impl Link {
             send_token,
             input: RefCell::default(),
             receiving: Cell::new(Receiving::Idle),
+            broken: Cell::new(false),
             recv_bytes: Cell::new(RECV_BYTES_MIN),
             recv_spare: RefCell::default(),
             outgoing: RefCell::default(),
@@ -161,7 +164,7 @@ impl Link {
     /// Sends `bytes` after what was sent before. Does not wait.
     pub(super) fn send(&self, ring: &dyn Ring, mut bytes: Vec<u8>) {
         let mut outgoing = self.outgoing.borrow_mut();
-        if bytes.is_empty() || self.receiving.get() == Receiving::Ended {
+        if bytes.is_empty() || self.broken.get() {
             bytes.clear();
             outgoing.spare = bytes;
         } else if outgoing.in_flight {
@@ -201,6 +204,7 @@ impl Link {
             Ok(count) if count as usize == buffer.len() => {}
             _ => {
                 outgoing.next.clear();
+                self.broken.set(true);
                 self.shut(Shutdown::Both);
                 if self.receiving.get() == Receiving::Idle {
                     self.receiving.set(Receiving::Ended);
@@ -222,6 +226,11 @@ impl Link {
         }
         drop(outgoing);
         self.wake();
+    }
+
+    /// Whether a Send has failed: nobody reads any more.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.get()
     }
 
     /// Whether everything handed to `send` has left.

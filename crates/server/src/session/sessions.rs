@@ -7,6 +7,7 @@
 //! instance.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
 use std::net::Shutdown;
@@ -47,11 +48,17 @@ pub struct SessionOptions {
     pub sessions_max: usize,
     /// Message lengths.
     pub limits: Limits,
+    /// How long a connection may take to start its session.
+    pub authentication_timeout_ms: u64,
 }
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        SessionOptions { sessions_max: 10_000, limits: Limits::default() }
+        SessionOptions {
+            sessions_max: 10_000,
+            limits: Limits::default(),
+            authentication_timeout_ms: 60_000,
+        }
     }
 }
 
@@ -88,6 +95,8 @@ pub struct Sessions<S: InstanceState, B: Backend<S>> {
     connections: RefCell<Vec<Option<Rc<Connection<B>>>>>,
     free: RefCell<Vec<u32>>,
     draining: RefCell<Vec<(u64, u32)>>,
+    // Connections by the time at which they must have started their session, ascending.
+    starting: RefCell<VecDeque<(u64, Weak<Connection<B>>)>>,
     stopping: Cell<bool>,
 }
 
@@ -109,6 +118,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             connections: RefCell::default(),
             free: RefCell::default(),
             draining: RefCell::default(),
+            starting: RefCell::default(),
             stopping: Cell::new(false),
         });
         let id = instance.register(sessions.clone());
@@ -155,7 +165,29 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             let error = SqlError::new(SqlState::TOO_MANY_CONNECTIONS, message);
             return self.last_words(instance, &connection, &error);
         }
+        let timeout_ns = self.options.authentication_timeout_ms.saturating_mul(1_000_000);
+        let deadline = instance.time().now_ns().saturating_add(timeout_ns);
+        self.starting.borrow_mut().push_back((deadline, Rc::downgrade(&connection)));
         connection.link.receive(instance.ring());
+    }
+
+    /// Ends connections that have not started a session in time, without a word, as PostgreSQL
+    /// does. Answers when to look again.
+    fn end_silent(&self, instance: &Instance<S>, now: u64) -> Option<u64> {
+        loop {
+            let (deadline, first) = self.starting.borrow().front().cloned()?;
+            let silent = first.upgrade().filter(|connection| {
+                connection.phase.get() == Phase::Starting && !connection.running.get()
+            });
+            if silent.is_some() && now < deadline {
+                return Some(deadline);
+            }
+            self.starting.borrow_mut().pop_front();
+            if let Some(connection) = silent {
+                self.drain(instance, &connection);
+                connection.link.shut(Shutdown::Both);
+            }
+        }
     }
 
     /// Interrupts the session's statement, if the secret is right. Never answers.
@@ -440,11 +472,11 @@ impl<S: InstanceState, B: Backend<S>> Service<S> for Sessions<S, B> {
     }
 
     fn poll(&self, instance: &Instance<S>) -> Poll {
-        if self.draining.borrow().is_empty() {
+        if self.draining.borrow().is_empty() && self.starting.borrow().is_empty() {
             return Poll::Idle;
         }
         let now = instance.time().now_ns();
-        let mut next = u64::MAX;
+        let mut next = self.end_silent(instance, now).unwrap_or(u64::MAX);
         for (deadline, number) in &mut *self.draining.borrow_mut() {
             if *deadline <= now {
                 if let Some(connection) = self.connection(u64::from(*number)) {

@@ -28,6 +28,8 @@ pub(super) struct Wire<'c, S: InstanceState> {
     pub(super) link: &'c Link,
     pub(super) limits: &'c Limits,
     pub(super) out: Out,
+    // A message was refused without being read: where the next one begins is not known.
+    pub(super) lost: bool,
     columns: Option<Arc<[ColumnDescription]>>,
     formats: Vec<Format>,
 }
@@ -39,7 +41,7 @@ impl<'c, S: InstanceState> Wire<'c, S> {
         limits: &'c Limits,
     ) -> Wire<'c, S> {
         let out = Out { bytes: link.buffer() };
-        Wire { context, link, limits, out, columns: None, formats: Vec::new() }
+        Wire { context, link, limits, out, lost: false, columns: None, formats: Vec::new() }
     }
 
     /// Hands what is encoded to the link; everything in it is settled. Does not wait.
@@ -177,7 +179,7 @@ impl<S: InstanceState> Client for Wire<'_, S> {
             self.context.park(None);
         }
         self.link.set_waiter(None);
-        if self.link.receiving() == Receiving::Ended { Err(connection_lost()) } else { Ok(()) }
+        if self.link.is_broken() { Err(connection_lost()) } else { Ok(()) }
     }
 
     fn complete(&mut self, tag: &str) {
@@ -228,9 +230,11 @@ impl<S: InstanceState> Client for Wire<'_, S> {
                 }
                 Decoded::Message(Frontend::Sync | Frontend::Flush, taken) => (None, taken),
                 Decoded::Message(..) => {
+                    self.lost = true;
+                    let kind = input.unread().first().copied().unwrap_or(0);
                     return Err(SqlError::new(
                         SqlState::PROTOCOL_VIOLATION,
-                        "unexpected message type during COPY from stdin",
+                        format!("unexpected message type 0x{kind:02X} during COPY from stdin"),
                     ));
                 }
             };

@@ -392,8 +392,30 @@ pub struct Insert {
     pub relation: RelationId,
     /// The rows.
     pub source: InsertSource,
+    /// ON CONFLICT.
+    pub conflict: Option<Conflict>,
     /// RETURNING.
     pub returning: Vec<Output>,
+}
+
+/// ON CONFLICT.
+#[derive(Clone, Debug)]
+pub struct Conflict {
+    /// Which unique indexes of the table it is about, by their positions.
+    pub arbiters: Vec<usize>,
+    /// DO UPDATE; `None` for DO NOTHING.
+    pub update: Option<ConflictUpdate>,
+}
+
+/// DO UPDATE.
+#[derive(Clone, Debug)]
+pub struct ConflictUpdate {
+    /// The relation `excluded`: the row that could not be inserted.
+    pub excluded: RelationId,
+    /// SET: column and value.
+    pub assignments: Vec<(u16, Bound)>,
+    /// WHERE.
+    pub filter: Option<Bound>,
 }
 
 /// Where an INSERT's rows come from. Every column of the table has a value.

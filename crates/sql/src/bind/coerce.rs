@@ -115,14 +115,10 @@ impl Binder<'_> {
     /// A written cast.
     pub(super) fn cast(&mut self, value: Bound, target: Type, at: At) -> SqlResult<Bound> {
         let from = value.ty;
-        if target.oid == TypeOid::INTERVAL
-            && let (TypeOid::UNKNOWN, Some(Datum::Text(literal))) = (from.oid, value.as_constant())
-        {
-            // The fields of the modifier say what a bare number means.
-            let read = text::input(target, literal, &ConstantContext);
-            let read = read.map_err(|error| error.at(value.at.position()))?;
-            return Ok(Bound::new(BoundKind::Constant(read), target, at));
-        }
+        let value = match Self::interval_literal(value, target)? {
+            Ok(read) => return Ok(Bound { at, ..read }),
+            Err(value) => value,
+        };
         let converted = self.convert(value, target.oid, CastContext::Explicit)?;
         let Some(converted) = converted else {
             return Err(error_at(
@@ -134,8 +130,25 @@ impl Binder<'_> {
         self.fit(converted, target, CastContext::Explicit)
     }
 
+    /// A literal for an interval: the fields of the modifier say what a bare number means. Any
+    /// other value comes back as it was.
+    fn interval_literal(value: Bound, target: Type) -> SqlResult<Result<Bound, Bound>> {
+        let (TypeOid::INTERVAL, TypeOid::UNKNOWN, Some(Datum::Text(literal))) =
+            (target.oid, value.ty.oid, value.as_constant())
+        else {
+            return Ok(Err(value));
+        };
+        let read = text::input(target, literal, &ConstantContext);
+        let read = read.map_err(|error| error.at(value.at.position()))?;
+        Ok(Ok(Bound::new(BoundKind::Constant(read), target, value.at)))
+    }
+
     /// Converts for storing into a column of type `target`; None if there is no such way.
     pub(super) fn assign(&mut self, value: Bound, target: Type) -> SqlResult<Option<Bound>> {
+        let value = match Self::interval_literal(value, target)? {
+            Ok(read) => return Ok(Some(read)),
+            Err(value) => value,
+        };
         match self.convert(value, target.oid, CastContext::Assignment)? {
             Some(converted) => self.fit(converted, target, CastContext::Assignment).map(Some),
             None => Ok(None),

@@ -38,6 +38,12 @@ impl<'a> Binder<'a> {
     }
 
     fn one_item(&mut self, item: &'a FromItem) -> SqlResult<(From, Vec<Item>)> {
+        let bound = self.bind_item(item)?;
+        bound.1.iter().for_each(|item| self.note_names(item));
+        Ok(bound)
+    }
+
+    fn bind_item(&mut self, item: &'a FromItem) -> SqlResult<(From, Vec<Item>)> {
         match item {
             FromItem::Relation { name, alias } => self.named_item(name, alias.as_ref()),
             FromItem::Subquery { lateral, query, alias } => {

@@ -11,6 +11,7 @@ mod call;
 pub use call::FIRST_AGGREGATE;
 mod coerce;
 mod column_name;
+mod conflict;
 mod expression;
 mod fold;
 mod from;
@@ -47,7 +48,12 @@ pub struct Binding {
     pub tables: Vec<Arc<RelationInfo>>,
     /// How many relation numbers were given out.
     pub relations: u32,
+    /// What relations and their columns are called, for EXPLAIN.
+    pub names: Vec<(RelationId, RelationNames)>,
 }
+
+/// What a relation and its columns are called in a statement.
+pub type RelationNames = (String, Vec<Arc<str>>);
 
 /// Binds a query or a data change. `parameters` are the declared types (UNKNOWN where none).
 pub fn bind(
@@ -118,6 +124,7 @@ struct Binder<'a> {
     next_cte: u32,
     tables: Vec<Arc<RelationInfo>>,
     blocks: Vec<Block<'a>>,
+    names: Vec<(RelationId, RelationNames)>,
 }
 
 impl<'a> Binder<'a> {
@@ -132,6 +139,7 @@ impl<'a> Binder<'a> {
             next_cte: 0,
             tables: Vec::new(),
             blocks: Vec::new(),
+            names: Vec::new(),
         }
     }
 
@@ -149,6 +157,7 @@ impl<'a> Binder<'a> {
             parameters: self.parameters,
             tables: self.tables,
             relations: self.next_relation,
+            names: self.names,
         })
     }
 
@@ -159,6 +168,13 @@ impl<'a> Binder<'a> {
 
     fn block(&mut self) -> &mut Block<'a> {
         self.blocks.last_mut().expect("binding happens inside a block")
+    }
+
+    /// Remembers what a relation is called.
+    fn note_names(&mut self, item: &scope::Item) {
+        let Some(relation) = item.relation else { return };
+        let columns = item.columns.iter().map(|column| column.name.clone()).collect();
+        self.names.push((relation, (item.name.clone().unwrap_or_default(), columns)));
     }
 
     fn use_table(&mut self, relation: &Arc<RelationInfo>) {

@@ -9,9 +9,10 @@ use super::scope::{Block, Item, column_of};
 use super::{Binder, bind_constant, error_at};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::parse::ast::{self, Alias, At, Expr, ExprKind, JoinKind, Name, Target};
-use crate::parse::statement::{self, Statement};
-use crate::relations::{ColumnInfo, RelationInfo};
-use crate::types::TypeOid;
+use crate::parse::statement::{self, Overriding, Statement};
+use crate::relations::{ColumnInfo, RelationInfo, sequence_of_default};
+use crate::types::{Datum, TypeOid};
+use atoll_kernel::api::Identity;
 use std::sync::Arc;
 
 impl<'a> Binder<'a> {
@@ -34,18 +35,19 @@ impl<'a> Binder<'a> {
         let relation = self.new_relation();
         let alias = insert.alias.as_ref();
         let item = Item::of_relation(relation, &table, alias, insert.table.at)?;
+        self.note_names(&item);
+        let conflict = match &insert.conflict {
+            Some(conflict) => Some(self.conflict(conflict, &table, &item)?),
+            None => None,
+        };
         self.block().items = vec![item];
         let returning = self.returning(&insert.returning)?;
         self.blocks.pop();
-        Ok(Insert { table, relation, source, returning })
+        Ok(Insert { table, relation, source, conflict, returning })
     }
 
     fn ctes_of(&mut self, ctes: &'a [ast::Cte]) -> SqlResult<()> {
-        if ctes.is_empty() {
-            return Ok(());
-        }
-        Err(SqlError::not_supported("WITH before INSERT, UPDATE and DELETE")
-            .at(ctes[0].at.position()))
+        ctes.iter().try_for_each(|cte| self.cte(cte))
     }
 
     fn insert_values(
@@ -71,7 +73,8 @@ impl<'a> Binder<'a> {
             check_width(row.len(), targets, insert, at)?;
             let mut values = defaults.clone();
             for (value, &target) in row.iter().zip(targets) {
-                if !matches!(value.kind, ExprKind::Default) {
+                let given = !matches!(value.kind, ExprKind::Default);
+                if given && takes_value(&table.columns[target], insert.overriding)? {
                     let value = self.expr(value)?;
                     values[target] = self.assign_column(value, &table.columns[target])?;
                 }
@@ -93,6 +96,9 @@ impl<'a> Binder<'a> {
         let mut values = self.defaults(table)?;
         for (index, &target) in targets.iter().take(bound.visible).enumerate() {
             let column = &table.columns[target];
+            if !takes_value(column, insert.overriding)? {
+                continue;
+            }
             self.settle_unknown(&mut bound, index, column)?;
             let value = column_of(bound.relation, index, bound.outputs[index].ty);
             values[target] = self.assign_column(value, column)?;
@@ -153,6 +159,12 @@ impl<'a> Binder<'a> {
 
     fn default_of(&mut self, column: &ColumnInfo) -> SqlResult<Bound> {
         let Some(text) = &column.default else { return Ok(Self::null_of(column.ty)) };
+        if let Some(oid) = sequence_of_default(text) {
+            // What serial and identity columns have: no text needs to be read.
+            let sequence = Bound::constant(Datum::Oid(oid.0), TypeOid::REGCLASS);
+            let value = self.call_by_name("nextval", vec![sequence], At::NONE)?;
+            return self.assign_column(value, column);
+        }
         let expr = parse_expression(text)?;
         let mut bound = bind_constant(self.view, &expr, column.ty, "DEFAULT")?;
         bound.at = At::NONE;
@@ -177,17 +189,16 @@ impl<'a> Binder<'a> {
         Ok(outputs)
     }
 
-    /// UPDATE.
-    pub(super) fn update(&mut self, update: &'a statement::Update) -> SqlResult<Update> {
-        self.blocks.push(Block::new());
-        self.ctes_of(&update.with)?;
-        let (table, relation, from) =
-            self.target(&update.table, update.alias.as_ref(), &update.from)?;
-        self.block().enter("UPDATE", false, false);
-        let mut assignments: Vec<(u16, Bound)> = Vec::with_capacity(update.assignments.len());
-        for assignment in &update.assignments {
+    /// SET's columns and values, each column once.
+    pub(super) fn assignments(
+        &mut self,
+        written: &'a [statement::Assignment],
+        table: &RelationInfo,
+    ) -> SqlResult<Vec<(u16, Bound)>> {
+        let mut assignments: Vec<(u16, Bound)> = Vec::with_capacity(written.len());
+        for assignment in written {
             let Some(index) = table.column(&assignment.column) else {
-                return Err(undefined_column(&assignment.column, &table, assignment.at));
+                return Err(undefined_column(&assignment.column, table, assignment.at));
             };
             if assignments.iter().any(|(other, _)| *other as usize == index) {
                 return Err(error_at(
@@ -199,6 +210,11 @@ impl<'a> Binder<'a> {
             let column = &table.columns[index];
             let value = match &assignment.value.kind {
                 ExprKind::Default => self.default_of(column)?,
+                _ if column.identity == Some(Identity::Always) => {
+                    let message =
+                        format!("column \"{}\" can only be updated to DEFAULT", column.name);
+                    return Err(generated_always(message, column));
+                }
                 _ => {
                     let value = self.expr(&assignment.value)?;
                     self.assign_column(value, column)?
@@ -206,6 +222,17 @@ impl<'a> Binder<'a> {
             };
             assignments.push((index as u16, value));
         }
+        Ok(assignments)
+    }
+
+    /// UPDATE.
+    pub(super) fn update(&mut self, update: &'a statement::Update) -> SqlResult<Update> {
+        self.blocks.push(Block::new());
+        self.ctes_of(&update.with)?;
+        let (table, relation, from) =
+            self.target(&update.table, update.alias.as_ref(), &update.from)?;
+        self.block().enter("UPDATE", false, false);
+        let assignments = self.assignments(&update.assignments, &table)?;
         let filter = self.filter(update.filter.as_ref())?;
         let returning = self.returning(&update.returning)?;
         self.blocks.pop();
@@ -224,7 +251,7 @@ impl<'a> Binder<'a> {
         Ok(Delete { table, relation, from, filter, returning })
     }
 
-    fn filter(&mut self, filter: Option<&'a Expr>) -> SqlResult<Option<Bound>> {
+    pub(super) fn filter(&mut self, filter: Option<&'a Expr>) -> SqlResult<Option<Bound>> {
         let Some(filter) = filter else { return Ok(None) };
         self.block().enter("WHERE", false, false);
         let bound = self.expr(filter)?;
@@ -241,6 +268,7 @@ impl<'a> Binder<'a> {
         self.use_table(&table);
         let relation = self.new_relation();
         let item = Item::of_relation(relation, &table, alias, name.at)?;
+        self.note_names(&item);
         self.block().items.push(item);
         let own = From::Relation(relation, table.clone());
         let from = match self.join_items(others)? {
@@ -261,7 +289,7 @@ fn is_bare_values(query: &ast::Query) -> bool {
         && query.for_update.is_none()
 }
 
-fn undefined_column(name: &str, table: &RelationInfo, at: At) -> SqlError {
+pub(super) fn undefined_column(name: &str, table: &RelationInfo, at: At) -> SqlError {
     error_at(
         SqlState::UNDEFINED_COLUMN,
         format!("column \"{name}\" of relation \"{}\" does not exist", table.name),
@@ -312,6 +340,27 @@ fn check_width(
         ));
     }
     Ok(())
+}
+
+/// Whether a column takes the value that an INSERT gives for it, or its own; 428C9 if it refuses.
+fn takes_value(column: &ColumnInfo, overriding: Overriding) -> SqlResult<bool> {
+    match (column.identity, overriding) {
+        (None, _) | (Some(_), Overriding::System) => Ok(true),
+        (Some(Identity::ByDefault), Overriding::No) => Ok(true),
+        (Some(_), Overriding::User) => Ok(false),
+        (Some(Identity::Always), Overriding::No) => {
+            let message =
+                format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
+            Err(generated_always(message, column).hint("Use OVERRIDING SYSTEM VALUE to override."))
+        }
+    }
+}
+
+fn generated_always(message: String, column: &ColumnInfo) -> SqlError {
+    SqlError::new(SqlState::GENERATED_ALWAYS, message).detail(format!(
+        "Column \"{}\" is an identity column defined as GENERATED ALWAYS.",
+        column.name
+    ))
 }
 
 /// Parses a stored default.

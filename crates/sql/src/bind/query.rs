@@ -49,7 +49,7 @@ impl<'a> Binder<'a> {
         Ok(bound)
     }
 
-    fn cte(&mut self, cte: &'a ast::Cte) -> SqlResult<()> {
+    pub(super) fn cte(&mut self, cte: &'a ast::Cte) -> SqlResult<()> {
         if self.block().ctes.iter().any(|other| other.ast.name == cte.name) {
             return Err(error_at(
                 SqlState::DUPLICATE_ALIAS,

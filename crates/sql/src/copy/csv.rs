@@ -1,12 +1,13 @@
 //! COPY's CSV format: quoted fields may hold delimiters, quotes (escaped) and newlines; an unquoted
 //! field equal to the null string is NULL.
 
-use super::{CopyFormat, Decoded, Fields, bad};
+use super::{CopyFormat, Decoded, Fields, Force, bad};
 use crate::error::SqlResult;
 
 /// Reads one row off `rest`: what it was, bytes used, lines used.
 pub(super) fn read(
     format: &CopyFormat,
+    force: &Force,
     rest: &[u8],
     finished: bool,
     fields: &mut Fields,
@@ -21,7 +22,7 @@ pub(super) fn read(
             if quoted {
                 return Err(bad("unterminated CSV quoted field"));
             }
-            end_field(format, fields, start, was_quoted);
+            end_field(format, force, fields, start, was_quoted);
             return Ok((Decoded::Row, at, lines));
         };
         if quoted {
@@ -45,7 +46,7 @@ pub(super) fn read(
         } else if byte == format.quote {
             (quoted, was_quoted) = (true, true);
         } else if byte == format.delimiter {
-            end_field(format, fields, start, was_quoted);
+            end_field(format, force, fields, start, was_quoted);
             (start, was_quoted) = (fields.bytes.len(), false);
         } else if byte == b'\n' {
             if fields.bytes.last() == Some(&b'\r') && fields.bytes.len() > start {
@@ -54,7 +55,7 @@ pub(super) fn read(
             if fields.is_empty() && !was_quoted && &fields.bytes[start..] == b"\\." {
                 return Ok((Decoded::End, at + 1, 1));
             }
-            end_field(format, fields, start, was_quoted);
+            end_field(format, force, fields, start, was_quoted);
             return Ok((Decoded::Row, at + 1, lines));
         } else {
             fields.bytes.push(byte);
@@ -63,18 +64,27 @@ pub(super) fn read(
     }
 }
 
-fn end_field(format: &CopyFormat, fields: &mut Fields, start: usize, was_quoted: bool) {
-    let is_null = !was_quoted && fields.bytes[start..] == *format.null.as_bytes();
+/// An unquoted null string is NULL, unless FORCE_NOT_NULL; a quoted one only under FORCE_NULL.
+fn end_field(
+    format: &CopyFormat,
+    force: &Force,
+    fields: &mut Fields,
+    start: usize,
+    was_quoted: bool,
+) {
+    let column = fields.len();
+    let forced = |list: &[bool]| list.get(column).copied().unwrap_or(false);
+    let counts = if was_quoted { forced(&force.null) } else { !forced(&force.not_null) };
+    let is_null = fields.bytes[start..] == *format.null.as_bytes() && counts;
     fields.end_field(is_null);
 }
 
-/// Appends a value, in quotes if it needs them.
-pub(super) fn write(format: &CopyFormat, value: &str, is_first: bool, out: &mut Vec<u8>) {
+/// Appends a value, in quotes if it needs them or is to have them.
+pub(super) fn write(format: &CopyFormat, value: &str, quote: bool, out: &mut Vec<u8>) {
     let special = |byte: u8| {
         byte == format.delimiter || byte == format.quote || byte == b'\n' || byte == b'\r'
     };
-    let needs_quotes =
-        value == format.null || value.bytes().any(special) || (is_first && value == "\\.");
+    let needs_quotes = quote || value == format.null || value.bytes().any(special);
     if !needs_quotes {
         out.extend_from_slice(value.as_bytes());
         return;

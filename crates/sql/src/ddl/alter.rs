@@ -3,8 +3,8 @@
 //! Invariants: each command sees what the ones before it did; rows are looked at before NOT NULL
 //! is promised (23502).
 
-use super::Definer;
 use super::create::{add_key, default_text, exists, options};
+use super::{Definer, identity};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::parse::ast::Name;
 use crate::parse::statement::{AlterTable, KeyConstraint, RenameKind};
@@ -69,6 +69,9 @@ fn command_on(
                 index.def.kind == IndexKind::Primary
                     && index.def.columns.iter().any(|part| part.column == at)
             };
+            if !*not_null && def.columns[at.index()].identity.is_some() {
+                return Err(identity::is_one(table, at));
+            }
             if !*not_null && table.indexes.iter().any(in_key) {
                 return Err(SqlError::new(
                     SqlState::INVALID_TABLE_DEFINITION,
@@ -81,12 +84,20 @@ fn command_on(
         AlterTable::Default(column, default) => {
             let at = column_of(&def, column)?;
             let own = &mut def.columns[at.index()];
+            if own.identity.is_some() {
+                return Err(identity::is_one(table, at));
+            }
             let ty = Type::with(TypeOid(own.type_oid), own.type_modifier);
             own.default = match default {
                 Some(expr) => default_text(&definer.now(), context, expr, ty, column)?,
                 None => None,
             };
             Ok(definer.statement.alter_table(def)?)
+        }
+        AlterTable::AddIdentity(column, ..)
+        | AlterTable::SetIdentity(column, ..)
+        | AlterTable::DropIdentity(column, _) => {
+            identity::alter(definer, table, column_of(&def, column)?, command)
         }
         AlterTable::Options(list) => {
             for (name, value) in list {
@@ -204,12 +215,22 @@ pub(super) fn rename(
         (RenameKind::Table | RenameKind::Index, Some(Found::Index(index))) => {
             rename_index(definer, index.def.oid, to)
         }
+        (
+            RenameKind::Table | RenameKind::Index | RenameKind::Sequence,
+            Some(Found::Sequence(_)),
+        ) => super::sequence::rename(definer, name, to).map(|_| ()),
+        (RenameKind::Sequence, Some(_)) => Err(SqlError::new(
+            SqlState::WRONG_OBJECT_TYPE,
+            format!("\"{}\" is not a sequence", name.name),
+        )),
         (_, None) if !if_exists => Err(undefined_relation(name)),
         _ => {
             let Some(table) = find(definer, name, if_exists)? else { return Ok(()) };
             let mut def = table.def.clone();
             match kind {
-                RenameKind::Table | RenameKind::Index => to.clone_into(&mut def.name),
+                RenameKind::Table | RenameKind::Index | RenameKind::Sequence => {
+                    to.clone_into(&mut def.name);
+                }
                 RenameKind::Column(column) => {
                     let at = column_of(&def, column)?;
                     if def.column(to).is_some() {

@@ -6,11 +6,11 @@ use super::Definer;
 use super::names::free_name;
 use crate::bind;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::parse::ast::{Expr, ExprKind, Literal, Name};
+use crate::parse::ast::{At, Expr, ExprKind, Literal, Name};
 use crate::parse::print;
 use crate::parse::statement::{ColumnDefinition, CreateIndex, CreateTable, KeyConstraint};
-use crate::relations::CatalogView;
 use crate::relations::view::Found;
+use crate::relations::{CatalogView, default_from};
 use crate::types::{Type, TypeOid, storage};
 use atoll_kernel::api::{
     ColumnDef, ColumnId, Context, Direction, Error, IndexColumn, IndexKind, NewIndex, NewTable,
@@ -131,11 +131,14 @@ pub(super) fn table(
         }
     }
     let options = options(&create.options)?;
+    let sequences =
+        super::identity::make_all(definer, namespace, name, &create.columns, &mut columns)?;
     let new = NewTable { namespace, name: name.clone(), columns, options };
     let oid = definer.statement.create_table(new).map_err(|error| match error {
         Error::AlreadyExists { name } => exists(&name),
         other => other.into(),
     })?;
+    super::identity::give_all(definer, oid, sequences)?;
     for key in &create.keys {
         let table = definer.statement.table(oid)?;
         add_key(definer, &table, &schema, key)?;
@@ -178,6 +181,7 @@ fn column_def(
         type_modifier: ty.typmod,
         not_null: column.not_null,
         default: default.transpose()?.flatten(),
+        identity: None,
     })
 }
 
@@ -204,6 +208,9 @@ pub(super) fn default_text(
         if bound.is_null_constant() {
             return Ok(None);
         }
+        if let Some(oid) = sequence_named(view, expr) {
+            return Ok(Some(default_from(oid)));
+        }
         // A literal is shown with the type it has, as PostgreSQL does.
         if let ExprKind::Literal(Literal::String(text)) = &expr.kind {
             let number = matches!(ty.oid, TypeOid::INT2 | TypeOid::INT4 | TypeOid::INT8);
@@ -217,6 +224,29 @@ pub(super) fn default_text(
         }
         print::print(expr).map(Some)
     })
+}
+
+/// The sequence of `nextval('name')`: a default keeps its oid.
+fn sequence_named(view: &CatalogView, expr: &Expr) -> Option<Oid> {
+    let ExprKind::Call(call) = &expr.kind else { return None };
+    let [argument] = call.arguments.as_slice() else { return None };
+    let literal = match &argument.kind {
+        ExprKind::Cast(inner, ty) if ty.name.name == "regclass" => &inner.kind,
+        other => other,
+    };
+    let ExprKind::Literal(Literal::String(text)) = literal else { return None };
+    if call.name.name != "nextval" {
+        return None;
+    }
+    if let Ok(oid) = text.parse() {
+        return view.catalog.sequence_by_oid(Oid(oid)).map(|found| found.def.oid);
+    }
+    let mut parts = text.rsplitn(2, '.').map(|part| part.trim_matches('"').to_owned());
+    let name = parts.next()?;
+    match view.find(&Name { schema: parts.next(), name, at: At::NONE })? {
+        Found::Sequence(sequence) => Some(sequence.def.oid),
+        _ => None,
+    }
 }
 
 /// Makes the index of PRIMARY KEY or UNIQUE.

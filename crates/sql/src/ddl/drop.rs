@@ -5,10 +5,10 @@
 
 use super::Definer;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::parse::ast::Name;
+use crate::parse::ast::{At, Name};
 use crate::parse::statement::DropKind;
 use crate::relations::view::Found;
-use atoll_kernel::api::{IndexKind, Oid};
+use atoll_kernel::api::{IndexKind, Oid, SequenceEntry};
 
 /// DROP.
 pub(super) fn drop(
@@ -22,6 +22,11 @@ pub(super) fn drop(
         match kind {
             DropKind::Table => drop_table(definer, name, if_exists)?,
             DropKind::Index => drop_index(definer, name, if_exists)?,
+            DropKind::Sequence => {
+                if super::sequence::drop(definer, name, cascade)?.is_none() {
+                    missing(definer, "sequence", name, if_exists)?;
+                }
+            }
             DropKind::Schema => drop_schema(definer, &name.name, if_exists, cascade)?,
             DropKind::Other(word) => missing(definer, word, name, if_exists)?,
         }
@@ -67,6 +72,9 @@ fn drop_table(definer: &mut Definer<'_, '_>, name: &Name, if_exists: bool) -> Sq
     match definer.now().find(name) {
         None => missing(definer, "table", name, if_exists),
         Some(Found::Index(_)) => Err(wrong_kind(name, "a table", "DROP INDEX to remove an index")),
+        Some(Found::Sequence(_)) => {
+            Err(wrong_kind(name, "a table", "DROP SEQUENCE to remove a sequence"))
+        }
         Some(Found::Relation(info)) => match info.table() {
             Some(table) => Ok(definer.statement.drop_table(table.def.oid)?),
             None => Err(SqlError::new(
@@ -83,6 +91,9 @@ fn drop_index(definer: &mut Definer<'_, '_>, name: &Name, if_exists: bool) -> Sq
         None => missing(definer, "index", name, if_exists),
         Some(Found::Relation(_)) => {
             Err(wrong_kind(name, "an index", "DROP TABLE to remove a table"))
+        }
+        Some(Found::Sequence(_)) => {
+            Err(wrong_kind(name, "an index", "DROP SEQUENCE to remove a sequence"))
         }
         Some(Found::Index(index)) => {
             if matches!(index.def.kind, IndexKind::Primary | IndexKind::UniqueConstraint) {
@@ -129,19 +140,35 @@ fn drop_schema(
         .filter(|table| table.def.namespace == namespace)
         .map(|table| (table.def.oid, table.def.name.clone()))
         .collect();
-    if let Some((_, table)) = inside.first()
+    let alone = |it: &&std::sync::Arc<SequenceEntry>| {
+        it.def.namespace == namespace && it.def.owner.is_none()
+    };
+    let sequences: Vec<(Oid, String)> = view
+        .catalog
+        .sequences()
+        .filter(alone)
+        .map(|sequence| (sequence.def.oid, sequence.def.name.clone()))
+        .collect();
+    let first = inside.first().map(|(_, table)| format!("table {name}.{table}"));
+    let first = first.or_else(|| Some(format!("sequence {name}.{}", sequences.first()?.1)));
+    if let Some(first) = first
         && !cascade
     {
         return Err(SqlError::new(
             SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
             format!("cannot drop schema {name} because other objects depend on it"),
         )
-        .detail(format!("table {name}.{table} depends on schema {name}"))
+        .detail(format!("{first} depends on schema {name}"))
         .hint("Use DROP ... CASCADE to drop the dependent objects too."));
     }
     for (oid, table) in inside {
         definer.notice(format!("drop cascades to table {name}.{table}"));
         definer.statement.drop_table(oid)?;
+    }
+    for (_, sequence) in sequences {
+        definer.notice(format!("drop cascades to sequence {name}.{sequence}"));
+        let own = Name { schema: Some(name.to_owned()), name: sequence, at: At::NONE };
+        super::sequence::drop(definer, &own, true)?;
     }
     Ok(definer.statement.drop_namespace(namespace)?)
 }

@@ -6,7 +6,10 @@
 mod alter;
 mod create;
 mod drop;
+mod identity;
+mod maintain;
 mod names;
+mod sequence;
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::parse::ast::Name;
@@ -45,6 +48,7 @@ impl Definer<'_, '_> {
             catalog: (**self.statement.catalog()).clone(),
             registry: self.view.registry.clone(),
             path: self.view.path.clone(),
+            statistics: self.view.statistics.clone(),
         }
     }
 }
@@ -77,37 +81,6 @@ impl Session {
         }
         result.map(|()| tag)
     }
-
-    /// VACUUM and ANALYZE. The kernel collects old versions and samples row counts by itself, all
-    /// the time; what is left to do is to look that the tables are there and nobody redefines
-    /// them meanwhile.
-    pub(crate) fn vacuum(
-        &mut self,
-        context: &Context,
-        vacuum: bool,
-        _analyze: bool,
-        tables: &[Name],
-        several: bool,
-        _client: &mut dyn Client,
-    ) -> SqlResult<String> {
-        let tag = if vacuum { "VACUUM" } else { "ANALYZE" };
-        if vacuum {
-            self.forbid_block(tag, several)?;
-        }
-        self.ensure_transaction(context)?;
-        let view = self.view();
-        let Some(transaction) = &mut self.transaction else {
-            return Err(SqlError::internal("VACUUM without a transaction"));
-        };
-        let mut statement = transaction.statement(&mut self.kernel, context)?;
-        for name in tables {
-            let info = view.relation(name)?;
-            if info.table().is_some() {
-                lock(&mut statement, Oid(info.oid), TableLockMode::ShareUpdateExclusive)?;
-            }
-        }
-        Ok(tag.to_owned())
-    }
 }
 
 /// Locks a table; that it changed meanwhile does not matter to a definition.
@@ -134,13 +107,19 @@ fn define(definer: &mut Definer<'_, '_>, context: &Context, utility: &Utility) -
         Utility::Rename { kind, relation, if_exists, to } => {
             alter::rename(definer, kind, relation, *if_exists, to)
         }
-        Utility::Truncate { tables } => truncate(definer, tables),
+        Utility::Truncate { tables, restart } => truncate(definer, tables, *restart),
+        Utility::CreateSequence { name, if_not_exists, options } => {
+            sequence::create(definer, name, *if_not_exists, options)
+        }
+        Utility::AlterSequence { name, if_exists, options } => {
+            sequence::alter(definer, name, *if_exists, options)
+        }
         Utility::LockTable { tables, mode, nowait } => lock_tables(definer, tables, *mode, *nowait),
         _ => Err(SqlError::internal("this statement defines nothing")),
     }
 }
 
-fn truncate(definer: &mut Definer<'_, '_>, tables: &[Name]) -> SqlResult<()> {
+fn truncate(definer: &mut Definer<'_, '_>, tables: &[Name], restart: bool) -> SqlResult<()> {
     let mut oids: Vec<Oid> = Vec::with_capacity(tables.len());
     for name in tables {
         let info = definer.view.table(name)?;
@@ -149,7 +128,13 @@ fn truncate(definer: &mut Definer<'_, '_>, tables: &[Name]) -> SqlResult<()> {
         }
     }
     oids.sort_unstable();
-    Ok(definer.statement.truncate(&oids)?)
+    definer.statement.truncate(&oids)?;
+    if restart {
+        for table in oids {
+            sequence::restart_owned(definer, table)?;
+        }
+    }
+    Ok(())
 }
 
 fn lock_tables(
@@ -188,9 +173,14 @@ fn tag_of(utility: &Utility) -> String {
             DropKind::Table => "DROP TABLE".to_owned(),
             DropKind::Index => "DROP INDEX".to_owned(),
             DropKind::Schema => "DROP SCHEMA".to_owned(),
+            DropKind::Sequence => "DROP SEQUENCE".to_owned(),
             DropKind::Other(word) => format!("DROP {}", word.to_ascii_uppercase()),
         },
         Utility::Rename { kind: RenameKind::Index, .. } => "ALTER INDEX".to_owned(),
+        Utility::CreateSequence { .. } => "CREATE SEQUENCE".to_owned(),
+        Utility::AlterSequence { .. } | Utility::Rename { kind: RenameKind::Sequence, .. } => {
+            "ALTER SEQUENCE".to_owned()
+        }
         Utility::AlterTable { .. } | Utility::Rename { .. } => "ALTER TABLE".to_owned(),
         Utility::Truncate { .. } => "TRUNCATE TABLE".to_owned(),
         Utility::LockTable { .. } => "LOCK TABLE".to_owned(),

@@ -9,10 +9,22 @@ use crate::error::{SqlError, SqlResult};
 use crate::plan::node::{Access, Plan, TableScan};
 use crate::plan::{Action, InsertPlan, Modification};
 use crate::types::Datum;
-use atoll_kernel::api::RowId;
+use atoll_kernel::api::{Parker, RowId};
 
 /// Finds the row of a point access into the frame.
 fn find(scan: &TableScan, cx: &mut Cx<'_, '_>) -> SqlResult<Option<RowId>> {
+    let Some(watch) = cx.watch.clone() else { return find_unwatched(scan, cx) };
+    let began = cx.statement.context().now_ns();
+    let found = find_unwatched(scan, cx);
+    let counts = watch.at(std::ptr::from_ref(scan).addr());
+    counts.loops.set(counts.loops.get() + 1);
+    counts.rows.set(counts.rows.get() + u64::from(matches!(found, Ok(Some(_)))));
+    counts.total_ns.set(cx.statement.context().now_ns().saturating_sub(began));
+    counts.first_ns.set(counts.total_ns.get());
+    found
+}
+
+fn find_unwatched(scan: &TableScan, cx: &mut Cx<'_, '_>) -> SqlResult<Option<RowId>> {
     let Access::Point(index, values) = &scan.access else {
         return Err(SqlError::internal("a fast plan without a point access"));
     };
@@ -71,7 +83,7 @@ pub fn modify(action: &Action, cx: &mut Cx<'_, '_>, returned: Returned<'_>) -> S
         return super::modify::run(modify, cx, returned);
     }
     match &modify.modification {
-        Modification::Insert { source: InsertPlan::Values(rows), new_row } => {
+        Modification::Insert { source: InsertPlan::Values(rows), new_row, .. } => {
             for row in rows {
                 insert(modify, row, new_row, cx)?;
             }

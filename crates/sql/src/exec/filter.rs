@@ -3,6 +3,7 @@
 //! Invariants: as in the module's header.
 
 use super::program::{Program, Slot};
+use super::spill::{Reservation, RowStore, SortKey, Sorted, Sorter, StoreCursor};
 use super::{BoxedOperator, Cx, Operator, hash_key};
 use crate::error::SqlResult;
 use crate::types::{Datum, TypeOid};
@@ -135,30 +136,34 @@ impl Operator for Project<'_> {
 pub(super) struct Keep<'p> {
     input: BoxedOperator<'p>,
     slots: &'p [Slot],
-    rows: Vec<Box<[Datum]>>,
+    rows: RowStore,
+    cursor: StoreCursor,
     complete: bool,
-    at: usize,
+    at: u64,
 }
 
 impl<'p> Keep<'p> {
     pub(super) fn new(input: BoxedOperator<'p>, slots: &'p [Slot]) -> Keep<'p> {
-        Keep { input, slots, rows: Vec::new(), complete: false, at: 0 }
+        let (rows, cursor) = (RowStore::default(), StoreCursor::default());
+        Keep { input, slots, rows, cursor, complete: false, at: 0 }
     }
 }
 
 impl Operator for Keep<'_> {
     fn next(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
         cx.breathe()?;
-        if let Some(row) = self.rows.get(self.at) {
+        let slots = self.slots;
+        let give = |row: &[Datum], cx: &mut Cx<'_, '_>| cx.restore(slots, row);
+        if self.rows.with(self.at, &mut self.cursor, cx, give)?.is_some() {
             self.at += 1;
-            cx.restore(self.slots, row);
             return Ok(true);
         }
         if self.complete || !self.input.next(cx)? {
             self.complete = true;
             return Ok(false);
         }
-        self.rows.push(cx.save(self.slots));
+        let row = cx.save(self.slots);
+        self.rows.push(row, cx)?;
         self.at += 1;
         Ok(true)
     }
@@ -169,18 +174,72 @@ impl Operator for Keep<'_> {
     }
 }
 
-/// DISTINCT: each row the first time only.
+/// DISTINCT: each row the first time only. What memory does not hold is sorted on disk and comes
+/// after the rest.
 pub(super) struct Distinct<'p> {
     input: BoxedOperator<'p>,
     keys: &'p [(Slot, TypeOid)],
+    slots: Vec<Slot>,
     seen: HashSet<Vec<u8>>,
+    reserved: Reservation,
+    /// Rows that were new when memory was full, by their keys.
+    rest: Option<Sorter>,
+    sorted: Option<Sorted>,
+    last: Option<Datum>,
 }
 
 impl<'p> Distinct<'p> {
     pub(super) fn new(input: BoxedOperator<'p>, keys: &'p [(Slot, TypeOid)]) -> Distinct<'p> {
-        Distinct { input, keys, seen: HashSet::new() }
+        Distinct {
+            input,
+            keys,
+            slots: keys.iter().map(|(slot, _)| *slot).collect(),
+            seen: HashSet::new(),
+            reserved: Reservation::default(),
+            rest: None,
+            sorted: None,
+            last: None,
+        }
+    }
+
+    /// Is the key new? If memory is full it is put aside.
+    fn is_new(&mut self, key: Vec<u8>, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
+        if self.seen.contains(&key) {
+            return Ok(false);
+        }
+        if self.reserved.is_over() {
+            let row = std::iter::once(Datum::Bytea(key.into()));
+            let row = row.chain(self.slots.iter().map(|slot| cx.frame[*slot as usize].clone()));
+            let row = row.collect();
+            let by_key = || Sorter::new([SortKey::ascending(TypeOid::BYTEA)].into(), None);
+            self.rest.get_or_insert_with(by_key).add(row, cx)?;
+            return Ok(false);
+        }
+        self.reserved.grow(cx.memory(), key.len() + KEY_BYTES)?;
+        self.seen.insert(key);
+        Ok(true)
+    }
+
+    fn next_sorted(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
+        let Some(sorted) = &mut self.sorted else { return Ok(false) };
+        while let Some(row) = sorted.next(cx)? {
+            cx.breathe()?;
+            let is_same = match (&self.last, &row[0]) {
+                (Some(Datum::Bytea(last)), Datum::Bytea(key)) => last == key,
+                _ => false,
+            };
+            if !is_same {
+                cx.restore(&self.slots, &row[1..]);
+                self.last = Some(row[0].clone());
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
+
+/// What an entry of a set of keys takes besides the key, roughly.
+pub(super) const KEY_BYTES: usize = 56;
 
 fn key_of(keys: &[(Slot, TypeOid)], cx: &Cx<'_, '_>) -> Vec<u8> {
     let mut key = Vec::new();
@@ -190,18 +249,30 @@ fn key_of(keys: &[(Slot, TypeOid)], cx: &Cx<'_, '_>) -> Vec<u8> {
 
 impl Operator for Distinct<'_> {
     fn next(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
+        if self.sorted.is_some() {
+            return self.next_sorted(cx);
+        }
         while self.input.next(cx)? {
             cx.breathe()?;
             let key = key_of(self.keys, cx);
-            if self.seen.insert(key) {
+            if self.is_new(key, cx)? {
                 return Ok(true);
             }
         }
-        Ok(false)
+        let Some(rest) = self.rest.take() else { return Ok(false) };
+        self.seen = HashSet::new();
+        self.reserved.clear();
+        self.sorted = Some(rest.finish(cx)?);
+        cx.note_disk(true);
+        self.next_sorted(cx)
     }
 
     fn restart(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
         self.seen.clear();
+        self.reserved.clear();
+        self.rest = None;
+        self.sorted = None;
+        self.last = None;
         self.input.restart(cx)
     }
 }

@@ -7,14 +7,14 @@
 
 mod aggregate;
 mod compare;
+mod conflict;
 mod copy_row;
 pub mod fast;
 mod filter;
-mod hash_join;
+mod join;
 mod keys;
 mod limit;
 mod lock;
-mod loop_join;
 pub mod modify;
 pub mod program;
 pub mod run;
@@ -22,8 +22,10 @@ mod scan;
 mod set_operation;
 mod sets;
 mod sort;
+pub mod spill;
 mod subplan;
 mod virtual_scan;
+pub mod watch;
 
 pub use compare::{compare, compare_nulls_last, hash_key};
 pub use copy_row::{Encoder, decode_row};
@@ -31,10 +33,11 @@ pub use copy_row::{Encoder, decode_row};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::functions::FunctionContext;
 use crate::plan::Planned;
-use crate::plan::node::Plan;
+use crate::plan::node::{JoinMethod, Plan};
 use crate::relations::CatalogView;
 use crate::types::Datum;
 use atoll_kernel::api::{Context, KeyBytes, Parker, RowBuffer, Statement};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// An operator at work.
@@ -49,8 +52,8 @@ pub trait Operator {
 /// An operator of a plan.
 pub type BoxedOperator<'p> = Box<dyn Operator + 'p>;
 
-/// Rows kept in memory.
-pub type Rows = Rc<Vec<Box<[Datum]>>>;
+/// Rows kept for several readers.
+pub type Rows = Rc<RefCell<spill::RowStore>>;
 
 /// A subquery's state in one execution.
 #[derive(Default)]
@@ -71,6 +74,10 @@ pub struct Scratch {
     bytes: Vec<u8>,
     encoder: Encoder,
     output: Vec<Datum>,
+    /// What executions may take; without it, as much as they like.
+    pub memory: Option<Rc<spill::MemorySettings>>,
+    /// Who wants to know what the next execution's operators do.
+    pub watch: Option<Rc<watch::Watch>>,
 }
 
 /// One execution of a plan.
@@ -82,13 +89,13 @@ pub struct Cx<'e, 't> {
     /// The stack of programs.
     pub stack: Vec<Datum>,
     /// The parameters' values.
-    pub parameters: &'e [Datum],
+    pub parameters: &'t [Datum],
     /// What functions ask.
-    pub functions: &'e dyn FunctionContext,
+    pub functions: &'t dyn FunctionContext,
     /// What virtual relations are computed from.
-    pub view: &'e CatalogView,
+    pub view: &'t CatalogView,
     /// The kernel's command.
-    pub statement: &'e mut Statement<'t>,
+    pub statement: &'t mut Statement<'t>,
     /// Row, key and encoding buffers.
     pub row: RowBuffer,
     key: KeyBytes,
@@ -97,6 +104,12 @@ pub struct Cx<'e, 't> {
     output: Vec<Datum>,
     subplans: Vec<SubplanState<'e>>,
     ctes: Vec<Option<Rows>>,
+    settings: Option<Rc<spill::MemorySettings>>,
+    memory: Option<Rc<spill::Memory>>,
+    /// Has the operator that was asked last gone to disk? For EXPLAIN ANALYZE.
+    on_disk: bool,
+    /// Who wants to know what operators do.
+    pub watch: Option<Rc<watch::Watch>>,
     ticks: u32,
 }
 
@@ -104,21 +117,30 @@ impl<'e, 't> Cx<'e, 't> {
     /// Begins an execution with the scratch memory, which [`Cx::end`] gives back.
     pub fn begin(
         planned: &'e Planned,
-        parameters: &'e [Datum],
-        functions: &'e dyn FunctionContext,
-        view: &'e CatalogView,
-        statement: &'e mut Statement<'t>,
+        parameters: &'t [Datum],
+        functions: &'t dyn FunctionContext,
+        view: &'t CatalogView,
+        statement: &'t mut Statement<'t>,
         scratch: &mut Scratch,
     ) -> Cx<'e, 't> {
+        let frame = std::mem::take(&mut scratch.frame);
+        let state = Suspended::with_frame(planned, frame);
+        Cx::resume(planned, parameters, (functions, view), statement, scratch, state)
+    }
+
+    /// Goes on with an execution.
+    pub fn resume(
+        planned: &'e Planned,
+        parameters: &'t [Datum],
+        (functions, view): (&'t dyn FunctionContext, &'t CatalogView),
+        statement: &'t mut Statement<'t>,
+        scratch: &mut Scratch,
+        state: Suspended<'e>,
+    ) -> Cx<'e, 't> {
         let scratch = std::mem::take(scratch);
-        let mut frame = scratch.frame;
-        frame.clear();
-        frame.resize(planned.frame, Datum::Null);
-        let mut subplans = Vec::new();
-        subplans.resize_with(planned.subplans.len(), SubplanState::default);
         Cx {
             planned,
-            frame,
+            frame: state.frame,
             stack: scratch.stack,
             parameters,
             functions,
@@ -129,10 +151,24 @@ impl<'e, 't> Cx<'e, 't> {
             bytes: scratch.bytes,
             encoder: scratch.encoder,
             output: scratch.output,
-            subplans,
-            ctes: vec![None; planned.ctes.len()],
+            subplans: state.subplans,
+            ctes: state.ctes,
+            settings: scratch.memory,
+            memory: state.memory,
+            on_disk: false,
+            watch: scratch.watch,
             ticks: 0,
         }
+    }
+
+    /// Stops between two rows: what the execution has goes into its state, what only works for it
+    /// back to the scratch memory.
+    pub fn suspend(mut self, scratch: &mut Scratch) -> Suspended<'e> {
+        let frame = std::mem::take(&mut self.frame);
+        let (subplans, ctes) = (std::mem::take(&mut self.subplans), std::mem::take(&mut self.ctes));
+        let memory = self.memory.take();
+        self.end(scratch);
+        Suspended { frame, subplans, ctes, memory }
     }
 
     /// Ends the execution and keeps its memory.
@@ -147,7 +183,23 @@ impl<'e, 't> Cx<'e, 't> {
             bytes: std::mem::take(&mut self.bytes),
             encoder: std::mem::take(&mut self.encoder),
             output: std::mem::take(&mut self.output),
+            memory: self.settings.take(),
+            watch: None,
         };
+    }
+
+    /// The execution's memory account.
+    pub fn memory(&mut self) -> &Rc<spill::Memory> {
+        let settings = &self.settings;
+        self.memory.get_or_insert_with(|| match settings {
+            Some(settings) => spill::Memory::new(settings),
+            None => spill::Memory::new(&Rc::new(spill::MemorySettings::unlimited())),
+        })
+    }
+
+    /// Notes whether an operator has gone to disk.
+    fn note_disk(&mut self, is_on_disk: bool) {
+        self.on_disk |= is_on_disk;
     }
 
     /// Lets others run when the slice is used up; ends the statement when it is cancelled.
@@ -195,11 +247,44 @@ impl<'e, 't> Cx<'e, 't> {
     }
 }
 
+/// An execution between two fetches, on the heap (kernel rule 2.2). Its operators are kept beside
+/// it.
+pub struct Suspended<'e> {
+    frame: Vec<Datum>,
+    subplans: Vec<SubplanState<'e>>,
+    ctes: Vec<Option<Rows>>,
+    memory: Option<Rc<spill::Memory>>,
+}
+
+impl<'e> Suspended<'e> {
+    /// An execution that has not begun.
+    pub fn new(planned: &'e Planned) -> Suspended<'e> {
+        Suspended::with_frame(planned, Vec::new())
+    }
+
+    fn with_frame(planned: &'e Planned, mut frame: Vec<Datum>) -> Suspended<'e> {
+        frame.clear();
+        frame.resize(planned.frame, Datum::Null);
+        let mut subplans = Vec::new();
+        subplans.resize_with(planned.subplans.len(), SubplanState::default);
+        Suspended { frame, subplans, ctes: vec![None; planned.ctes.len()], memory: None }
+    }
+}
+
 /// Stack that must be left below an operator: a row operation and a wait fit well.
 const STACK_LEFT_MIN: usize = 24 * 1024;
 
-/// The operator of a plan.
-pub fn open(plan: &Plan) -> BoxedOperator<'_> {
+/// The operator of a plan, watched if somebody wants to know what it does.
+pub fn open<'p>(plan: &'p Plan, watch: Option<&Rc<watch::Watch>>) -> BoxedOperator<'p> {
+    let operator = open_plain(plan, watch);
+    match watch {
+        Some(watch) => Box::new(watch::Watched::new(operator, watch.of(plan))),
+        None => operator,
+    }
+}
+
+fn open_plain<'p>(plan: &'p Plan, watch: Option<&Rc<watch::Watch>>) -> BoxedOperator<'p> {
+    let open = |plan: &'p Plan| open(plan, watch);
     match plan {
         Plan::One => Box::new(filter::One::new()),
         Plan::Nothing => Box::new(filter::Nothing),
@@ -215,16 +300,26 @@ pub fn open(plan: &Plan) -> BoxedOperator<'_> {
         Plan::Filter(input, condition) => Box::new(filter::Filter::new(open(input), condition)),
         Plan::Project(input, outputs) => Box::new(filter::Project::new(open(input), outputs)),
         Plan::ProjectSet(input, outputs) => Box::new(sets::ProjectSet::new(open(input), outputs)),
-        Plan::Loop { kind, outer, inner, condition, inner_slots } => Box::new(
-            loop_join::Loop::new(*kind, open(outer), open(inner), condition.as_ref(), inner_slots),
-        ),
-        Plan::Hash { kind, outer, inner, keys, condition, outer_slots, inner_slots } => {
-            let (outer, inner) = ((open(outer), &outer_slots[..]), (open(inner), &inner_slots[..]));
-            Box::new(hash_join::HashJoin::new(*kind, outer, inner, keys, condition.as_ref()))
+        Plan::Loop { kind, outer, inner, condition, inner_slots } => Box::new(join::Loop::new(
+            *kind,
+            open(outer),
+            open(inner),
+            condition.as_ref(),
+            inner_slots,
+        )),
+        Plan::Hash { kind, outer, inner, keys, condition, outer_slots, inner_slots, method } => {
+            let plan = join::JoinPlan { kind: *kind, keys, condition: condition.as_ref() };
+            let outer = join::Input { operator: open(outer), slots: outer_slots };
+            let inner = join::Input { operator: open(inner), slots: inner_slots };
+            match method {
+                JoinMethod::Hash => Box::new(join::HashJoin::new(plan, outer, inner)),
+                JoinMethod::Merge => Box::new(join::MergeJoin::new(plan, outer, inner)),
+            }
         }
         Plan::Keep(input, slots) => Box::new(filter::Keep::new(open(input), slots)),
-        Plan::Aggregate { input, keys, aggregates } => {
-            Box::new(aggregate::Grouping::new(open(input), keys, aggregates))
+        Plan::Aggregate { input, keys, aggregates, slots, method } => {
+            let outputs = (&keys[..], &aggregates[..]);
+            Box::new(aggregate::Grouping::new(open(input), outputs, slots, *method))
         }
         Plan::Sort { input, keys, slots, limit } => {
             Box::new(sort::Sort::new(open(input), keys, slots, limit.as_ref()))
@@ -232,7 +327,13 @@ pub fn open(plan: &Plan) -> BoxedOperator<'_> {
         Plan::Distinct(input, keys) => Box::new(filter::Distinct::new(open(input), keys)),
         Plan::First(input, keys) => Box::new(filter::First::new(open(input), keys)),
         Plan::SetOperation { operation, sides, from, slots, types } => {
-            Box::new(set_operation::SetOp::new(*operation, sides, from, slots, types))
+            let inputs = (open(&sides.0), open(&sides.1));
+            match operation {
+                None => Box::new(set_operation::Append::new(inputs, from, slots)),
+                Some(operation) => {
+                    Box::new(set_operation::Compare::new(*operation, inputs, from, slots, types))
+                }
+            }
         }
         Plan::Limit(input, limit, offset) => {
             Box::new(limit::Limit::new(open(input), limit.as_ref(), offset.as_ref()))

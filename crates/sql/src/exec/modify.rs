@@ -9,7 +9,7 @@ use super::program::Program;
 use super::{Cx, Encoder, open};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::plan::node::{LockTarget, Plan};
-use crate::plan::{InsertPlan, Modification, ModifyPlan, NewRow};
+use crate::plan::{ConflictPlan, InsertPlan, Modification, ModifyPlan, NewRow};
 use crate::types::{Datum, TypeOid, text};
 use atoll_kernel::api::{ColumnId, Error, IndexEntry, RowId, TableEntry, WriteOutcome};
 use std::collections::HashSet;
@@ -20,22 +20,26 @@ pub type Returned<'r> = &'r mut dyn FnMut(&[Datum], &mut Cx<'_, '_>) -> SqlResul
 /// Runs a data change; answers how many rows it changed.
 pub fn run(plan: &ModifyPlan, cx: &mut Cx<'_, '_>, returned: Returned<'_>) -> SqlResult<u64> {
     match &plan.modification {
-        Modification::Insert { source: InsertPlan::Values(rows), new_row } => {
+        Modification::Insert { source: InsertPlan::Values(rows), new_row, conflict } => {
+            let mut count = 0;
             for row in rows {
                 cx.breathe()?;
-                insert(plan, row, new_row, cx)?;
-                give(plan, cx, returned)?;
+                if put(plan, row, new_row, conflict.as_deref(), cx)? {
+                    give(plan, cx, returned)?;
+                    count += 1;
+                }
             }
-            Ok(rows.len() as u64)
+            Ok(count)
         }
-        Modification::Insert { source: InsertPlan::Query(source, values), new_row } => {
-            let mut operator = open(source);
+        Modification::Insert { source: InsertPlan::Query(source, values), new_row, conflict } => {
+            let mut operator = open(source, cx.watch.as_ref());
             let mut count = 0;
             while operator.next(cx)? {
                 cx.breathe()?;
-                insert(plan, values, new_row, cx)?;
-                give(plan, cx, returned)?;
-                count += 1;
+                if put(plan, values, new_row, conflict.as_deref(), cx)? {
+                    give(plan, cx, returned)?;
+                    count += 1;
+                }
             }
             Ok(count)
         }
@@ -61,6 +65,20 @@ pub fn run(plan: &ModifyPlan, cx: &mut Cx<'_, '_>, returned: Returned<'_>) -> Sq
     }
 }
 
+/// Inserts a row, or does what ON CONFLICT says; true if a row is new or changed.
+fn put(
+    plan: &ModifyPlan,
+    programs: &[Program],
+    new_row: &NewRow,
+    conflict: Option<&ConflictPlan>,
+    cx: &mut Cx<'_, '_>,
+) -> SqlResult<bool> {
+    match conflict {
+        None => insert(plan, programs, new_row, cx).map(|_| true),
+        Some(conflict) => super::conflict::put(plan, programs, new_row, conflict, cx),
+    }
+}
+
 fn each_row(
     rows: &Plan,
     target: &LockTarget,
@@ -68,7 +86,7 @@ fn each_row(
     cx: &mut Cx<'_, '_>,
     mut change: impl FnMut(RowId, &mut Cx<'_, '_>) -> SqlResult<bool>,
 ) -> SqlResult<u64> {
-    let mut operator = open(rows);
+    let mut operator = open(rows, cx.watch.as_ref());
     let mut seen = HashSet::new();
     let mut count = 0;
     while operator.next(cx)? {
@@ -130,6 +148,20 @@ pub fn insert_row(
     cx: &mut Cx<'_, '_>,
 ) -> SqlResult<RowId> {
     check_not_null(plan, values, cx)?;
+    let inserted = try_insert(plan, values, frozen, cx)?;
+    inserted.map_err(|error| {
+        let value = |column: ColumnId| values[column.index()].clone();
+        complete(error, &plan.table, value, cx)
+    })
+}
+
+/// Inserts one row of values; the inner error is the kernel's.
+pub(super) fn try_insert(
+    plan: &ModifyPlan,
+    values: &[Datum],
+    frozen: bool,
+    cx: &mut Cx<'_, '_>,
+) -> SqlResult<Result<RowId, Error>> {
     let mut encoder = std::mem::take(&mut cx.encoder);
     encoder.clear();
     for (value, ty) in values.iter().zip(&plan.types) {
@@ -140,13 +172,14 @@ pub fn insert_row(
         false => cx.statement.insert(&plan.table, bytes),
     });
     cx.encoder = encoder;
-    result.map_err(|error| {
-        let value = |column: ColumnId| values[column.index()].clone();
-        complete(error, &plan.table, value, cx)
-    })
+    Ok(result)
 }
 
-fn check_not_null(plan: &ModifyPlan, values: &[Datum], cx: &Cx<'_, '_>) -> SqlResult<()> {
+pub(super) fn check_not_null(
+    plan: &ModifyPlan,
+    values: &[Datum],
+    cx: &Cx<'_, '_>,
+) -> SqlResult<()> {
     for (index, column) in plan.info.columns.iter().enumerate() {
         if column.not_null && values[index].is_null() {
             return Err(null_value(plan, index, values, cx));

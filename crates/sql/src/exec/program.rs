@@ -3,6 +3,8 @@
 //! Invariants: evaluation pushes exactly one value; jumps go forward only, so it ends. No
 //! recursion except into subplans. A step's arguments are the topmost values of the stack.
 
+mod sequence;
+
 use super::{Cx, compare};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::functions::fast::FastOperator;
@@ -10,6 +12,8 @@ use crate::functions::{CastContext, Coercion, OperatorRow, ScalarFn, Strictness,
 use crate::parse::ast::{Extreme, Quantifier, Test};
 use crate::types::{Array, Datum, Dimension, Record, Type, TypeOid};
 use std::sync::Arc;
+
+pub use sequence::SequenceCall;
 
 /// A place in the frame of a statement.
 pub type Slot = u32;
@@ -25,6 +29,8 @@ pub enum Step {
     Slot(Slot),
     /// Calls a function on the topmost values.
     Call(ScalarFn, u16, Strictness),
+    /// nextval or setval, of so many topmost values; strict.
+    Sequence(SequenceCall, u16),
     /// Runs an operator without slices on the two topmost values; strict.
     Fast(FastOperator),
     /// Runs such an operator on a slot and a constant: what most filters are.
@@ -90,6 +96,8 @@ pub enum Step {
 pub struct Program {
     /// The steps.
     pub steps: Box<[Step]>,
+    /// The expression as EXPLAIN shows it; only plans made for that have it.
+    pub text: Option<Arc<str>>,
 }
 
 impl std::fmt::Debug for Program {
@@ -101,7 +109,7 @@ impl std::fmt::Debug for Program {
 impl Program {
     /// A program that is only a constant.
     pub fn constant(value: Datum) -> Program {
-        Program { steps: Box::new([Step::Constant(value)]) }
+        Program { steps: Box::new([Step::Constant(value)]), text: None }
     }
 
     /// The slot, if it only reads one.
@@ -186,6 +194,12 @@ impl Program {
                     } else {
                         at = *to as usize;
                     }
+                }
+                Step::Sequence(what, count) => {
+                    let base = cx.stack.len() - *count as usize;
+                    let arguments = cx.stack.split_off(base);
+                    let value = sequence::call(cx, *what, &arguments)?;
+                    cx.stack.push(value);
                 }
                 Step::Subplan(index) => {
                     let value = super::subplan::evaluate(cx, *index as usize)?;

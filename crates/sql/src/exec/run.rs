@@ -3,8 +3,8 @@
 //! Invariants: rows go to the sink in order; the sink may stop the execution by an error, or
 //! because it has enough.
 
-use super::{Cx, fast, modify, open};
-use crate::error::SqlResult;
+use super::{BoxedOperator, Cx, fast, modify, open};
+use crate::error::{SqlError, SqlResult};
 use crate::plan::fast::Fast;
 use crate::plan::{Action, Planned};
 use crate::types::Datum;
@@ -22,7 +22,7 @@ pub fn run(planned: &Planned, cx: &mut Cx<'_, '_>, sink: Sink<'_>) -> SqlResult<
                     false => Ok(0),
                 };
             }
-            let mut operator = open(plan);
+            let mut operator = open(plan, cx.watch.as_ref());
             let mut count = 0;
             while operator.next(cx)? {
                 count += 1;
@@ -39,6 +39,48 @@ pub fn run(planned: &Planned, cx: &mut Cx<'_, '_>, sink: Sink<'_>) -> SqlResult<
                 None => modify::run(plan, cx, &mut returned),
             }
         }
+    }
+}
+
+/// A query that gives its rows one by one.
+pub struct Pull<'c, 'e, 't> {
+    /// The execution.
+    pub cx: &'c mut Cx<'e, 't>,
+    operator: &'c mut BoxedOperator<'e>,
+    outputs: &'c [u32],
+}
+
+impl<'c, 'e, 't> Pull<'c, 'e, 't> {
+    /// Of an operator that was opened for the query's plan.
+    pub fn new(
+        planned: &'e Planned,
+        operator: &'c mut BoxedOperator<'e>,
+        cx: &'c mut Cx<'e, 't>,
+    ) -> Pull<'c, 'e, 't>
+    where
+        'e: 'c,
+    {
+        let outputs: &[u32] = match &planned.action {
+            Action::Query { outputs, .. } => outputs,
+            Action::Modify(_) => &[],
+        };
+        Pull { cx, operator, outputs }
+    }
+
+    /// The next row; none at the end.
+    pub fn row(&mut self) -> SqlResult<Option<Box<[Datum]>>> {
+        if !self.operator.next(self.cx)? {
+            return Ok(None);
+        }
+        Ok(Some(self.cx.save(self.outputs)))
+    }
+}
+
+/// The operators of a query.
+pub fn open_query(planned: &Planned) -> SqlResult<BoxedOperator<'_>> {
+    match &planned.action {
+        Action::Query { plan, .. } => Ok(open(plan, None)),
+        Action::Modify(_) => Err(SqlError::internal("a change is not read row by row")),
     }
 }
 

@@ -1,20 +1,13 @@
-//! Sorting in memory; with a limit only the first rows are kept.
+//! Sorting; with a limit only the first rows are kept.
 //!
 //! Invariants: stable: rows with equal keys keep their input's order.
 
-use super::compare::compare;
 use super::limit::{limit_of, offset_of};
 use super::program::{Program, Slot};
+use super::spill::{self, Sorted, Sorter};
 use super::{BoxedOperator, Cx, Operator};
 use crate::error::SqlResult;
 use crate::plan::node::SortBy;
-use crate::types::Datum;
-use std::cmp::Ordering;
-
-struct Entry {
-    keys: Box<[Datum]>,
-    values: Box<[Datum]>,
-}
 
 /// A sort at work.
 pub(super) struct Sort<'p> {
@@ -22,7 +15,7 @@ pub(super) struct Sort<'p> {
     keys: &'p [SortBy],
     slots: &'p [Slot],
     limit: Option<&'p (Program, Option<Program>)>,
-    rows: Option<std::vec::IntoIter<Entry>>,
+    rows: Option<Sorted>,
 }
 
 impl<'p> Sort<'p> {
@@ -35,7 +28,7 @@ impl<'p> Sort<'p> {
         Sort { input, keys, slots, limit, rows: None }
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<Vec<Entry>> {
+    fn fill(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<Sorted> {
         let wanted = match self.limit {
             Some((limit, offset)) => {
                 let offset = offset_of(offset.as_ref(), cx)?;
@@ -43,68 +36,35 @@ impl<'p> Sort<'p> {
             }
             None => None,
         };
-        // Room to sort seldom: twice what is wanted, and some.
-        let room = wanted.and_then(|wanted| usize::try_from(wanted).ok()).filter(|w| *w < 1 << 20);
-        let mut rows: Vec<Entry> = Vec::new();
+        let first = wanted.and_then(|wanted| usize::try_from(wanted).ok()).filter(|w| *w < 1 << 20);
+        let keys = self.keys.iter().map(|key| spill::SortKey {
+            ty: key.ty,
+            descending: key.descending,
+            nulls_first: key.nulls_first,
+        });
+        let mut sorter = Sorter::new(keys.collect(), first);
         while self.input.next(cx)? {
             cx.breathe()?;
-            let keys = self.keys.iter().map(|key| cx.frame[key.slot as usize].clone()).collect();
-            rows.push(Entry { keys, values: cx.save(self.slots) });
-            if let Some(room) = room
-                && rows.len() >= 2 * room + 1024
-            {
-                self.sort(&mut rows);
-                rows.truncate(room);
-            }
+            let keys = self.keys.iter().map(|key| key.slot);
+            let row = keys.chain(self.slots.iter().copied());
+            let row = row.map(|slot| cx.frame[slot as usize].clone()).collect();
+            sorter.add(row, cx)?;
         }
-        self.sort(&mut rows);
-        Ok(rows)
+        let sorted = sorter.finish(cx)?;
+        cx.note_disk(sorted.is_on_disk());
+        Ok(sorted)
     }
-
-    fn sort(&self, rows: &mut [Entry]) {
-        rows.sort_by(|a, b| order(self.keys, &a.keys, &b.keys));
-    }
-}
-
-fn order(keys: &[SortBy], a: &[Datum], b: &[Datum]) -> Ordering {
-    for (key, (a, b)) in keys.iter().zip(a.iter().zip(b)) {
-        let found = match (a.is_null(), b.is_null()) {
-            (true, true) => Ordering::Equal,
-            (true, false) => {
-                if key.nulls_first {
-                    Ordering::Less
-                } else {
-                    Ordering::Greater
-                }
-            }
-            (false, true) => {
-                if key.nulls_first {
-                    Ordering::Greater
-                } else {
-                    Ordering::Less
-                }
-            }
-            (false, false) => {
-                let found = compare(a, b, key.ty);
-                if key.descending { found.reverse() } else { found }
-            }
-        };
-        if found != Ordering::Equal {
-            return found;
-        }
-    }
-    Ordering::Equal
 }
 
 impl Operator for Sort<'_> {
     fn next(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
         if self.rows.is_none() {
-            let rows = self.fill(cx)?;
-            self.rows = Some(rows.into_iter());
+            self.rows = Some(self.fill(cx)?);
         }
-        match self.rows.as_mut().and_then(Iterator::next) {
-            Some(entry) => {
-                cx.restore(self.slots, &entry.values);
+        let Some(rows) = &mut self.rows else { return Ok(false) };
+        match rows.next(cx)? {
+            Some(row) => {
+                cx.restore(self.slots, &row[self.keys.len()..]);
                 Ok(true)
             }
             None => Ok(false),

@@ -5,21 +5,25 @@
 //! run when it is first read, and once.
 
 use super::program::{Slot, and, compare_by, or};
+use super::spill::{Reservation, RowStore, StoreCursor};
 use super::{Cx, Operator, Rows, hash_key, open};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::functions::OperatorRow;
 use crate::parse::ast::Quantifier;
 use crate::plan::node::{Subplan, SubplanKind};
 use crate::types::{Datum, TypeOid};
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 
 /// The rows of an uncorrelated `IN` as a hash table.
+#[derive(Default)]
 pub struct Table {
     keys: HashSet<Vec<u8>>,
     /// Some row has a NULL: no answer is false for certain.
     has_null: bool,
     is_empty: bool,
+    reserved: Reservation,
 }
 
 /// The value of a subquery.
@@ -85,7 +89,7 @@ fn with_rows<R>(
             operator.restart(cx)?;
             operator
         }
-        None => open(&planned.subplans[index].plan),
+        None => open(&planned.subplans[index].plan, cx.watch.as_ref()),
     };
     debug_assert!(std::ptr::eq(subplan, &planned.subplans[index]), "one plan, one list");
     let result = run(&mut *operator, cx);
@@ -98,17 +102,36 @@ fn rows_of(cx: &mut Cx<'_, '_>, index: usize, subplan: &Subplan) -> SqlResult<Ro
         return Ok(rows.clone());
     }
     let rows = with_rows(cx, index, subplan, |operator, cx| {
-        let mut rows = Vec::new();
+        let mut rows = RowStore::default();
         while operator.next(cx)? {
             cx.breathe()?;
-            rows.push(cx.save(&subplan.outputs));
+            let row = cx.save(&subplan.outputs);
+            rows.push(row, cx)?;
         }
-        Ok(Rc::new(rows))
+        Ok(Rc::new(RefCell::new(rows)))
     })?;
     if !subplan.correlated {
         cx.subplans[index].rows = Some(rows.clone());
     }
     Ok(rows)
+}
+
+/// Calls `visit` with each row until it answers false.
+fn each_row(
+    rows: &Rows,
+    cx: &mut Cx<'_, '_>,
+    mut visit: impl FnMut(&[Datum], &mut Cx<'_, '_>) -> SqlResult<bool>,
+) -> SqlResult<()> {
+    let (mut cursor, mut at) = (StoreCursor::default(), 0);
+    let mut rows = rows.borrow_mut();
+    while let Some(more) = rows.with(at, &mut cursor, cx, &mut visit)? {
+        cx.breathe()?;
+        at += 1;
+        if !more? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn quantified(
@@ -123,8 +146,7 @@ fn quantified(
     // `<>` of rows is true when any column differs; everything else when all columns hold.
     let differs = left.len() > 1 && operators.iter().all(|row| row.name == "<>");
     let mut result = Some(quantifier == Quantifier::All);
-    for row in rows.iter() {
-        cx.breathe()?;
+    each_row(&rows, cx, |row, cx| {
         let mut holds = Some(!differs);
         for ((left, right), operator) in left.iter().zip(row).zip(operators) {
             let test = compare_by(operator, left, right, cx)?;
@@ -134,10 +156,8 @@ fn quantified(
             Quantifier::Any => or(result, holds),
             Quantifier::All => and(result, holds),
         };
-        if result == Some(quantifier == Quantifier::Any) {
-            break;
-        }
-    }
+        Ok(result != Some(quantifier == Quantifier::Any))
+    })?;
     Ok(result.map_or(Datum::Null, Datum::Bool))
 }
 
@@ -150,17 +170,20 @@ fn probe(
 ) -> SqlResult<Datum> {
     if cx.subplans[index].table.is_none() {
         let rows = rows_of(cx, index, subplan)?;
-        let (mut keys, mut has_null) = (HashSet::new(), false);
-        for row in rows.iter() {
+        let is_empty = rows.borrow().is_empty();
+        let mut table = Table { is_empty, ..Table::default() };
+        each_row(&rows, cx, |row, cx| {
             if row[..types.len()].iter().any(Datum::is_null) {
-                has_null = true;
-                continue;
+                table.has_null = true;
+                return Ok(true);
             }
             let mut key = Vec::new();
             row.iter().zip(types).for_each(|(value, ty)| hash_key(value, *ty, &mut key));
-            keys.insert(key);
-        }
-        cx.subplans[index].table = Some(Table { keys, has_null, is_empty: rows.is_empty() });
+            table.reserved.grow(cx.memory(), key.len() + super::filter::KEY_BYTES)?;
+            table.keys.insert(key);
+            Ok(true)
+        })?;
+        cx.subplans[index].table = Some(table);
     }
     let Some(table) = &cx.subplans[index].table else { return Ok(Datum::Null) };
     if table.is_empty {
@@ -188,12 +211,13 @@ pub(super) struct CteScan<'p> {
     index: usize,
     slots: &'p [(Slot, Slot)],
     rows: Option<Rows>,
-    at: usize,
+    cursor: StoreCursor,
+    at: u64,
 }
 
 impl<'p> CteScan<'p> {
     pub(super) fn new(index: usize, slots: &'p [(Slot, Slot)]) -> CteScan<'p> {
-        CteScan { index, slots, rows: None, at: 0 }
+        CteScan { index, slots, rows: None, cursor: StoreCursor::default(), at: 0 }
     }
 
     fn fill(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<Rows> {
@@ -201,13 +225,14 @@ impl<'p> CteScan<'p> {
             return Ok(rows.clone());
         }
         let plan = &cx.planned.ctes[self.index];
-        let mut operator = open(&plan.plan);
-        let mut rows = Vec::new();
+        let mut operator = open(&plan.plan, cx.watch.as_ref());
+        let mut rows = RowStore::default();
         while operator.next(cx)? {
             cx.breathe()?;
-            rows.push(cx.save(&plan.outputs));
+            let row = cx.save(&plan.outputs);
+            rows.push(row, cx)?;
         }
-        let rows = Rc::new(rows);
+        let rows = Rc::new(RefCell::new(rows));
         cx.ctes[self.index] = Some(rows.clone());
         Ok(rows)
     }
@@ -219,14 +244,16 @@ impl Operator for CteScan<'_> {
         if self.rows.is_none() {
             self.rows = Some(self.fill(cx)?);
         }
-        let Some(row) = self.rows.as_ref().and_then(|rows| rows.get(self.at)) else {
-            return Ok(false);
+        let Some(rows) = &self.rows else { return Ok(false) };
+        let slots = self.slots;
+        let give = |row: &[Datum], cx: &mut Cx<'_, '_>| {
+            for ((_, to), value) in slots.iter().zip(row) {
+                cx.frame[*to as usize] = value.clone();
+            }
         };
-        self.at += 1;
-        for ((_, to), value) in self.slots.iter().zip(row) {
-            cx.frame[*to as usize] = value.clone();
-        }
-        Ok(true)
+        let found = rows.borrow_mut().with(self.at, &mut self.cursor, cx, give)?;
+        self.at += u64::from(found.is_some());
+        Ok(found.is_some())
     }
 
     fn restart(&mut self, _cx: &mut Cx<'_, '_>) -> SqlResult<()> {

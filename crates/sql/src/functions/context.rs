@@ -110,8 +110,13 @@ pub trait FunctionContext {
     fn statement_timestamp(&self) -> i64;
     /// The wall clock. Microseconds since 2000-01-01 UTC.
     fn clock_timestamp(&self) -> i64;
-    /// 64 random bits.
+    /// 64 random bits, of the sequence that `setseed()` sets.
     fn random_u64(&self) -> u64;
+
+    /// 64 bits that nobody can foresee: what makes uuids unique.
+    fn entropy_u64(&self) -> u64 {
+        self.random_u64()
+    }
 
     /// `setseed()`.
     fn set_seed(&self, _seed: f64) -> SqlResult<()> {
@@ -232,19 +237,22 @@ pub trait FunctionContext {
         Ok(None)
     }
 
-    /// `nextval`.
-    fn sequence_next(&self, _sequence: u32) -> SqlResult<i64> {
-        Err(SqlError::not_supported("nextval"))
-    }
-
     /// `currval`.
     fn sequence_current(&self, _sequence: u32) -> SqlResult<i64> {
         Err(SqlError::not_supported("currval"))
     }
 
-    /// `setval`.
-    fn sequence_set(&self, _sequence: u32, _value: i64, _called: bool) -> SqlResult<i64> {
-        Err(SqlError::not_supported("setval"))
+    /// `lastval`.
+    fn sequence_last(&self) -> SqlResult<i64> {
+        Err(SqlError::not_supported("lastval"))
+    }
+
+    /// The session had this value of a sequence: by nextval, else by setval.
+    fn note_sequence(&self, _sequence: u32, _value: i64, _is_next: bool) {}
+
+    /// Whether the transaction is read-only.
+    fn is_read_only(&self) -> bool {
+        false
     }
 
     /// Has the role (None: the current one) the privilege on the object? Until roles exist,

@@ -3,11 +3,12 @@
 //! Invariants: a clause that has no place in our tree is refused by name, never dropped.
 
 use super::Converter;
-use super::ast::At;
-use super::names::{name_of_parts, option_text, relation, strings, type_name};
+use super::ast::{At, TypeName};
+use super::names::{constant, name_of_parts, option_text, relation, strings, type_name};
+use super::sequence::{options, serial};
 use super::statement::{
-    AlterTable, ColumnDefinition, CreateIndex, CreateTable, IndexElement, KeyConstraint,
-    RenameKind, Utility,
+    AlterTable, ColumnDefinition, CreateIndex, CreateTable, Generated, IndexElement, KeyConstraint,
+    RenameKind, Serial, Utility,
 };
 use crate::error::{SqlError, SqlResult, SqlState};
 use pg_raw_parse::list::NodeList;
@@ -15,7 +16,7 @@ use pg_raw_parse::raw::{
     AlterTableType as At_, ConstrType, DropBehavior, ObjectType, OnCommitAction, SortByDir,
     SortByNulls,
 };
-use pg_raw_parse::{Node, nodes};
+use pg_raw_parse::{ConstValue, Node, nodes};
 
 fn refuse<T>(what: impl std::fmt::Display) -> SqlResult<T> {
     Err(SqlError::not_supported(what))
@@ -66,15 +67,8 @@ impl Converter {
     fn column(&self, column: &nodes::ColumnDef, table: &mut CreateTable) -> SqlResult<()> {
         let at = At::from_offset(column.location);
         let name = column.colname().unwrap_or_default().to_owned();
-        let type_name = type_name(column.type_name())?;
-        if matches!(
-            type_name.name.name.as_str(),
-            "serial" | "serial4" | "bigserial" | "serial8" | "smallserial" | "serial2"
-        ) && type_name.name.schema.is_none()
-        {
-            let what = format!("the type \"{}\" (sequences)", type_name.name.name);
-            return Err(SqlError::not_supported(what).at(type_name.name.at.position()));
-        }
+        let mut type_name = type_name(column.type_name())?;
+        let serial = serial_type(&mut type_name)?;
         if let Some(collation) = column.coll_clause() {
             let collation = strings(collation.collname()).pop().unwrap_or_default();
             if !matches!(collation.as_str(), "default" | "C" | "POSIX") {
@@ -86,43 +80,37 @@ impl Converter {
             name: name.clone(),
             type_name,
             collated: column.coll_clause().is_some(),
-            not_null: false,
+            not_null: serial.is_some(),
             default: None,
+            serial,
+            identity: None,
             at,
         };
         let mut said_null = None;
         for constraint in column.constraints() {
             let Node::Constraint(constraint) = constraint else { continue };
-            let at = At::from_offset(constraint.location);
+            let wrong = |what: &str| Err(contradiction(what, &name, &table.name.name, constraint));
             match constraint.contype {
                 ConstrType::CONSTR_NULL | ConstrType::CONSTR_NOTNULL => {
                     let not_null = constraint.contype == ConstrType::CONSTR_NOTNULL;
                     if said_null.replace(not_null).is_some_and(|before| before != not_null) {
-                        let message = format!(
-                            "conflicting NULL/NOT NULL declarations for column \"{name}\" of table \"{}\"",
-                            table.name.name
-                        );
-                        return Err(
-                            SqlError::new(SqlState::SYNTAX_ERROR, message).at(at.position())
-                        );
+                        return wrong("conflicting NULL/NOT NULL declarations");
                     }
                     definition.not_null = not_null;
                 }
                 ConstrType::CONSTR_DEFAULT => {
-                    if definition.default.is_some() {
-                        let message = format!(
-                            "multiple default values specified for column \"{name}\" of table \"{}\"",
-                            table.name.name
-                        );
-                        return Err(
-                            SqlError::new(SqlState::SYNTAX_ERROR, message).at(at.position())
-                        );
+                    if definition.identity.is_some() {
+                        return wrong("both default and identity specified");
+                    }
+                    if definition.default.is_some() || definition.serial.is_some() {
+                        return wrong("multiple default values specified");
                     }
                     definition.default = Some(self.expr(constraint.raw_expr())?);
                 }
                 ConstrType::CONSTR_PRIMARY | ConstrType::CONSTR_UNIQUE => {
                     table.keys.push(key_of(constraint, vec![name.clone()])?);
                 }
+                ConstrType::CONSTR_IDENTITY => identity(constraint, &mut definition, table)?,
                 _ => refuse_constraint(constraint)?,
             }
         }
@@ -212,9 +200,9 @@ impl Converter {
             At_::AT_DropColumn => return refuse("ALTER TABLE DROP COLUMN"),
             At_::AT_AlterColumnType => return refuse("ALTER COLUMN TYPE"),
             At_::AT_ChangeOwner => return refuse("ALTER TABLE OWNER TO"),
-            At_::AT_AddIdentity | At_::AT_SetIdentity | At_::AT_DropIdentity => {
-                return refuse("an identity column");
-            }
+            At_::AT_AddIdentity => add_identity(name, command.def())?,
+            At_::AT_SetIdentity => set_identity(name, command.def().expect_node_list())?,
+            At_::AT_DropIdentity => AlterTable::DropIdentity(name, command.missing_ok),
             At_::AT_AttachPartition | At_::AT_DetachPartition => return refuse("a partition"),
             At_::AT_AddInherit | At_::AT_DropInherit => return refuse("INHERIT"),
             At_::AT_EnableRowSecurity
@@ -232,6 +220,85 @@ impl Converter {
             other => return refuse(format!("this form of ALTER TABLE ({other})")),
         })
     }
+}
+
+/// Two constraints of a column that do not go together.
+fn contradiction(
+    what: &str,
+    column: &str,
+    table: &str,
+    constraint: &nodes::Constraint,
+) -> SqlError {
+    let message = format!("{what} for column \"{column}\" of table \"{table}\"");
+    let at = At::from_offset(constraint.location);
+    SqlError::new(SqlState::SYNTAX_ERROR, message).at(at.position())
+}
+
+/// Puts the type in the place of a serial type that stands for it.
+fn serial_type(name: &mut TypeName) -> SqlResult<Option<Serial>> {
+    let Some(serial) = serial(&name.name) else { return Ok(None) };
+    if name.array_dimensions > 0 {
+        let error = SqlError::not_supported_message("array of serial is not implemented");
+        return Err(error.at(name.name.at.position()));
+    }
+    let stands_for = match serial {
+        Serial::Small => "int2",
+        Serial::Plain => "int4",
+        Serial::Big => "int8",
+    };
+    name.name.schema = Some("pg_catalog".to_owned());
+    name.name.name = stands_for.to_owned();
+    Ok(Some(serial))
+}
+
+/// GENERATED .. AS IDENTITY of a column.
+fn identity(
+    constraint: &nodes::Constraint,
+    definition: &mut ColumnDefinition,
+    table: &CreateTable,
+) -> SqlResult<()> {
+    let what = match (&definition.identity, &definition.default, definition.serial) {
+        (Some(_), ..) => Some("multiple identity specifications"),
+        (None, None, None) => None,
+        _ => Some("both default and identity specified"),
+    };
+    if let Some(what) = what {
+        return Err(contradiction(what, &definition.name, &table.name.name, constraint));
+    }
+    definition.not_null = true;
+    definition.identity =
+        Some((generated(constraint.generated_when), options(constraint.options())?));
+    Ok(())
+}
+
+fn generated(when: std::ffi::c_char) -> Generated {
+    if when as u8 == b'a' { Generated::Always } else { Generated::ByDefault }
+}
+
+/// ADD GENERATED .. AS IDENTITY.
+fn add_identity(column: String, definition: Node<'_>) -> SqlResult<AlterTable> {
+    let Node::Constraint(constraint) = definition else {
+        return Err(super::expression::refused(definition));
+    };
+    let when = generated(constraint.generated_when);
+    Ok(AlterTable::AddIdentity(column, when, options(constraint.options())?))
+}
+
+/// SET GENERATED, SET and RESTART of an identity column.
+fn set_identity(column: String, list: &NodeList) -> SqlResult<AlterTable> {
+    let mut when = None;
+    for option in list {
+        if let Node::DefElem(option) = option
+            && option.defname() == Some("generated")
+        {
+            let code = match constant(option.arg()) {
+                Some(ConstValue::Integer(code)) => code,
+                _ => return refuse("this form of SET GENERATED"),
+            };
+            when = Some(generated(code as std::ffi::c_char));
+        }
+    }
+    Ok(AlterTable::SetIdentity(column, when, options(list)?))
 }
 
 fn key_of(constraint: &nodes::Constraint, columns: Vec<String>) -> SqlResult<KeyConstraint> {
@@ -263,7 +330,7 @@ fn refuse_constraint(constraint: &nodes::Constraint) -> SqlResult<()> {
         ConstrType::CONSTR_CHECK => "a CHECK constraint",
         ConstrType::CONSTR_FOREIGN => "a FOREIGN KEY constraint",
         ConstrType::CONSTR_EXCLUSION => "an EXCLUDE constraint",
-        ConstrType::CONSTR_IDENTITY => "an identity column",
+        ConstrType::CONSTR_IDENTITY => "an identity constraint of a table",
         ConstrType::CONSTR_GENERATED => "a generated column",
         ConstrType::CONSTR_ATTR_NOT_DEFERRABLE | ConstrType::CONSTR_ATTR_IMMEDIATE => return Ok(()),
         ConstrType::CONSTR_ATTR_DEFERRABLE | ConstrType::CONSTR_ATTR_DEFERRED => {
@@ -352,6 +419,7 @@ pub(super) fn rename(rename: &nodes::RenameStmt) -> SqlResult<Utility> {
     let kind = match rename.rename_type {
         ObjectType::OBJECT_TABLE => RenameKind::Table,
         ObjectType::OBJECT_INDEX => RenameKind::Index,
+        ObjectType::OBJECT_SEQUENCE => RenameKind::Sequence,
         ObjectType::OBJECT_COLUMN => RenameKind::Column(sub()),
         ObjectType::OBJECT_TABCONSTRAINT => RenameKind::Constraint(sub()),
         ObjectType::OBJECT_SCHEMA => return refuse("ALTER SCHEMA .. RENAME"),

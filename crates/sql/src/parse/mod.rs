@@ -7,12 +7,14 @@
 //! statement that has it only: the others of the same text still run.
 
 pub mod ast;
+mod defined;
 mod definition;
 mod expression;
 mod names;
 mod query;
 pub mod print;
 mod raw;
+mod sequence;
 pub mod statement;
 mod utility;
 

@@ -8,11 +8,13 @@ use super::ast::{
 };
 use super::expression::refused;
 use super::names::{alias, relation, strings};
-use super::statement::{Assignment, Delete, Insert, Update};
+use super::statement::{
+    Assignment, ConflictTarget, ConflictUpdate, Delete, Insert, OnConflict, Overriding, Update,
+};
 use crate::error::{SqlError, SqlResult, SqlState};
 use pg_raw_parse::list::{CastNodeList, NodeList};
 use pg_raw_parse::raw::{
-    JoinType, LimitOption, LockClauseStrength, LockWaitPolicy, OverridingKind,
+    JoinType, LimitOption, LockClauseStrength, LockWaitPolicy, OnConflictAction, OverridingKind,
     SetOperation as RawSetOperation,
 };
 use pg_raw_parse::{Node, nodes};
@@ -192,12 +194,11 @@ impl Converter {
 
     /// INSERT.
     pub(super) fn insert(&self, insert: &nodes::InsertStmt) -> SqlResult<Insert> {
-        if insert.on_conflict_clause().is_some() {
-            return Err(SqlError::not_supported("ON CONFLICT"));
-        }
-        if insert.override_ != OverridingKind::OVERRIDING_NOT_SET {
-            return Err(SqlError::not_supported("OVERRIDING"));
-        }
+        let overriding = match insert.override_ {
+            OverridingKind::OVERRIDING_SYSTEM_VALUE => Overriding::System,
+            OverridingKind::OVERRIDING_USER_VALUE => Overriding::User,
+            _ => Overriding::No,
+        };
         let mut columns = Vec::new();
         for column in insert.cols() {
             let Node::ResTarget(target) = column else { return Err(refused(column)) };
@@ -219,9 +220,26 @@ impl Converter {
             table: relation(insert.relation())?,
             alias: alias(insert.relation().and_then(|relation| relation.alias())),
             columns,
+            overriding,
             source,
+            conflict: insert.on_conflict_clause().map(|it| self.on_conflict(it)).transpose()?,
             returning: self.returning(insert.returning_clause())?,
         })
+    }
+
+    fn on_conflict(&self, clause: &nodes::OnConflictClause) -> SqlResult<OnConflict> {
+        let target = match clause.infer() {
+            None => ConflictTarget::Any,
+            Some(infer) => conflict_target(infer)?,
+        };
+        let update = match clause.action {
+            OnConflictAction::ONCONFLICT_UPDATE => Some(ConflictUpdate {
+                assignments: self.assignments(clause.target_list())?,
+                filter: self.optional(clause.where_clause())?,
+            }),
+            _ => None,
+        };
+        Ok(OnConflict { target, update, at: At::from_offset(clause.location) })
     }
 
     /// UPDATE.
@@ -301,6 +319,30 @@ impl Converter {
         }
         Ok(targets)
     }
+}
+
+fn conflict_target(infer: &nodes::InferClause) -> SqlResult<ConflictTarget> {
+    let refuse = |what: &str, at: At| Err(SqlError::not_supported(what).at(at.position()));
+    if !matches!(infer.where_clause(), Node::None) {
+        let at = At::from_offset(infer.location);
+        return refuse("WHERE in the target of ON CONFLICT", at);
+    }
+    if let Some(name) = infer.conname() {
+        return Ok(ConflictTarget::Constraint(name.to_owned()));
+    }
+    let at = At::from_offset(infer.location);
+    let mut columns = Vec::with_capacity(infer.index_elems().len());
+    for element in infer.index_elems() {
+        let Node::IndexElem(element) = element else { return Err(refused(element)) };
+        let Some(name) = element.name() else {
+            return refuse("an expression in the target of ON CONFLICT", at);
+        };
+        if !element.collation().is_empty() || !element.opclass().is_empty() {
+            return refuse("COLLATE or an operator class in the target of ON CONFLICT", at);
+        }
+        columns.push((name.to_owned(), at));
+    }
+    Ok(ConflictTarget::Columns(columns))
 }
 
 fn locking(select: &nodes::SelectStmt) -> SqlResult<Option<Vec<super::ast::Name>>> {

@@ -3,6 +3,11 @@
 //! Invariants: what the tree cannot express was refused by name (0A000) during conversion, so a
 //! consumer that handles every variant handles everything that was accepted.
 
+pub use super::defined::{
+    AlterTable, ColumnDefinition, CreateIndex, CreateTable, DropKind, Generated, IndexElement,
+    KeyConstraint, RenameKind, SequenceBound, SequenceOption, Serial,
+};
+
 use super::ast::{Alias, At, Cte, Expr, FromItem, Name, Query, Target, TypeName};
 
 /// A statement.
@@ -20,6 +25,18 @@ pub enum Statement {
     Utility(Box<Utility>),
 }
 
+/// What OVERRIDING says of values for identity columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Overriding {
+    /// Nothing was written: those that are always generated refuse values.
+    #[default]
+    No,
+    /// SYSTEM VALUE: the given values count.
+    System,
+    /// USER VALUE: the generated values count.
+    User,
+}
+
 /// INSERT.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Insert {
@@ -31,10 +48,45 @@ pub struct Insert {
     pub alias: Option<Alias>,
     /// The columns, if written.
     pub columns: Vec<(String, At)>,
+    /// OVERRIDING.
+    pub overriding: Overriding,
     /// The rows; `None` for DEFAULT VALUES.
     pub source: Option<Query>,
+    /// ON CONFLICT.
+    pub conflict: Option<OnConflict>,
     /// RETURNING.
     pub returning: Vec<Target>,
+}
+
+/// ON CONFLICT.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OnConflict {
+    /// Which uniqueness it is about.
+    pub target: ConflictTarget,
+    /// DO UPDATE; `None` for DO NOTHING.
+    pub update: Option<ConflictUpdate>,
+    /// Where it stands.
+    pub at: At,
+}
+
+/// Which uniqueness ON CONFLICT is about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ConflictTarget {
+    /// Any.
+    Any,
+    /// Of exactly these columns.
+    Columns(Vec<(String, At)>),
+    /// ON CONSTRAINT.
+    Constraint(String),
+}
+
+/// DO UPDATE.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConflictUpdate {
+    /// SET.
+    pub assignments: Vec<Assignment>,
+    /// WHERE.
+    pub filter: Option<Expr>,
 }
 
 /// `SET column = value`, or one of a row assignment's columns.
@@ -108,119 +160,6 @@ pub struct TransactionModes {
     pub deferrable: Option<bool>,
 }
 
-/// A constraint of a column or a table that the catalog can hold.
-#[derive(Clone, Debug, PartialEq)]
-pub struct KeyConstraint {
-    /// CONSTRAINT name.
-    pub name: Option<String>,
-    /// PRIMARY KEY, else UNIQUE.
-    pub primary: bool,
-    /// The columns.
-    pub columns: Vec<String>,
-    /// Where.
-    pub at: At,
-}
-
-/// A column of CREATE TABLE.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ColumnDefinition {
-    /// Its name.
-    pub name: String,
-    /// Its type.
-    pub type_name: TypeName,
-    /// COLLATE was written (of those that are all the same here).
-    pub collated: bool,
-    /// NOT NULL.
-    pub not_null: bool,
-    /// DEFAULT.
-    pub default: Option<Expr>,
-    /// Where.
-    pub at: At,
-}
-
-/// CREATE TABLE.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CreateTable {
-    /// Its name.
-    pub name: Name,
-    /// IF NOT EXISTS.
-    pub if_not_exists: bool,
-    /// The columns.
-    pub columns: Vec<ColumnDefinition>,
-    /// Keys.
-    pub keys: Vec<KeyConstraint>,
-    /// WITH (..), `name=value`.
-    pub options: Vec<(String, String)>,
-}
-
-/// One column of CREATE INDEX.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexElement {
-    /// The column.
-    pub column: String,
-    /// DESC.
-    pub descending: bool,
-    /// NULLS FIRST.
-    pub nulls_first: bool,
-}
-
-/// CREATE INDEX.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CreateIndex {
-    /// Its name, if written.
-    pub name: Option<String>,
-    /// The table.
-    pub table: Name,
-    /// UNIQUE.
-    pub unique: bool,
-    /// IF NOT EXISTS.
-    pub if_not_exists: bool,
-    /// The columns.
-    pub columns: Vec<IndexElement>,
-}
-
-/// What DROP drops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DropKind {
-    /// TABLE.
-    Table,
-    /// INDEX.
-    Index,
-    /// SCHEMA.
-    Schema,
-    /// A kind that this database never has, by PostgreSQL's word for it: only useful with IF
-    /// EXISTS.
-    Other(&'static str),
-}
-
-/// One command of ALTER TABLE.
-#[derive(Clone, Debug, PartialEq)]
-pub enum AlterTable {
-    /// ADD PRIMARY KEY, ADD UNIQUE.
-    AddKey(KeyConstraint),
-    /// DROP CONSTRAINT name; with IF EXISTS.
-    DropConstraint(String, bool),
-    /// ALTER COLUMN SET or DROP NOT NULL.
-    NotNull(String, bool),
-    /// ALTER COLUMN SET DEFAULT, or DROP DEFAULT.
-    Default(String, Option<Expr>),
-    /// SET (..) and RESET (..) of storage options; `None` resets.
-    Options(Vec<(String, Option<String>)>),
-}
-
-/// What RENAME renames.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RenameKind {
-    /// A table, or what ALTER INDEX names.
-    Table,
-    /// An index.
-    Index,
-    /// A column of the table.
-    Column(String),
-    /// A constraint of the table.
-    Constraint(String),
-}
-
 /// The direction of COPY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyDirection {
@@ -258,6 +197,43 @@ pub enum CopyOption {
     Star,
 }
 
+/// EXPLAIN.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explain {
+    /// What is shown, and how.
+    pub options: ExplainOptions,
+    /// The statement.
+    pub statement: Statement,
+}
+
+/// What EXPLAIN shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExplainOptions {
+    /// ANALYZE.
+    pub analyze: bool,
+    /// VERBOSE.
+    pub verbose: bool,
+    /// COSTS.
+    pub costs: bool,
+    /// TIMING.
+    pub timing: bool,
+    /// SUMMARY.
+    pub summary: bool,
+    /// FORMAT JSON.
+    pub json: bool,
+}
+
+/// Where FETCH goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchDirection {
+    /// So many rows on; negative ones back, 0 the present row.
+    Forward(i64),
+    /// To this row, from the end if negative.
+    Absolute(i64),
+    /// So many rows on or back, to one row.
+    Relative(i64),
+}
+
 /// What SET sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetValue {
@@ -287,6 +263,12 @@ pub enum Utility {
         /// AND CHAIN.
         chain: bool,
     },
+    /// SAVEPOINT.
+    Savepoint(String),
+    /// RELEASE SAVEPOINT.
+    Release(String),
+    /// ROLLBACK TO SAVEPOINT.
+    RollbackTo(String),
     /// SET TRANSACTION, SET SESSION CHARACTERISTICS.
     SetTransaction {
         /// For the session.
@@ -355,6 +337,26 @@ pub enum Utility {
     Truncate {
         /// The tables.
         tables: Vec<Name>,
+        /// RESTART IDENTITY: the sequences that they own begin again.
+        restart: bool,
+    },
+    /// CREATE SEQUENCE.
+    CreateSequence {
+        /// Its name.
+        name: Name,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+        /// Its options.
+        options: Vec<SequenceOption>,
+    },
+    /// ALTER SEQUENCE.
+    AlterSequence {
+        /// Its name.
+        name: Name,
+        /// IF EXISTS.
+        if_exists: bool,
+        /// Its options.
+        options: Vec<SequenceOption>,
     },
     /// VACUUM or ANALYZE.
     Vacuum {
@@ -385,6 +387,30 @@ pub enum Utility {
         /// The parameters.
         arguments: Vec<Expr>,
     },
+    /// EXPLAIN.
+    Explain(Box<Explain>),
+    /// DECLARE CURSOR.
+    DeclareCursor {
+        /// Its name.
+        name: String,
+        /// BINARY.
+        binary: bool,
+        /// SCROLL.
+        scroll: bool,
+        /// The query.
+        query: Box<Query>,
+    },
+    /// FETCH and MOVE.
+    Fetch {
+        /// The cursor.
+        name: String,
+        /// Where to.
+        direction: FetchDirection,
+        /// MOVE: no rows are sent.
+        is_move: bool,
+    },
+    /// CLOSE; `None` for ALL.
+    Close(Option<String>),
     /// DEALLOCATE; `None` for ALL.
     Deallocate(Option<String>),
     /// DISCARD; the word after it.

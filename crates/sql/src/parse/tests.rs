@@ -85,17 +85,19 @@ fn syntax_errors_have_positions_in_characters() {
 fn what_is_missing_is_refused_by_name() {
     let refused = SqlState::FEATURE_NOT_SUPPORTED;
     for (text, name, position) in [
-        ("explain select 1", "EXPLAIN", None),
+        ("explain (buffers) select 1", "EXPLAIN (BUFFERS)", Some(10)),
         ("create view v as select 1", "CREATE VIEW", None),
-        ("savepoint a", "SAVEPOINT", None),
         ("select 1 for share", "FOR SHARE", None),
         ("select 1 from t for update skip locked", "SKIP LOCKED", None),
         ("select sum(a) over () from t", "a window function", Some(8)),
-        ("create table t (a serial)", "the type \"serial\" (sequences)", Some(19)),
         ("create table t (a int references u)", "a FOREIGN KEY constraint", Some(23)),
         ("create table t (a int check (a > 0))", "a CHECK constraint", Some(23)),
         ("create temp table t (a int)", "a temporary table", Some(19)),
-        ("insert into t values (1) on conflict do nothing", "ON CONFLICT", None),
+        (
+            "insert into t values (1) on conflict (a) where a > 1 do nothing",
+            "WHERE in the target of ON CONFLICT",
+            Some(38),
+        ),
         ("with recursive x as (select 1) select 1", "WITH RECURSIVE", Some(1)),
         ("select 1 group by rollup (1)", "GROUPING SETS, ROLLUP and CUBE", Some(19)),
         ("merge into t using u on true when matched then delete", "MERGE", None),
@@ -106,7 +108,7 @@ fn what_is_missing_is_refused_by_name() {
 
 #[test]
 fn a_refused_statement_does_not_stop_the_others() {
-    let parsed = parse("select 1; savepoint x; commit").unwrap();
+    let parsed = parse("select 1; listen x; commit").unwrap();
     assert_eq!(parsed.len(), 3);
     assert!(parsed[0].statement.is_ok() && parsed[1].statement.is_err());
     assert!(parsed[2].is_transaction_exit && !parsed[0].is_transaction_exit);

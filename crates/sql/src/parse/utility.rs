@@ -8,8 +8,8 @@ use super::names::{
     constant, name_of_parts, option_text, option_true, relation, strings, type_name,
 };
 use super::statement::{
-    Copy, CopyDirection, CopyOption, DropKind, IsolationName, SetValue, Statement,
-    TransactionModes, Utility,
+    Copy, CopyDirection, CopyOption, DropKind, Explain, ExplainOptions, FetchDirection,
+    IsolationName, SetValue, Statement, TransactionModes, Utility,
 };
 use crate::error::{SqlError, SqlResult, SqlState};
 use pg_raw_parse::list::NodeList;
@@ -39,6 +39,8 @@ impl Converter {
             }
             Node::CreateStmt(create) => self.create_table(create).map(Utility::CreateTable),
             Node::IndexStmt(index) => super::definition::create_index(index),
+            Node::CreateSeqStmt(create) => super::sequence::create(create),
+            Node::AlterSeqStmt(alter) => super::sequence::alter(alter),
             Node::CreateSchemaStmt(schema) => create_schema(schema),
             Node::DropStmt(drop) => drop_of(drop),
             Node::AlterTableStmt(alter) => self.alter_table(alter),
@@ -54,6 +56,16 @@ impl Converter {
             }),
             Node::DeallocateStmt(deallocate) => {
                 Ok(Utility::Deallocate(deallocate.name().map(str::to_owned)))
+            }
+            Node::ExplainStmt(explain) => {
+                let statement = self.statement(explain.query())?;
+                let options = explain_options(explain)?;
+                Ok(Utility::Explain(Box::new(Explain { options, statement })))
+            }
+            Node::DeclareCursorStmt(declare) => self.declare_cursor(declare),
+            Node::FetchStmt(fetch) => Ok(fetch_of(fetch)),
+            Node::ClosePortalStmt(close) => {
+                Ok(Utility::Close(close.portalname().map(str::to_owned)))
             }
             Node::DiscardStmt(discard) => Ok(Utility::Discard(match discard.target {
                 DiscardMode::DISCARD_ALL => "ALL",
@@ -76,6 +88,24 @@ impl Converter {
             name: prepare.name().unwrap_or_default().to_owned(),
             types: types.collect::<SqlResult<_>>()?,
             statement: Box::new(self.statement(prepare.query())?),
+        })
+    }
+
+    fn declare_cursor(&self, declare: &nodes::DeclareCursorStmt) -> SqlResult<Utility> {
+        const BINARY: i32 = 0x1;
+        const SCROLL: i32 = 0x2;
+        const HOLD: i32 = 0x20;
+        if declare.options & HOLD != 0 {
+            return Err(SqlError::not_supported("DECLARE CURSOR WITH HOLD"));
+        }
+        let Node::SelectStmt(query) = declare.query() else {
+            return Err(SqlError::not_supported("a cursor of another statement than a query"));
+        };
+        Ok(Utility::DeclareCursor {
+            name: declare.portalname().unwrap_or_default().to_owned(),
+            binary: declare.options & BINARY != 0,
+            scroll: declare.options & SCROLL != 0,
+            query: Box::new(self.query(query)?),
         })
     }
 
@@ -113,6 +143,66 @@ impl Converter {
             options,
         })
     }
+}
+
+fn explain_options(explain: &nodes::ExplainStmt) -> SqlResult<ExplainOptions> {
+    let mut options = ExplainOptions {
+        analyze: false,
+        verbose: false,
+        costs: true,
+        timing: true,
+        summary: false,
+        json: false,
+    };
+    let (mut summary, mut timing) = (None, None);
+    for option in explain.options() {
+        let at = At::from_offset(option.location).position();
+        match option.defname().unwrap_or_default() {
+            "analyze" => options.analyze = option_true(option)?,
+            "verbose" => options.verbose = option_true(option)?,
+            "costs" => options.costs = option_true(option)?,
+            "timing" => timing = Some(option_true(option)?),
+            "summary" => summary = Some(option_true(option)?),
+            "format" => match option_text(option)?.unwrap_or_default().as_str() {
+                "text" => options.json = false,
+                "json" => options.json = true,
+                other => {
+                    let what = format!("EXPLAIN (FORMAT {})", other.to_uppercase());
+                    return Err(SqlError::not_supported(what).at(at));
+                }
+            },
+            other
+                if matches!(other, "buffers" | "wal" | "settings" | "memory" | "generic_plan")
+                    && !option_true(option)? => {}
+            "serialize" if option_text(option)?.as_deref() == Some("none") => {}
+            other => {
+                let what = format!("EXPLAIN ({})", other.to_uppercase());
+                return Err(SqlError::not_supported(what).at(at));
+            }
+        }
+    }
+    if timing == Some(true) && !options.analyze {
+        return Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            "EXPLAIN option TIMING requires ANALYZE",
+        ));
+    }
+    options.timing = timing.unwrap_or(true);
+    options.summary = summary.unwrap_or(options.analyze);
+    Ok(options)
+}
+
+fn fetch_of(fetch: &nodes::FetchStmt) -> Utility {
+    let count = fetch.how_many;
+    // PostgreSQL's numbers: FORWARD, BACKWARD, ABSOLUTE, RELATIVE.
+    let direction = match fetch.direction {
+        1 => FetchDirection::Forward(count.saturating_neg()),
+        2 => FetchDirection::Absolute(count),
+        3 => FetchDirection::Relative(count),
+        _ => FetchDirection::Forward(count),
+    };
+    let name = fetch.portalname().unwrap_or_default().to_owned();
+    Utility::Fetch { name, direction, is_move: fetch.ismove }
 }
 
 /// The names of a list of tables.
@@ -158,6 +248,7 @@ fn is_on(value: ConstValue<'_>) -> bool {
 
 fn transaction_of(transaction: &nodes::TransactionStmt) -> SqlResult<Utility> {
     let refuse = |what: &str| Err(SqlError::not_supported(what));
+    let savepoint = || transaction.savepoint_name().unwrap_or_default().to_owned();
     match transaction.kind {
         Kind::TRANS_STMT_BEGIN | Kind::TRANS_STMT_START => Ok(Utility::Begin {
             start: transaction.kind == Kind::TRANS_STMT_START,
@@ -165,9 +256,9 @@ fn transaction_of(transaction: &nodes::TransactionStmt) -> SqlResult<Utility> {
         }),
         Kind::TRANS_STMT_COMMIT => Ok(Utility::Commit { chain: transaction.chain }),
         Kind::TRANS_STMT_ROLLBACK => Ok(Utility::Rollback { chain: transaction.chain }),
-        Kind::TRANS_STMT_SAVEPOINT => refuse("SAVEPOINT"),
-        Kind::TRANS_STMT_RELEASE => refuse("RELEASE SAVEPOINT"),
-        Kind::TRANS_STMT_ROLLBACK_TO => refuse("ROLLBACK TO SAVEPOINT"),
+        Kind::TRANS_STMT_SAVEPOINT => Ok(Utility::Savepoint(savepoint())),
+        Kind::TRANS_STMT_RELEASE => Ok(Utility::Release(savepoint())),
+        Kind::TRANS_STMT_ROLLBACK_TO => Ok(Utility::RollbackTo(savepoint())),
         Kind::TRANS_STMT_PREPARE => Err(SqlError::new(
             SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
             "prepared transactions are disabled",
@@ -247,7 +338,7 @@ fn drop_of(drop: &nodes::DropStmt) -> SqlResult<Utility> {
         ObjectType::OBJECT_SCHEMA => DropKind::Schema,
         ObjectType::OBJECT_VIEW => DropKind::Other("view"),
         ObjectType::OBJECT_MATVIEW => DropKind::Other("materialized view"),
-        ObjectType::OBJECT_SEQUENCE => DropKind::Other("sequence"),
+        ObjectType::OBJECT_SEQUENCE => DropKind::Sequence,
         ObjectType::OBJECT_TYPE => DropKind::Other("type"),
         ObjectType::OBJECT_EXTENSION => DropKind::Other("extension"),
         other => {
@@ -270,9 +361,9 @@ fn drop_of(drop: &nodes::DropStmt) -> SqlResult<Utility> {
 }
 
 fn truncate_of(truncate: &nodes::TruncateStmt) -> SqlResult<Utility> {
-    // No sequence is owned by a column and no table is referenced by another: RESTART IDENTITY
-    // and CASCADE have nothing to do.
-    Ok(Utility::Truncate { tables: relations(truncate.relations())? })
+    // No table is referenced by another: CASCADE has nothing to do.
+    let tables = relations(truncate.relations())?;
+    Ok(Utility::Truncate { tables, restart: truncate.restart_seqs })
 }
 
 fn vacuum_of(vacuum: &nodes::VacuumStmt) -> SqlResult<Utility> {
@@ -296,6 +387,9 @@ fn vacuum_of(vacuum: &nodes::VacuumStmt) -> SqlResult<Utility> {
     }
     let mut tables = Vec::new();
     for table in vacuum.rels() {
+        if table.va_cols().into_iter().next().is_some() {
+            return Err(SqlError::not_supported("ANALYZE of some columns"));
+        }
         tables.push(relation(table.relation())?);
     }
     Ok(Utility::Vacuum { vacuum: vacuum.is_vacuumcmd, analyze, tables })
@@ -306,13 +400,10 @@ fn command_of(node: Node<'_>) -> String {
     let text = format!("{node:?}");
     let kind: String = text.chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
     let known = match kind.as_str() {
-        "ExplainStmt" => "EXPLAIN",
         "ViewStmt" => "CREATE VIEW",
         "CreateTableAsStmt" => "CREATE TABLE AS",
         "CreateFunctionStmt" => "CREATE FUNCTION",
         "CreateTrigStmt" => "CREATE TRIGGER",
-        "CreateSeqStmt" => "CREATE SEQUENCE",
-        "AlterSeqStmt" => "ALTER SEQUENCE",
         "CreateRoleStmt" => "CREATE ROLE",
         "AlterRoleStmt" => "ALTER ROLE",
         "DropRoleStmt" => "DROP ROLE",
@@ -320,9 +411,6 @@ fn command_of(node: Node<'_>) -> String {
         "GrantRoleStmt" => "GRANT and REVOKE of roles",
         "CreatedbStmt" => "CREATE DATABASE",
         "DropdbStmt" => "DROP DATABASE",
-        "DeclareCursorStmt" => "DECLARE CURSOR",
-        "FetchStmt" => "FETCH and MOVE",
-        "ClosePortalStmt" => "CLOSE",
         "ListenStmt" => "LISTEN",
         "NotifyStmt" => "NOTIFY",
         "UnlistenStmt" => "UNLISTEN",

@@ -7,7 +7,7 @@ use super::value::{NULL, bool, int, letter, oid, small, text};
 use super::{Rows, SystemRelation, Wanted, table_columns};
 use crate::relations::CatalogView;
 use crate::types::{Datum, Type, TypeOid, type_by_oid};
-use atoll_kernel::api::{Oid, TableEntry};
+use atoll_kernel::api::{ColumnDef, Identity, Oid, TableEntry};
 
 const ATTRELID: usize = 0;
 const ATTNAME: usize = 1;
@@ -42,6 +42,7 @@ struct Attribute<'a> {
     number: usize,
     not_null: bool,
     has_default: bool,
+    identity: Option<Identity>,
     collation: u32,
 }
 
@@ -73,6 +74,7 @@ fn attributes(item: &Item<'_>) -> Vec<Vec<Datum>> {
                 number: at + 1,
                 not_null: column.not_null,
                 has_default: false,
+                identity: None,
                 collation: collation(column.ty.oid, owner),
             });
             rows.map(|it| attribute_row(&it)).collect()
@@ -84,7 +86,8 @@ fn attributes(item: &Item<'_>) -> Vec<Vec<Datum>> {
                 ty: Type::with(TypeOid(column.type_oid), column.type_modifier),
                 number: at + 1,
                 not_null: column.not_null,
-                has_default: column.default.is_some(),
+                has_default: has_default(column),
+                identity: column.identity,
                 collation: collation(TypeOid(column.type_oid), Owner::User),
             });
             rows.map(|it| attribute_row(&it)).collect()
@@ -99,12 +102,36 @@ fn attributes(item: &Item<'_>) -> Vec<Vec<Datum>> {
                     number: at + 1,
                     not_null: false,
                     has_default: false,
+                    identity: None,
                     collation: collation(TypeOid(column.type_oid), Owner::User),
                 }
             });
             rows.map(|it| attribute_row(&it)).collect()
         }
+        Item::Sequence(sequence) => {
+            let columns = [
+                ("last_value", TypeOid::INT8),
+                ("log_cnt", TypeOid::INT8),
+                ("is_called", TypeOid::BOOL),
+            ];
+            let rows = columns.iter().enumerate().map(|(at, (name, ty))| Attribute {
+                relation: sequence.def.oid.0,
+                name,
+                ty: Type::new(*ty),
+                number: at + 1,
+                not_null: true,
+                has_default: false,
+                identity: None,
+                collation: 0,
+            });
+            rows.map(|it| attribute_row(&it)).collect()
+        }
     }
+}
+
+/// Whether the column has a default of its own; that of an identity column is not one.
+pub(super) fn has_default(column: &ColumnDef) -> bool {
+    column.default.is_some() && column.identity.is_none()
 }
 
 fn attribute_row(attribute: &Attribute<'_>) -> Vec<Datum> {
@@ -128,7 +155,11 @@ fn attribute_row(attribute: &Attribute<'_>) -> Vec<Datum> {
         bool(attribute.not_null),
         bool(attribute.has_default),
         bool(false), // atthasmissing
-        letter(0),   // attidentity
+        letter(match attribute.identity {
+            None => 0,
+            Some(Identity::Always) => b'a',
+            Some(Identity::ByDefault) => b'd',
+        }),
         letter(0),   // attgenerated
         bool(false), // attisdropped
         bool(true),  // attislocal
@@ -159,7 +190,7 @@ pub(super) const fn default_oid(table: Oid, number: usize) -> u32 {
 fn defaults(table: &TableEntry) -> Vec<Vec<Datum>> {
     let mut rows = Vec::new();
     for (at, column) in table.def.columns.iter().enumerate() {
-        if let Some(default) = &column.default {
+        if let Some(default) = column.default.as_ref().filter(|_| has_default(column)) {
             let own = default_oid(table.def.oid, at + 1);
             let number = small(at as i16 + 1);
             rows.push(vec![oid(own), oid(table.def.oid.0), number, text(default)]);

@@ -7,7 +7,9 @@ use super::value::{NULL, bool, int, letter, oid, small, text, texts};
 use super::{OWNER_OID, Rows, SystemRelation, Wanted, shared, table_columns};
 use crate::relations::{CatalogView, RelationInfo, Source, VirtualRelation};
 use crate::types::Datum;
-use atoll_kernel::api::{IndexDef, IndexEntry, Oid, Relation, TableDef, TableEntry};
+use atoll_kernel::api::{
+    IndexDef, IndexEntry, Oid, Relation, SequenceDef, SequenceEntry, TableDef, TableEntry,
+};
 use std::sync::Arc;
 
 const OID: usize = 0;
@@ -34,6 +36,8 @@ pub(super) enum Item<'a> {
     Table(&'a Arc<TableEntry>),
     /// An index of a table.
     Index(&'a Arc<TableEntry>, &'a Arc<IndexEntry>),
+    /// A sequence.
+    Sequence(&'a Arc<SequenceEntry>),
 }
 
 /// Users' tables in the order of their oids.
@@ -50,6 +54,13 @@ pub(super) fn indexes(
     tables(view).flat_map(|table| table.indexes.iter().map(move |index| (table, index)))
 }
 
+/// Users' sequences in the order of their oids.
+pub(super) fn sequences(view: &CatalogView) -> std::vec::IntoIter<&Arc<SequenceEntry>> {
+    let mut sequences: Vec<_> = view.catalog.sequences().collect();
+    sequences.sort_unstable_by_key(|sequence| sequence.def.oid);
+    sequences.into_iter()
+}
+
 /// The index with this oid, and its table.
 pub(super) fn index_by_oid(
     view: &CatalogView,
@@ -64,7 +75,7 @@ fn virtuals(view: &CatalogView) -> impl Iterator<Item = Item<'_>> {
     let mut found: Vec<_> = view.registry.iter().filter_map(virtual_item).collect();
     found.sort_unstable_by_key(|item| match item {
         Item::Virtual(info, _) => info.oid,
-        Item::Table(_) | Item::Index(..) => 0,
+        Item::Table(_) | Item::Index(..) | Item::Sequence(_) => 0,
     });
     found.into_iter()
 }
@@ -82,7 +93,7 @@ pub(super) fn items(view: &CatalogView) -> impl Iterator<Item = Item<'_>> {
         let indexes = table.indexes.iter().map(move |index| Item::Index(table, index));
         std::iter::once(Item::Table(table)).chain(indexes)
     });
-    virtuals(view).chain(own)
+    virtuals(view).chain(own).chain(sequences(view).map(Item::Sequence))
 }
 
 /// The relation with this oid.
@@ -96,6 +107,7 @@ pub(super) fn item_by_oid(view: &CatalogView, oid: Oid) -> Option<Item<'_>> {
 fn item_of<'a>(view: &'a CatalogView, relation: &'a Relation) -> Option<Item<'a>> {
     Some(match relation {
         Relation::Table(table) => Item::Table(table),
+        Relation::Sequence(sequence) => Item::Sequence(sequence),
         Relation::Index(index) => Item::Index(view.catalog.table_by_oid(index.def.table)?, index),
     })
 }
@@ -117,6 +129,7 @@ impl Item<'_> {
         match self {
             Item::Virtual(info, _) => shared::namespace_oid(&info.schema),
             Item::Table(table) | Item::Index(table, _) => table.def.namespace.0,
+            Item::Sequence(sequence) => sequence.def.namespace.0,
         }
     }
 }
@@ -156,6 +169,7 @@ fn class_row(item: &Item<'_>) -> Vec<Datum> {
         Item::Virtual(info, relation) => virtual_shape(info, *relation, namespace),
         Item::Table(table) => table_shape(&table.def, table, namespace),
         Item::Index(_, index) => index_shape(&index.def, namespace),
+        Item::Sequence(sequence) => sequence_shape(&sequence.def, namespace),
     })
 }
 
@@ -205,6 +219,23 @@ fn index_shape(def: &IndexDef, namespace: u32) -> Shape<'_> {
         kind: b'i',
         columns: def.columns.len(),
         rows: -1.0,
+        has_index: false,
+        identity: b'n',
+        shared: false,
+        options: &[],
+    }
+}
+
+/// PostgreSQL's sequences are relations of one row with three columns.
+fn sequence_shape(def: &SequenceDef, namespace: u32) -> Shape<'_> {
+    Shape {
+        oid: def.oid.0,
+        name: &def.name,
+        namespace,
+        method: 0,
+        kind: b'S',
+        columns: 3,
+        rows: 1.0,
         has_index: false,
         identity: b'n',
         shared: false,

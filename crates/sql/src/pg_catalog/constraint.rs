@@ -6,9 +6,9 @@
 use super::class;
 use super::value::{NULL, bool, int, letter, oid, small, text};
 use super::{Rows, SystemRelation, Wanted, attribute, table_columns};
-use crate::relations::CatalogView;
+use crate::relations::{CatalogView, sequence_of_default};
 use crate::types::{Array, Datum, TypeOid};
-use atoll_kernel::api::{IndexEntry, IndexKind, TableEntry};
+use atoll_kernel::api::{IndexEntry, IndexKind, SequenceEntry, TableEntry};
 
 const OID: usize = 0;
 const CONNAME: usize = 1;
@@ -101,10 +101,28 @@ fn depend_rows<'a>(view: &'a CatalogView, wanted: Wanted<'_>) -> Rows<'a> {
         let own = view.catalog.table_by_oid(object);
         let table = own.or_else(|| Some(class::index_by_oid(view, object)?.0));
         if let Some(table) = table {
-            return Box::new(dependencies(table).into_iter());
+            let sequences = view.catalog.sequences_of(table.def.oid);
+            let owned = sequences.into_iter().flat_map(|it| sequence_dependencies(view, &it));
+            return Box::new(dependencies(table).into_iter().chain(owned));
         }
     }
-    Box::new(class::tables(view).flat_map(|table| dependencies(table)))
+    let sequences = class::sequences(view).flat_map(|it| sequence_dependencies(view, it));
+    Box::new(class::tables(view).flat_map(|table| dependencies(table)).chain(sequences))
+}
+
+/// What a sequence depends on: the column that owns it, wholly if that is an identity column.
+fn sequence_dependencies(view: &CatalogView, sequence: &SequenceEntry) -> Vec<Vec<Datum>> {
+    let def = &sequence.def;
+    let from = (PG_CLASS, def.oid.0);
+    let mut rows = vec![dependency(from, (PG_NAMESPACE, def.namespace.0, 0), b'n')];
+    if let Some((table, column)) = def.owner
+        && let Some(entry) = view.catalog.table_by_oid(table)
+    {
+        let is_identity = entry.def.columns[column.index()].identity.is_some();
+        let kind = if is_identity { b'i' } else { b'a' };
+        rows.push(dependency(from, (PG_CLASS, table.0, i32::from(column.0) + 1), kind));
+    }
+    rows
 }
 
 fn dependency(from: (u32, u32), to: (u32, u32, i32), kind: u8) -> Vec<Datum> {
@@ -117,9 +135,12 @@ fn dependencies(table: &TableEntry) -> Vec<Vec<Datum>> {
     let mut rows =
         vec![dependency((PG_CLASS, own), (PG_NAMESPACE, table.def.namespace.0, 0), b'n')];
     for (at, column) in table.def.columns.iter().enumerate() {
-        if column.default.is_some() {
+        if attribute::has_default(column) {
             let default = attribute::default_oid(table.def.oid, at + 1);
             rows.push(dependency((PG_ATTRDEF, default), (PG_CLASS, own, at as i32 + 1), b'a'));
+            if let Some(sequence) = column.default.as_deref().and_then(sequence_of_default) {
+                rows.push(dependency((PG_ATTRDEF, default), (PG_CLASS, sequence.0, 0), b'n'));
+            }
         }
     }
     for index in &table.indexes {

@@ -33,7 +33,6 @@ pub(super) static RELATIONS: &[SystemRelation] = &[
     SystemRelation::table(6000, "pg_replication_origin", t::PG_REPLICATION_ORIGIN),
     SystemRelation::table(2618, "pg_rewrite", t::PG_REWRITE),
     SystemRelation::table(3596, "pg_seclabel", t::PG_SECLABEL),
-    SystemRelation::table(2224, "pg_sequence", t::PG_SEQUENCE),
     SystemRelation::table(1214, "pg_shdepend", t::PG_SHDEPEND),
     SystemRelation::table(2396, "pg_shdescription", t::PG_SHDESCRIPTION),
     SystemRelation::table(3592, "pg_shseclabel", t::PG_SHSECLABEL),
@@ -54,6 +53,5 @@ pub(super) static RELATIONS: &[SystemRelation] = &[
     SystemRelation::view(12068, "pg_publication_tables", v::PG_PUBLICATION_TABLES),
     SystemRelation::view(12023, "pg_rules", v::PG_RULES),
     SystemRelation::view(12099, "pg_seclabels", v::PG_SECLABELS),
-    SystemRelation::view(12048, "pg_sequences", v::PG_SEQUENCES),
     SystemRelation::view(12327, "pg_user_mappings", v::PG_USER_MAPPINGS),
 ];

@@ -13,6 +13,7 @@ mod describe;
 mod empty;
 mod functions;
 mod index;
+mod sequence;
 mod session;
 mod shared;
 mod standard;
@@ -180,10 +181,11 @@ impl VirtualRelation for SystemRelation {
 
 /// Every relation of this module.
 pub(crate) fn relations() -> impl Iterator<Item = &'static SystemRelation> {
-    let groups: [&'static [SystemRelation]; 10] = [
+    let groups: [&'static [SystemRelation]; 11] = [
         class::RELATIONS,
         attribute::RELATIONS,
         index::RELATIONS,
+        sequence::RELATIONS,
         constraint::RELATIONS,
         types::RELATIONS,
         functions::RELATIONS,

@@ -9,9 +9,10 @@ use super::value::{NULL, int, text, yes_or_no};
 use super::{
     DATABASE_NAME, OWNER_NAME, Rows, SystemRelation, Wanted, namespaces, standard_columns,
 };
-use crate::relations::{CatalogView, INFORMATION_SCHEMA};
+use crate::relations::{CatalogView, INFORMATION_SCHEMA, shown_default};
 use crate::types::{Datum, Type, TypeOid, format_type, type_by_oid, typmod};
-use atoll_kernel::api::TableEntry;
+use atoll_kernel::api::{ColumnId, Cycle, Identity, SequenceEntry, TableEntry};
+use std::sync::Arc;
 
 /// The views.
 pub(super) static RELATIONS: &[SystemRelation] = &[
@@ -31,7 +32,9 @@ pub(super) static RELATIONS: &[SystemRelation] = &[
     SystemRelation::view(13_382, "schemata", standard_columns::SCHEMATA)
         .of(INFORMATION_SCHEMA)
         .rows(schema_rows),
-    SystemRelation::view(13_386, "sequences", standard_columns::SEQUENCES).of(INFORMATION_SCHEMA),
+    SystemRelation::view(13_386, "sequences", standard_columns::SEQUENCES)
+        .of(INFORMATION_SCHEMA)
+        .rows(super::sequence::standard_rows),
     SystemRelation::view(13_411, "table_constraints", standard_columns::TABLE_CONSTRAINTS)
         .of(INFORMATION_SCHEMA)
         .rows(constraint_rows),
@@ -48,7 +51,7 @@ fn full_name(view: &CatalogView, item: &Item<'_>) -> Option<[Datum; 3]> {
     match item {
         Item::Virtual(info, _) => Some([text(DATABASE_NAME), text(&info.schema), text(&info.name)]),
         Item::Table(table) => Some(table_name(view, table)),
-        Item::Index(..) => None,
+        Item::Index(..) | Item::Sequence(_) => None,
     }
 }
 
@@ -150,7 +153,9 @@ struct Column<'a> {
     number: usize,
     ty: Type,
     not_null: bool,
-    default: Option<&'a str>,
+    default: Option<String>,
+    identity: Option<Identity>,
+    sequence: Option<Arc<SequenceEntry>>,
     writable: bool,
 }
 
@@ -166,23 +171,35 @@ fn columns(view: &CatalogView, item: &Item<'_>) -> Vec<Vec<Datum>> {
                 ty: column.ty,
                 not_null: column.not_null,
                 default: None,
+                identity: None,
+                sequence: None,
                 writable: false,
             });
             rows.map(|column| column_row(&column)).collect()
         }
         Item::Table(entry) => {
+            let owned = view.catalog.sequences_of(entry.def.oid);
             let rows = entry.def.columns.iter().enumerate().map(|(at, column)| Column {
                 table,
                 name: &column.name,
                 number: at + 1,
                 ty: Type::with(TypeOid(column.type_oid), column.type_modifier),
                 not_null: column.not_null,
-                default: column.default.as_deref(),
+                default: column
+                    .default
+                    .as_deref()
+                    .filter(|_| column.identity.is_none())
+                    .map(|default| shown_default(view, default)),
+                identity: column.identity,
+                sequence: column.identity.and_then(|_| {
+                    let own = Some((entry.def.oid, ColumnId(at as u16)));
+                    owned.iter().find(|it| it.def.owner == own).cloned()
+                }),
                 writable: true,
             });
             rows.map(|column| column_row(&column)).collect()
         }
-        Item::Index(..) => Vec::new(),
+        Item::Index(..) | Item::Sequence(_) => Vec::new(),
     }
 }
 
@@ -238,7 +255,11 @@ fn column_row(column: &Column<'_>) -> Vec<Datum> {
         _ => [NULL, NULL, NULL],
     };
     let mut row = column.table.to_vec();
-    row.extend([text(column.name), int(column.number as i32), column.default.map_or(NULL, text)]);
+    row.extend([
+        text(column.name),
+        int(column.number as i32),
+        column.default.as_ref().map_or(NULL, text),
+    ]);
     row.extend([yes_or_no(!column.not_null), text(kind)]);
     row.extend(text_shape(column.ty));
     row.extend(number_shape(column.ty));
@@ -249,8 +270,19 @@ fn column_row(column: &Column<'_>) -> Vec<Datum> {
     let internal = info.map_or(NULL, |info| text(info.name));
     row.extend([text(DATABASE_NAME), text("pg_catalog"), internal]);
     row.extend([NULL, NULL, NULL, NULL]); // scope, maximum_cardinality
-    row.extend([text(column.number.to_string()), yes_or_no(false), yes_or_no(false)]);
-    row.extend([NULL, NULL, NULL, NULL, NULL]); // identity
-    row.extend([yes_or_no(false), text("NEVER"), NULL, yes_or_no(column.writable)]);
+    let is_identity = column.identity.is_some();
+    row.extend([text(column.number.to_string()), yes_or_no(false), yes_or_no(is_identity)]);
+    row.push(match column.identity {
+        None => NULL,
+        Some(Identity::Always) => text("ALWAYS"),
+        Some(Identity::ByDefault) => text("BY DEFAULT"),
+    });
+    let numbers = column.sequence.as_ref().map(|sequence| {
+        let (start, counting) = (sequence.def.start, sequence.def.counting);
+        [start, counting.increment, counting.max, counting.min].map(|it| text(it.to_string()))
+    });
+    row.extend(numbers.unwrap_or([NULL, NULL, NULL, NULL]));
+    let cycles = column.sequence.as_ref().is_some_and(|it| it.def.counting.cycle == Cycle::Yes);
+    row.extend([yes_or_no(cycles), text("NEVER"), NULL, yes_or_no(column.writable)]);
     row
 }

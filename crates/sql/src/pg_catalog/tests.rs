@@ -57,7 +57,12 @@ pub(super) fn view() -> CatalogView {
     let catalog = database.catalog();
     database.close().expect("closed");
     let path = Arc::new([Arc::from("public")]);
-    CatalogView { catalog, registry: Arc::new(Registry::standard()), path }
+    CatalogView {
+        catalog,
+        registry: Arc::new(Registry::standard()),
+        path,
+        statistics: Arc::default(),
+    }
 }
 
 fn relation(name: &str) -> &'static dyn VirtualRelation {

@@ -134,6 +134,17 @@ pub(super) static PG_STAT_ALL_TABLES: &[VirtualColumn] = &[
     n("autoanalyze_count", T::INT8),
 ];
 
+/// The columns of pg_stats; PostgreSQL's anyarray is text[] here.
+#[rustfmt::skip]
+pub(super) static PG_STATS: &[VirtualColumn] = &[
+    n("schemaname", T::NAME), n("tablename", T::NAME), n("attname", T::NAME), n("inherited", T::BOOL),
+    n("null_frac", T::FLOAT4), n("avg_width", T::INT4), n("n_distinct", T::FLOAT4),
+    n("most_common_vals", T::TEXT_ARRAY), n("most_common_freqs", T::FLOAT4_ARRAY),
+    n("histogram_bounds", T::TEXT_ARRAY), n("correlation", T::FLOAT4),
+    n("most_common_elems", T::TEXT_ARRAY), n("most_common_elem_freqs", T::FLOAT4_ARRAY),
+    n("elem_count_histogram", T::FLOAT4_ARRAY),
+];
+
 /// The columns of pg_tables.
 #[rustfmt::skip]
 pub(super) static PG_TABLES: &[VirtualColumn] = &[

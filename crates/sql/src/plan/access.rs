@@ -12,6 +12,8 @@ use crate::bind::walk;
 use crate::error::SqlResult;
 use crate::functions::{Coercion, Comparison};
 use crate::relations::RelationInfo;
+use crate::statistics::TableStatistics;
+use crate::statistics::estimate::selectivity;
 use crate::types::{Type, TypeOid};
 use atoll_kernel::api::{IndexEntry, TableEntry};
 use std::collections::HashSet;
@@ -33,15 +35,6 @@ pub(super) struct Choice {
 enum Condition<'b> {
     Compare { column: u16, comparison: Comparison, value: &'b Bound, exact: bool },
     In { columns: Vec<u16>, rows: Vec<Vec<&'b Bound>> },
-}
-
-/// How much of a table a condition leaves, without statistics.
-fn selectivity(comparison: Comparison) -> f64 {
-    match comparison {
-        Comparison::Equal => 0.005,
-        Comparison::NotEqual => 0.995,
-        _ => 0.33,
-    }
 }
 
 /// The column under conversions that keep the stored form and its order.
@@ -66,6 +59,39 @@ fn same_order(column: TypeOid, value: TypeOid) -> bool {
     column == value || (integer(column) && integer(value))
 }
 
+/// The ends of a range, and which share of the table each leaves.
+#[derive(Default)]
+struct Ends {
+    low: Option<RangeEnd>,
+    high: Option<RangeEnd>,
+    shares: Vec<f64>,
+}
+
+/// What is known of a table's columns.
+struct Known<'a> {
+    info: &'a RelationInfo,
+    statistics: Option<&'a TableStatistics>,
+}
+
+impl Known<'_> {
+    /// The share of rows with `column comparison value`.
+    fn share(&self, column: u16, comparison: Comparison, value: Option<&Bound>) -> f64 {
+        let ty = self.info.columns[column as usize].ty;
+        let value = value.and_then(Bound::as_constant);
+        selectivity(self.statistics, column as usize, ty, comparison, value)
+    }
+
+    /// The share of rows that one list of values of these columns has.
+    fn key_share(&self, columns: &[u16]) -> f64 {
+        match self.statistics {
+            None => 0.005,
+            Some(_) => {
+                columns.iter().map(|column| self.share(*column, Comparison::Equal, None)).product()
+            }
+        }
+    }
+}
+
 impl Planner<'_> {
     /// The best access to `relation` by `conditions`, whose other sides may use `available`
     /// relations.
@@ -85,11 +111,17 @@ impl Planner<'_> {
             })
             .collect();
         let total = (table.approximate_rows() as f64).max(1.0);
+        let statistics = self.view.statistics.table(info.oid).cloned();
+        let known = Known { info, statistics: statistics.as_deref() };
         let mut filtered = total;
         for (_, condition) in &found {
             filtered *= match condition {
-                Condition::Compare { comparison, .. } => selectivity(*comparison),
-                Condition::In { rows, .. } => (rows.len() as f64 * 0.005).min(0.5),
+                Condition::Compare { column, comparison, value, .. } => {
+                    known.share(*column, *comparison, Some(value))
+                }
+                Condition::In { columns, rows } => {
+                    (rows.len() as f64 * known.key_share(columns)).min(0.5)
+                }
             };
         }
         let mut best = Choice {
@@ -99,8 +131,10 @@ impl Planner<'_> {
             indexed: false,
         };
         let mut best_cost = total;
-        for index in &table.indexes {
-            let Some((choice, cost)) = self.try_index(index, info, &found, total, filtered)? else {
+        let may_use = self.choices.index_scan;
+        for index in table.indexes.iter().filter(|_| may_use) {
+            let Some((choice, cost)) = self.try_index(index, &known, &found, total, filtered)?
+            else {
                 continue;
             };
             if !best.indexed || cost < best_cost {
@@ -180,11 +214,14 @@ impl Planner<'_> {
     fn try_index(
         &mut self,
         index: &Arc<IndexEntry>,
-        info: &RelationInfo,
+        known: &Known<'_>,
         found: &[(usize, Condition<'_>)],
         total: f64,
         filtered: f64,
     ) -> SqlResult<Option<(Choice, f64)>> {
+        let info = known.info;
+        let unique = index.def.kind.is_unique();
+        let mut fraction = 1.0;
         let width = index.def.columns.len();
         let mut prefix: Vec<KeyValue> = Vec::new();
         let mut used = Vec::new();
@@ -196,49 +233,31 @@ impl Planner<'_> {
             let Some((at, Condition::Compare { value, .. })) = equal else { break };
             prefix.push(self.key_value(value, info.columns[column as usize].ty)?);
             used.push(*at);
+            fraction *= match known.statistics {
+                Some(_) => known.share(column, Comparison::Equal, Some(value)),
+                None if unique => 0.005,
+                None => 0.02,
+            };
         }
-        let unique = index.def.kind.is_unique();
         if prefix.len() == width && unique {
             let access = Access::Point(index.clone(), prefix);
             return Ok(Some((Choice { access, used, rows: 1.0, indexed: true }, 1.0)));
         }
-        if let Some(choice) = self.try_in(index, info, found, &prefix, total)? {
+        if let Some(choice) = self.try_in(index, known, found, &prefix, total * fraction)? {
             return Ok(Some(choice));
         }
-        let (mut low, mut high) = (None, None);
-        if let Some(part) = index.def.columns.get(prefix.len()) {
-            let column = part.column.0;
-            let ty = info.columns[column as usize].ty;
-            for (at, condition) in found {
-                let Condition::Compare { column: own, comparison, value, exact } = condition else {
-                    continue;
-                };
-                let end = match comparison {
-                    Comparison::Greater | Comparison::GreaterEqual => &mut low,
-                    Comparison::Less | Comparison::LessEqual => &mut high,
-                    _ => continue,
-                };
-                if *own != column || end.is_some() {
-                    continue;
-                }
-                let inclusive =
-                    matches!(comparison, Comparison::GreaterEqual | Comparison::LessEqual);
-                *end = Some(RangeEnd { value: self.key_value(value, ty)?, inclusive });
-                if *exact {
-                    used.push(*at);
-                }
-            }
-        }
+        let Ends { low, high, shares } = match index.def.columns.get(prefix.len()) {
+            Some(part) => self.range_ends(part.column.0, known, found, &mut used)?,
+            None => Ends::default(),
+        };
         if prefix.is_empty() && low.is_none() && high.is_none() {
             return Ok(None);
         }
-        let mut fraction = 1.0;
-        for _ in 0..prefix.len() {
-            fraction *= if unique { 0.005 } else { 0.02 };
-        }
-        for _ in low.iter().chain(&high) {
-            fraction *= 0.33;
-        }
+        fraction *= match (shares.as_slice(), known.statistics) {
+            // What lies above the one and below the other.
+            ([a, b], Some(_)) => (a + b - 1.0).max(0.005),
+            (shares, _) => shares.iter().product(),
+        };
         let rows = (total * fraction).max(1.0);
         let order = Order::Forward;
         let access = Access::Range { index: index.clone(), prefix, low, high, order };
@@ -246,15 +265,48 @@ impl Planner<'_> {
         Ok(Some((choice, rows * 1.2)))
     }
 
+    /// Ends that conditions set to the range of a column; those that they guarantee are `used`.
+    fn range_ends(
+        &mut self,
+        column: u16,
+        known: &Known<'_>,
+        found: &[(usize, Condition<'_>)],
+        used: &mut Vec<usize>,
+    ) -> SqlResult<Ends> {
+        let ty = known.info.columns[column as usize].ty;
+        let mut ends = Ends::default();
+        for (at, condition) in found {
+            let Condition::Compare { column: own, comparison, value, exact } = condition else {
+                continue;
+            };
+            let end = match comparison {
+                Comparison::Greater | Comparison::GreaterEqual => &mut ends.low,
+                Comparison::Less | Comparison::LessEqual => &mut ends.high,
+                _ => continue,
+            };
+            if *own != column || end.is_some() {
+                continue;
+            }
+            let inclusive = matches!(comparison, Comparison::GreaterEqual | Comparison::LessEqual);
+            *end = Some(RangeEnd { value: self.key_value(value, ty)?, inclusive });
+            ends.shares.push(known.share(column, *comparison, Some(value)));
+            if *exact {
+                used.push(*at);
+            }
+        }
+        Ok(ends)
+    }
+
     /// IN lists over the columns that follow the equal ones, or over the leading ones.
     fn try_in(
         &mut self,
         index: &Arc<IndexEntry>,
-        info: &RelationInfo,
+        known: &Known<'_>,
         found: &[(usize, Condition<'_>)],
         prefix: &[KeyValue],
         total: f64,
     ) -> SqlResult<Option<(Choice, f64)>> {
+        let info = known.info;
         let wanted: Vec<u16> =
             index.def.columns[prefix.len()..].iter().map(|part| part.column.0).collect();
         for (at, condition) in found {
@@ -274,7 +326,10 @@ impl Planner<'_> {
                 keys.push(key);
             }
             let whole = prefix.len() + columns.len() == index.def.columns.len();
-            let each = if whole && index.def.kind.is_unique() { 1.0 } else { total * 0.005 };
+            let each = match whole && index.def.kind.is_unique() {
+                true => 1.0,
+                false => total * known.key_share(columns),
+            };
             let rows = (keys.len() as f64 * each.max(1.0)).min(total);
             let mut used = vec![*at];
             used.extend(found.iter().filter_map(|(other, condition)| match condition {

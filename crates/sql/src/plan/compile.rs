@@ -6,7 +6,7 @@ use super::Planner;
 use super::node::{Subplan, SubplanKind};
 use crate::bind::bound::{Bound, BoundKind, BoundSubquery, SubqueryKind};
 use crate::error::{SqlError, SqlResult};
-use crate::exec::program::{Program, Step};
+use crate::exec::program::{Program, SequenceCall, Step};
 use crate::functions::{Comparison, OperatorRow, Strictness};
 use crate::parse::ast::Quantifier;
 use crate::types::{Datum, TypeOid};
@@ -16,7 +16,7 @@ impl Planner<'_> {
     pub(super) fn compile(&mut self, bound: &Bound) -> SqlResult<Program> {
         let mut steps = Vec::new();
         self.emit(bound, &mut steps)?;
-        Ok(Program { steps: steps.into() })
+        Ok(Program { steps: steps.into(), text: self.shown(bound) })
     }
 
     /// Compiles several.
@@ -32,7 +32,9 @@ impl Planner<'_> {
             many => {
                 let mut steps = Vec::new();
                 self.emit_and(many, &mut steps)?;
-                Ok(Some(Program { steps: steps.into() }))
+                let shown: Option<Vec<_>> = many.iter().map(|it| self.shown(it)).collect();
+                let text = shown.map(|parts| format!("({})", parts.join(" AND ")).into());
+                Ok(Some(Program { steps: steps.into(), text }))
             }
         }
     }
@@ -49,7 +51,10 @@ impl Planner<'_> {
                     self.emit(argument, out)?;
                 }
                 let count = call.arguments.len() as u16;
-                out.push(Step::Call(call.function, count, call.strictness));
+                out.push(match SequenceCall::named(call.name) {
+                    Some(what) => Step::Sequence(what, count),
+                    None => Step::Call(call.function, count, call.strictness),
+                });
             }
             BoundKind::Operator(row, left, right) => {
                 self.emit_operator(row, left.as_deref(), right, out)?;

@@ -33,7 +33,9 @@ pub(super) fn recognise(action: &Action, subplans: &[Subplan]) -> Option<Fast> {
             is_point(plan).then_some(Fast::Select)
         }
         Action::Modify(modify) => match &modify.modification {
-            Modification::Insert { source: InsertPlan::Values(_), .. } => Some(Fast::Insert),
+            Modification::Insert { source: InsertPlan::Values(_), conflict: None, .. } => {
+                Some(Fast::Insert)
+            }
             Modification::Update { plan, joined: false, .. } if is_point(plan) => {
                 Some(Fast::Update)
             }

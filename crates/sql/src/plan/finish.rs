@@ -78,14 +78,12 @@ impl Planner<'_> {
             | Plan::Distinct(input, _)
             | Plan::First(input, _) => self.finish(input),
             Plan::Project(input, outputs) => {
-                let mut slots = self.finish(input);
-                slots.extend(outputs.iter().map(|(_, slot)| *slot));
-                slots
+                let own = outputs.iter().map(|(_, slot)| *slot);
+                self.finish(input).into_iter().chain(own).collect()
             }
             Plan::ProjectSet(input, outputs) => {
-                let mut slots = self.finish(input);
-                slots.extend(outputs.iter().map(|(_, slot)| *slot));
-                slots
+                let own = outputs.iter().map(|(_, slot)| *slot);
+                self.finish(input).into_iter().chain(own).collect()
             }
             Plan::Loop { outer, inner, inner_slots, .. } => {
                 let mut slots = self.finish(outer);
@@ -102,8 +100,10 @@ impl Planner<'_> {
                 *slots = self.finish(input);
                 slots.clone()
             }
-            Plan::Aggregate { input, keys, aggregates } => {
-                self.finish(input);
+            Plan::Aggregate { input, keys, aggregates, slots, .. } => {
+                *slots = self.finish(input);
+                slots.sort_unstable();
+                slots.dedup();
                 let aggregates = aggregates.iter().map(|aggregate| aggregate.slot);
                 keys.iter().map(|(_, _, slot)| *slot).chain(aggregates).collect()
             }

@@ -13,7 +13,7 @@ use crate::bind::walk;
 use crate::error::SqlResult;
 use crate::exec::program::Program;
 use crate::functions::{Comparison, Strictness};
-use crate::parse::ast::{JoinKind, Test};
+use crate::parse::ast::JoinKind;
 use crate::relations::{RelationInfo, Source};
 use crate::types::TypeOid;
 use std::collections::HashSet;
@@ -46,20 +46,23 @@ impl<'q> Planner<'_> {
         filter: Option<&'q Bound>,
         outer: &Set,
     ) -> SqlResult<Part> {
-        let mut conditions = Vec::new();
+        let (mut conditions, mut semis) = (Vec::new(), Vec::new());
         if let Some(filter) = filter {
-            flatten(filter, &mut conditions);
+            super::semi::split(filter, &mut conditions, &mut semis);
         }
         let mut items = Vec::new();
         self.collect(from, &mut items, &mut conditions);
         // Relations of enclosing queries are known before anything here is read.
         let enclosing = std::mem::take(&mut self.local);
         let part = self.joined(items, conditions, outer);
+        let part = part.and_then(|part| {
+            semis.into_iter().try_fold(part, |part, semi| self.semi_join(part, semi, outer))
+        });
         self.local = enclosing;
         part
     }
 
-    fn joined(
+    pub(super) fn joined(
         &mut self,
         items: Vec<&'q From>,
         conditions: Vec<Bound>,
@@ -96,7 +99,7 @@ impl<'q> Planner<'_> {
             From::Join { kind: JoinKind::Left, sides, condition } => {
                 let mut right = Set::new();
                 relations_of(&sides.1, &mut right);
-                if conditions.iter().any(|above| rejects_null(above, &right)) {
+                if conditions.iter().any(|above| super::semi::rejects_null(above, &right)) {
                     self.collect(&sides.0, items, conditions);
                     self.collect(&sides.1, items, conditions);
                     if let Some(condition) = condition {
@@ -151,7 +154,7 @@ impl<'q> Planner<'_> {
     }
 
     /// Which relations of `all` a condition reads.
-    fn reads(&self, bound: &Bound, all: &Set) -> Set {
+    pub(super) fn reads(&self, bound: &Bound, all: &Set) -> Set {
         let mut columns = Vec::new();
         walk::columns(bound, &mut columns);
         let relations = columns.iter().map(|column| column.relation);
@@ -265,6 +268,7 @@ impl<'q> Planner<'_> {
                     columns: ScanColumns::default(),
                     access: choice.access,
                     filter,
+                    rows: choice.rows,
                 };
                 Ok(Part { plan: Plan::Table(Box::new(scan)), relations, rows: choice.rows })
             }
@@ -416,7 +420,7 @@ impl<'q> Planner<'_> {
 
     /// Joins `right` to `left`: by index, by hashing, or by looping over kept rows.
     #[expect(clippy::too_many_arguments, reason = "the parts of one join")]
-    fn combine(
+    pub(super) fn combine(
         &mut self,
         kind: JoinType,
         left: Part,
@@ -427,6 +431,7 @@ impl<'q> Planner<'_> {
         outer: &Set,
     ) -> SqlResult<Part> {
         if kind != JoinType::Full
+            && self.choices.loop_join
             && let Some(inner) = self.by_index(right, &own, &joining, known, left.rows)?
         {
             return Ok(self.looped(kind, left, inner, None));
@@ -451,11 +456,13 @@ impl<'q> Planner<'_> {
             }
         }
         let condition = self.compile_filter(&rest)?;
+        // Without equalities only a loop can join, except everything with everything.
         if keys.is_empty() && kind != JoinType::Full {
             let kept = Plan::Keep(Box::new(right.plan), Vec::new());
             let right = Part { plan: kept, ..right };
             return Ok(self.looped(kind, left, right, condition));
         }
+        let (left_rows, right_rows) = (left.rows, right.rows);
         let rows = (left.rows * right.rows * 0.01).max(left.rows.min(right.rows)).max(1.0);
         let relations = left.relations.union(&right.relations).copied().collect();
         let plan = Plan::Hash {
@@ -466,6 +473,7 @@ impl<'q> Planner<'_> {
             condition,
             outer_slots: Vec::new(),
             inner_slots: Vec::new(),
+            method: self.join_method(left_rows, right_rows),
         };
         Ok(Part { plan, relations, rows })
     }
@@ -519,7 +527,7 @@ impl<'q> Planner<'_> {
     }
 
     /// An equality that can be hashed: a side each.
-    fn hash_key(
+    pub(super) fn hash_key(
         &mut self,
         condition: &Bound,
         left: &Set,
@@ -572,28 +580,5 @@ pub(super) fn relations_of(from: &From, out: &mut Set) {
             relations_of(&sides.0, out);
             relations_of(&sides.1, out);
         }
-    }
-}
-
-/// Is the condition never true when all columns of these relations are NULL?
-fn rejects_null(bound: &Bound, relations: &Set) -> bool {
-    let reads = |side: &Bound| strict_column(side).is_some_and(|r| relations.contains(&r));
-    match &bound.kind {
-        BoundKind::Operator(row, left, right) => {
-            row.strictness == Strictness::Strict
-                && (left.as_deref().is_some_and(reads) || reads(right))
-        }
-        BoundKind::Is(Test::NotNull, inner) => reads(inner),
-        BoundKind::In { left, .. } => left.iter().any(reads),
-        _ => false,
-    }
-}
-
-/// The relation of a column under conversions, which keep NULL.
-fn strict_column(bound: &Bound) -> Option<RelationId> {
-    match &bound.kind {
-        BoundKind::Column(column) => Some(column.relation),
-        BoundKind::Coerce(_, inner) | BoundKind::Typmod(_, inner) => strict_column(inner),
-        _ => None,
     }
 }

@@ -6,13 +6,18 @@
 
 mod access;
 mod compile;
+mod cost;
+pub mod explain;
+
 pub mod fast;
 mod finish;
 mod join;
 mod lookup;
 mod modify;
 pub mod node;
+mod print;
 mod query;
+mod semi;
 mod slots;
 
 use crate::bind::Binding;
@@ -31,7 +36,39 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use modify::{InsertPlan, Modification, ModifyPlan, NewRow, ReturningPlan};
+pub use modify::{
+    ConflictPlan, ConflictUpdatePlan, InsertPlan, Modification, ModifyPlan, NewRow, ReturningPlan,
+};
+
+/// What the session tells the planner: part of what a cached plan is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choices {
+    /// `work_mem`.
+    pub work_bytes: u64,
+    /// `enable_hashjoin`: off means only where nothing else does it, as with all of these.
+    pub hash_join: bool,
+    /// `enable_mergejoin`.
+    pub merge_join: bool,
+    /// `enable_nestloop`.
+    pub loop_join: bool,
+    /// `enable_indexscan`.
+    pub index_scan: bool,
+    /// `enable_hashagg`.
+    pub hash_groups: bool,
+}
+
+impl Default for Choices {
+    fn default() -> Choices {
+        Choices {
+            work_bytes: 4 << 20,
+            hash_join: true,
+            merge_join: true,
+            loop_join: true,
+            index_scan: true,
+            hash_groups: true,
+        }
+    }
+}
 
 /// How a statement uses a table: which lock it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,11 +114,27 @@ pub struct Planned {
     pub columns: Option<Arc<[ColumnDescription]>>,
     /// It reads virtual relations.
     pub uses_virtual: bool,
+    /// What each slot holds, if the plan was made to be explained.
+    pub slot_names: Vec<String>,
 }
 
 /// Plans a bound statement.
-pub fn plan(view: &CatalogView, binding: &Binding) -> SqlResult<Planned> {
-    let mut planner = Planner::new(view);
+pub fn plan(view: &CatalogView, binding: &Binding, choices: Choices) -> SqlResult<Planned> {
+    plan_with(Planner::new(view, choices), binding)
+}
+
+/// The same plan, with what EXPLAIN shows of it.
+pub fn plan_explained(
+    view: &CatalogView,
+    binding: &Binding,
+    choices: Choices,
+) -> SqlResult<Planned> {
+    let mut planner = Planner::new(view, choices);
+    planner.names = Some(print::Names::of(binding));
+    plan_with(planner, binding)
+}
+
+fn plan_with(mut planner: Planner<'_>, binding: &Binding) -> SqlResult<Planned> {
     let (mut action, columns) = match &binding.statement {
         BoundStatement::Query(query) => {
             let (plan, mut outputs) = planner.query(query)?;
@@ -94,6 +147,7 @@ pub fn plan(view: &CatalogView, binding: &Binding) -> SqlResult<Planned> {
     planner.finish_all(&mut action);
     let tables = tables_of(binding);
     let fast = fast::recognise(&action, &planner.subplans);
+    let slot_names = planner.slot_names();
     Ok(Planned {
         action,
         fast,
@@ -104,12 +158,13 @@ pub fn plan(view: &CatalogView, binding: &Binding) -> SqlResult<Planned> {
         tables,
         columns,
         uses_virtual: planner.uses_virtual,
+        slot_names,
     })
 }
 
 /// Plans an expression without columns: a plan for its subqueries, and its program.
 pub fn plan_value(view: &CatalogView, bound: &Bound) -> SqlResult<(Planned, Program)> {
-    let mut planner = Planner::new(view);
+    let mut planner = Planner::new(view, Choices::default());
     let program = planner.compile(bound)?;
     let mut action = Action::Query { plan: Plan::One, outputs: Vec::new() };
     planner.finish_all(&mut action);
@@ -123,6 +178,7 @@ pub fn plan_value(view: &CatalogView, bound: &Bound) -> SqlResult<(Planned, Prog
         tables: Vec::new(),
         columns: None,
         uses_virtual: true,
+        slot_names: Vec::new(),
     };
     Ok((planned, program))
 }
@@ -238,6 +294,7 @@ fn both_integers(a: TypeOid, b: TypeOid) -> bool {
 /// The state of planning one statement.
 struct Planner<'v> {
     view: &'v CatalogView,
+    choices: Choices,
     slots: Slots,
     subplans: Vec<Subplan>,
     ctes: Vec<CtePlan>,
@@ -247,12 +304,15 @@ struct Planner<'v> {
     /// Numbers for relations that the planner makes up, downwards.
     pseudo: u32,
     uses_virtual: bool,
+    /// Names to show; only for EXPLAIN.
+    names: Option<print::Names>,
 }
 
 impl<'v> Planner<'v> {
-    fn new(view: &'v CatalogView) -> Planner<'v> {
+    fn new(view: &'v CatalogView, choices: Choices) -> Planner<'v> {
         Planner {
             view,
+            choices,
             slots: Slots::default(),
             subplans: Vec::new(),
             ctes: Vec::new(),
@@ -260,6 +320,7 @@ impl<'v> Planner<'v> {
             local: HashSet::new(),
             pseudo: u32::MAX,
             uses_virtual: false,
+            names: None,
         }
     }
 }

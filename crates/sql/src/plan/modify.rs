@@ -15,7 +15,7 @@ use crate::exec::program::{Program, Slot};
 use crate::relations::RelationInfo;
 use crate::session::client::ColumnDescription;
 use crate::types::Type;
-use atoll_kernel::api::{ColumnId, TableEntry};
+use atoll_kernel::api::{ColumnId, IndexEntry, TableEntry};
 use std::sync::Arc;
 
 /// RETURNING.
@@ -40,6 +40,28 @@ pub enum InsertPlan {
     Query(Plan, Vec<Program>),
 }
 
+/// ON CONFLICT.
+pub struct ConflictPlan {
+    /// The unique indexes that it is about.
+    pub arbiters: Vec<Arc<IndexEntry>>,
+    /// DO UPDATE; `None` for DO NOTHING.
+    pub update: Option<ConflictUpdatePlan>,
+}
+
+/// DO UPDATE.
+pub struct ConflictUpdatePlan {
+    /// Reading the row that is there.
+    pub target: LockTarget,
+    /// The row that was refused: its columns that are wanted.
+    pub excluded: NewRow,
+    /// SET: column and value.
+    pub assignments: Vec<(ColumnId, Program)>,
+    /// WHERE.
+    pub filter: Option<Program>,
+    /// For RETURNING: assigned columns that it reads, and their places.
+    pub new_row: NewRow,
+}
+
 /// What is changed.
 pub enum Modification {
     /// INSERT.
@@ -48,6 +70,8 @@ pub enum Modification {
         source: InsertPlan,
         /// For RETURNING.
         new_row: NewRow,
+        /// ON CONFLICT.
+        conflict: Option<Box<ConflictPlan>>,
     },
     /// UPDATE.
     Update {
@@ -104,7 +128,9 @@ impl ModifyPlan {
     /// What is read again.
     pub(super) fn target_mut(&mut self) -> Option<&mut LockTarget> {
         match &mut self.modification {
-            Modification::Insert { .. } => None,
+            Modification::Insert { conflict, .. } => {
+                Some(&mut conflict.as_mut()?.update.as_mut()?.target)
+            }
             Modification::Update { target, .. } | Modification::Delete { target, .. } => {
                 Some(target)
             }
@@ -146,29 +172,58 @@ impl<'q> Planner<'_> {
         statement: &BoundStatement,
     ) -> Modification {
         match (modification, statement) {
-            (Modification::Insert { source, .. }, BoundStatement::Insert(insert)) => {
-                let used = self.slots.used(insert.relation);
-                let slots =
-                    used.into_iter().map(|(column, slot)| (column as usize, slot)).collect();
-                Modification::Insert { source, new_row: NewRow { slots } }
+            (Modification::Insert { source, mut conflict, .. }, BoundStatement::Insert(insert)) => {
+                if let Some(update) = conflict.as_mut().and_then(|it| it.update.as_mut()) {
+                    update.new_row = self.assigned(insert.relation, &update.assignments);
+                }
+                let new_row = self.columns_wanted(insert.relation);
+                Modification::Insert { source, new_row, conflict }
             }
             (
                 Modification::Update { plan, target, assignments, recheck, joined, .. },
                 BoundStatement::Update(update),
             ) => {
-                let used = self.slots.used(update.relation);
-                let slots = used
-                    .into_iter()
-                    .filter_map(|(column, slot)| {
-                        let place = assignments.iter().position(|(id, _)| id.0 == column)?;
-                        Some((place, slot))
-                    })
-                    .collect();
-                let new_row = NewRow { slots };
+                let new_row = self.assigned(update.relation, &assignments);
                 Modification::Update { plan, target, assignments, recheck, joined, new_row }
             }
             (other, _) => other,
         }
+    }
+
+    /// The slots of a row's columns that anything reads, by column.
+    fn columns_wanted(&self, relation: RelationId) -> NewRow {
+        let used = self.slots.used(relation);
+        NewRow { slots: used.into_iter().map(|(column, slot)| (column as usize, slot)).collect() }
+    }
+
+    /// The slots of assigned columns that anything reads, by place among the assignments.
+    fn assigned(&self, relation: RelationId, assignments: &[(ColumnId, Program)]) -> NewRow {
+        let place = |column: u16| assignments.iter().position(|(assigned, _)| assigned.0 == column);
+        let used = self.slots.used(relation).into_iter();
+        NewRow { slots: used.filter_map(|(column, slot)| Some((place(column)?, slot))).collect() }
+    }
+
+    fn conflict(&mut self, insert: &'q Insert) -> SqlResult<Option<Box<ConflictPlan>>> {
+        let Some(conflict) = &insert.conflict else { return Ok(None) };
+        let table = table_of(&insert.table)?;
+        let arbiters = conflict.arbiters.iter().map(|at| table.indexes[*at].clone()).collect();
+        let update = match &conflict.update {
+            None => None,
+            Some(update) => {
+                let assignments = self.assignments(&update.assignments)?;
+                let filter = update.filter.as_ref().map(|it| self.compile(it)).transpose()?;
+                let relation = insert.relation;
+                let excluded = self.columns_wanted(update.excluded);
+                let target = LockTarget { relation, table, columns: ScanColumns::default() };
+                let new_row = NewRow::default();
+                Some(ConflictUpdatePlan { target, excluded, assignments, filter, new_row })
+            }
+        };
+        Ok(Some(Box::new(ConflictPlan { arbiters, update })))
+    }
+
+    fn assignments(&mut self, bound: &[(u16, Bound)]) -> SqlResult<Vec<(ColumnId, Program)>> {
+        bound.iter().map(|(column, value)| Ok((ColumnId(*column), self.compile(value)?))).collect()
     }
 
     fn insert(
@@ -184,7 +239,8 @@ impl<'q> Planner<'_> {
                 InsertPlan::Query(plan, self.compile_all(values)?)
             }
         };
-        let modification = Modification::Insert { source, new_row: NewRow::default() };
+        let conflict = self.conflict(insert)?;
+        let modification = Modification::Insert { source, new_row: NewRow::default(), conflict };
         Ok((&insert.table, modification, &insert.returning))
     }
 
@@ -194,10 +250,7 @@ impl<'q> Planner<'_> {
     ) -> SqlResult<(&'q Arc<RelationInfo>, Modification, &'q [Output])> {
         let (plan, target, recheck) =
             self.found(&update.table, update.relation, &update.from, update.filter.as_ref())?;
-        let mut assignments = Vec::with_capacity(update.assignments.len());
-        for (column, value) in &update.assignments {
-            assignments.push((ColumnId(*column), self.compile(value)?));
-        }
+        let assignments = self.assignments(&update.assignments)?;
         let joined = matches!(update.from, From::Join { .. });
         let new_row = NewRow::default();
         let modification =

@@ -91,6 +91,8 @@ pub struct TableScan {
     pub access: Access,
     /// What the access does not guarantee.
     pub filter: Option<Program>,
+    /// About how many rows it gives.
+    pub rows: f64,
 }
 
 /// A key of a sort.
@@ -113,8 +115,30 @@ pub enum JoinType {
     Inner,
     /// Left outer.
     Left,
-    /// Full outer (hash join only).
+    /// Full outer (by hashing or merging only).
     Full,
+    /// Outer rows that join something, once each.
+    Semi,
+    /// Outer rows that join nothing.
+    Anti,
+}
+
+/// How rows with equal keys are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinMethod {
+    /// By a hash table of the inner side; sorted if it does not fit.
+    Hash,
+    /// By sorting both sides.
+    Merge,
+}
+
+/// How rows of one group are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupMethod {
+    /// By a hash table of groups; what does not fit is sorted.
+    Hash,
+    /// By sorting the rows.
+    Sort,
 }
 
 /// One aggregate of a plan.
@@ -136,6 +160,13 @@ pub struct AggregatePlan {
     pub filter: Option<Program>,
     /// Where the result goes.
     pub slot: Slot,
+}
+
+impl AggregatePlan {
+    /// Must its rows be kept until the group is complete?
+    pub fn keeps_rows(&self) -> bool {
+        self.distinct || !self.order_by.is_empty()
+    }
 }
 
 /// A set-returning function of a plan.
@@ -215,7 +246,7 @@ pub enum Plan {
         /// The inner side's slots, which become NULL where nothing joins.
         inner_slots: Vec<Slot>,
     },
-    /// Hash join: the inner side is read once.
+    /// A join that reads each side once.
     Hash {
         /// Which.
         kind: JoinType,
@@ -231,6 +262,8 @@ pub enum Plan {
         outer_slots: Vec<Slot>,
         /// The inner side's slots.
         inner_slots: Vec<Slot>,
+        /// By hashing or merging.
+        method: JoinMethod,
     },
     /// Rows kept, so that restarting does not compute them again.
     Keep(Box<Plan>, Vec<Slot>),
@@ -242,6 +275,10 @@ pub enum Plan {
         keys: Vec<(Program, TypeOid, Slot)>,
         /// The aggregates.
         aggregates: Vec<AggregatePlan>,
+        /// The input's slots.
+        slots: Vec<Slot>,
+        /// By hashing or sorting.
+        method: GroupMethod,
     },
     /// Sorting; with a limit only the first rows are kept.
     Sort {
@@ -258,7 +295,7 @@ pub enum Plan {
     Distinct(Box<Plan>, Vec<(Slot, TypeOid)>),
     /// DISTINCT ON, of sorted rows.
     First(Box<Plan>, Vec<(Slot, TypeOid)>),
-    /// UNION ALL, or a set operation.
+    /// UNION ALL, INTERSECT or EXCEPT; without ALL, DISTINCT is above.
     SetOperation {
         /// Which; `None` for UNION ALL.
         operation: Option<(SetOperation, bool)>,

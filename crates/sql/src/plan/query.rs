@@ -5,7 +5,9 @@
 
 use super::Planner;
 use super::join::{Set, flatten};
-use super::node::{Access, AggregatePlan, LockTarget, Order, Plan, ScanColumns, SortBy};
+use super::node::{
+    Access, AggregatePlan, GroupMethod, LockTarget, Order, Plan, ScanColumns, SortBy,
+};
 use crate::bind::bound::{
     Aggregate, Body, Bound, BoundKind, BoundSet, ColumnRef, From, Grouping, Query, ROW_ID, Select,
 };
@@ -80,17 +82,30 @@ impl<'q> Planner<'_> {
         for (index, key) in grouping.keys.iter().enumerate() {
             let slot = match &key.kind {
                 BoundKind::Column(column) => self.slots.of(*column),
-                _ => self.slots.of(ColumnRef { relation: grouping.relation, column: index as u16 }),
+                _ => {
+                    let own = ColumnRef { relation: grouping.relation, column: index as u16 };
+                    self.note(own, key);
+                    self.slots.of(own)
+                }
             };
             keys.push((self.compile(key)?, key.ty.oid, slot));
         }
         let mut aggregates = Vec::with_capacity(grouping.aggregates.len());
         for (index, aggregate) in grouping.aggregates.iter().enumerate() {
             let column = crate::bind::FIRST_AGGREGATE + index as u16;
-            let slot = self.slots.of(ColumnRef { relation: grouping.relation, column });
+            let own = ColumnRef { relation: grouping.relation, column };
+            self.note_aggregate(own, aggregate);
+            let slot = self.slots.of(own);
             aggregates.push(self.aggregate(aggregate, slot)?);
         }
-        Ok(Plan::Aggregate { input: Box::new(input), keys, aggregates })
+        // Aggregates that keep rows themselves take one group at a time.
+        let keeps_rows = aggregates.iter().any(AggregatePlan::keeps_rows);
+        let method = match keeps_rows || !self.choices.hash_groups {
+            true if !keys.is_empty() => GroupMethod::Sort,
+            _ => GroupMethod::Hash,
+        };
+        let slots = Vec::new();
+        Ok(Plan::Aggregate { input: Box::new(input), keys, aggregates, slots, method })
     }
 
     fn aggregate(&mut self, aggregate: &Aggregate, slot: Slot) -> SqlResult<AggregatePlan> {
@@ -119,6 +134,7 @@ impl<'q> Planner<'_> {
         for (index, output) in query.outputs.iter().enumerate() {
             let Some(value) = &output.value else { continue };
             let own = ColumnRef { relation: query.relation, column: index as u16 };
+            self.note(own, value);
             match &value.kind {
                 BoundKind::Column(column)
                 | BoundKind::GroupKey(column)
@@ -302,17 +318,16 @@ impl<'q> Planner<'_> {
         left_slots.truncate(width);
         right_slots.truncate(width);
         let types: Vec<TypeOid> = query.outputs.iter().map(|output| output.ty.oid).collect();
-        let operation = match (operation, all) {
-            (SetOperation::Union, true) => None,
-            other => Some(other),
-        };
-        Ok(Plan::SetOperation {
-            operation,
+        let slots = self.output_slots(query);
+        let keys = slots.iter().copied().zip(types.iter().copied()).collect();
+        let plan = Plan::SetOperation {
+            operation: (operation != SetOperation::Union).then_some((operation, all)),
             sides: Box::new((left, right)),
             from: (left_slots, right_slots),
-            slots: self.output_slots(query),
+            slots,
             types,
-        })
+        };
+        Ok(if all { plan } else { Plan::Distinct(Box::new(plan), keys) })
     }
 }
 

@@ -51,6 +51,11 @@ impl Slots {
         used
     }
 
+    /// All columns that have a slot.
+    pub(super) fn all(&self) -> impl Iterator<Item = (ColumnRef, Slot)> + '_ {
+        self.map.iter().map(|(column, slot)| (*column, *slot))
+    }
+
     /// How many slots there are.
     pub(super) fn count(&self) -> usize {
         self.next as usize

@@ -6,14 +6,18 @@
 //! they are given. To add a virtual relation: list it in `pg_catalog`; nothing else needs to know it.
 
 mod registry;
+mod sequences;
 pub mod view;
 
 use crate::error::SqlResult;
 use crate::functions::FunctionContext;
 pub use crate::pg_catalog::{DATABASE_OID, constraint_definition, index_definition, namespaces};
 use crate::types::{Datum, Type, TypeOid};
-use atoll_kernel::api::TableEntry;
+use atoll_kernel::api::{Identity, TableEntry};
 pub use registry::{INFORMATION_SCHEMA, PG_CATALOG, Registry};
+pub use sequences::{
+    default_from, reference, sequence_of, sequence_of_default, shown_default, shown_name,
+};
 use std::sync::Arc;
 pub use view::CatalogView;
 
@@ -28,6 +32,8 @@ pub struct ColumnInfo {
     pub not_null: bool,
     /// The default, as SQL text.
     pub default: Option<Arc<str>>,
+    /// An identity column.
+    pub identity: Option<Identity>,
 }
 
 /// Where a relation's rows are.
@@ -81,6 +87,7 @@ impl RelationInfo {
             ty: Type::with(TypeOid(column.type_oid), column.type_modifier),
             not_null: column.not_null,
             default: column.default.as_deref().map(Into::into),
+            identity: column.identity,
         });
         RelationInfo {
             oid: table.def.oid.0,

@@ -66,6 +66,7 @@ fn info_of(relation: &'static dyn VirtualRelation) -> RelationInfo {
         ty: Type::new(column.ty),
         not_null: column.not_null,
         default: None,
+        identity: None,
     });
     RelationInfo {
         oid: relation.oid(),

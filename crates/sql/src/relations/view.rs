@@ -7,8 +7,9 @@
 use super::{ColumnInfo, Registry, RelationInfo, Source};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::parse::ast::Name;
+use crate::statistics::Statistics;
 use crate::types::Type;
-use atoll_kernel::api::{Catalog, IndexEntry, Oid, Relation, TableEntry};
+use atoll_kernel::api::{Catalog, IndexEntry, Oid, Relation, SequenceEntry, TableEntry};
 use std::sync::Arc;
 
 /// What a statement sees of the catalog.
@@ -20,6 +21,8 @@ pub struct CatalogView {
     pub registry: Arc<Registry>,
     /// The schemas of `search_path` as set, `$user` replaced.
     pub path: Arc<[Arc<str>]>,
+    /// What ANALYZE found.
+    pub statistics: Arc<Statistics>,
 }
 
 /// What a name was found to be.
@@ -29,6 +32,19 @@ pub enum Found {
     Relation(Arc<RelationInfo>),
     /// An index.
     Index(Arc<IndexEntry>),
+    /// A sequence.
+    Sequence(Arc<SequenceEntry>),
+}
+
+impl Found {
+    /// Its oid in pg_class.
+    pub fn oid(&self) -> u32 {
+        match self {
+            Found::Relation(relation) => relation.oid,
+            Found::Index(index) => index.def.oid.0,
+            Found::Sequence(sequence) => sequence.def.oid.0,
+        }
+    }
 }
 
 impl CatalogView {
@@ -64,6 +80,7 @@ impl CatalogView {
                 Some(Found::Relation(Arc::new(RelationInfo::of_table(table, schema))))
             }
             Relation::Index(index) => Some(Found::Index(index.clone())),
+            Relation::Sequence(sequence) => Some(Found::Sequence(sequence.clone())),
         }
     }
 
@@ -85,6 +102,10 @@ impl CatalogView {
             )
             .detail("This operation is not supported for indexes.")
             .at(name.at.position())),
+            Some(Found::Sequence(_)) => {
+                let refused = SqlError::not_supported("a sequence in the place of a table");
+                Err(refused.at(name.at.position()))
+            }
             None => Err(undefined_relation(name)),
         }
     }
@@ -112,11 +133,7 @@ impl CatalogView {
     pub fn is_visible(&self, schema: &str, name: &str, oid: u32) -> bool {
         let first = self.effective_path().find_map(|candidate| {
             let found = self.find_in(candidate, name)?;
-            let found_oid = match found {
-                Found::Relation(relation) => relation.oid,
-                Found::Index(index) => index.def.oid.0,
-            };
-            Some(found_oid == oid && candidate == schema)
+            Some(found.oid() == oid && candidate == schema)
         });
         first == Some(true)
     }
@@ -128,6 +145,7 @@ impl CatalogView {
             ty: Type::with(crate::types::TypeOid(column.type_oid), column.type_modifier),
             not_null: column.not_null,
             default: column.default.as_deref().map(Into::into),
+            identity: column.identity,
         })
     }
 }

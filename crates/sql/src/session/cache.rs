@@ -1,13 +1,13 @@
 //! Statements of an instance, by text: parsed once, planned once.
 //!
-//! Invariants: an entry's plan is used only with the very catalog it was made for and the same
-//! search path; otherwise it is made anew. Entries are shared by the sessions of one instance.
+//! Invariants: an entry's plan is used only with the very catalog it was made for, the same search
+//! path and the same choices of the planner; otherwise it is made anew. Entries are shared by the sessions of one instance.
 //! The cache is bounded: when it is full it starts again.
 
 use crate::bind;
 use crate::error::SqlResult;
 use crate::parse::statement::Statement;
-use crate::plan::{self, Planned};
+use crate::plan::{self, Choices, Planned};
 use crate::relations::CatalogView;
 use crate::types::TypeOid;
 use atoll_kernel::api::{Catalog, Context};
@@ -25,9 +25,21 @@ pub struct PlanEntry {
     pub planned: Planned,
     catalog: Arc<Catalog>,
     path: Arc<[Arc<str>]>,
+    statistics: u64,
+    choices: Choices,
 }
 
 impl PlanEntry {
+    /// A plan that is not kept.
+    pub fn alone(
+        planned: Planned,
+        catalog: Arc<Catalog>,
+        path: Arc<[Arc<str>]>,
+        choices: Choices,
+    ) -> PlanEntry {
+        PlanEntry { planned, catalog, path, statistics: 0, choices }
+    }
+
     /// Was it made for this very catalog?
     pub fn is_for(&self, catalog: &Arc<Catalog>) -> bool {
         Arc::ptr_eq(&self.catalog, catalog)
@@ -67,17 +79,21 @@ impl CachedStatement {
         !matches!(self.statement, None | Some(Statement::Utility(_)))
     }
 
-    /// The plan for this catalog, made now if need be. Errors' positions are in bytes.
+    /// The plan for this catalog and version of the statistics, made now if need be. Errors' positions are in bytes.
     pub fn plan(
         &self,
         context: &Context,
         catalog: &Arc<Catalog>,
+        statistics: u64,
         view: impl FnOnce() -> CatalogView,
         path: &Arc<[Arc<str>]>,
+        choices: Choices,
     ) -> SqlResult<Rc<PlanEntry>> {
         if let Some(entry) = &*self.plan.borrow()
             && Arc::ptr_eq(&entry.catalog, catalog)
+            && entry.statistics == statistics
             && (Arc::ptr_eq(&entry.path, path) || entry.path == *path)
+            && entry.choices == choices
         {
             return Ok(entry.clone());
         }
@@ -91,10 +107,10 @@ impl CachedStatement {
                 true => bind::bind(&view, statement, declared)?,
                 false => bind::bind_closed(&view, statement, declared)?,
             };
-            plan::plan(&view, &binding)
+            plan::plan(&view, &binding, choices)
         })?;
         let (catalog, path) = (catalog.clone(), path.clone());
-        let entry = Rc::new(PlanEntry { planned, catalog, path });
+        let entry = Rc::new(PlanEntry { planned, catalog, path, statistics, choices });
         *self.plan.borrow_mut() = Some(entry.clone());
         Ok(entry)
     }

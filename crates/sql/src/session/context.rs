@@ -4,18 +4,19 @@
 //! the catalog in it is the one that the running statement was bound against.
 
 use super::settings::Settings;
-use crate::error::SqlResult;
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::functions::quote_identifier;
 use crate::functions::{
     FunctionContext, ObjectClass, ObjectName, PatternCache, Qualified, SettingDescription,
     SettingScope,
 };
 use crate::relations::CatalogView;
-use crate::relations::view::Found;
 use crate::types::Text;
 use crate::types::datetime::TimeZone;
 use atoll_kernel::api::{Catalog, Oid, Relation, TableEntry};
-use atoll_kernel::io::TimeSource;
+use atoll_kernel::io::{Entropy, RealEntropy, TimeSource};
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Microseconds between the Unix epoch and 2000-01-01.
@@ -39,6 +40,11 @@ pub struct SessionContext {
     /// The running transaction's number.
     pub transaction_id: Cell<u64>,
     patterns: PatternCache,
+    // The last value that this session had of each sequence, and which it had last.
+    sequences: RefCell<HashMap<u32, i64>>,
+    last_sequence: Cell<Option<u32>>,
+    /// Whether the running transaction is read-only.
+    pub read_only: Cell<bool>,
 }
 
 impl SessionContext {
@@ -66,7 +72,16 @@ impl SessionContext {
             digits: Cell::new(digits),
             transaction_id: Cell::new(0),
             patterns: PatternCache::default(),
+            sequences: RefCell::default(),
+            last_sequence: Cell::new(None),
+            read_only: Cell::new(false),
         }
+    }
+
+    /// DISCARD SEQUENCES.
+    pub fn forget_sequences(&self) {
+        self.sequences.borrow_mut().clear();
+        self.last_sequence.set(None);
     }
 
     /// The role's name.
@@ -115,6 +130,10 @@ impl FunctionContext for SessionContext {
         state ^= state >> 27;
         self.random.set(state);
         state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn entropy_u64(&self) -> u64 {
+        RealEntropy.u64()
     }
 
     fn set_seed(&self, seed: f64) -> SqlResult<()> {
@@ -238,10 +257,7 @@ impl FunctionContext for SessionContext {
                     Some(schema) => view.find_in(schema, name),
                     None => view.effective_path().find_map(|schema| view.find_in(schema, name)),
                 };
-                found.map(|found| match found {
-                    Found::Relation(relation) => relation.oid,
-                    Found::Index(index) => index.def.oid.0,
-                })
+                found.map(|found| found.oid())
             }
             ObjectClass::Namespace => {
                 let namespaces = crate::relations::namespaces(&view);
@@ -287,9 +303,71 @@ impl FunctionContext for SessionContext {
         match catalog.relation_by_oid(Oid(oid))? {
             Relation::Table(table) => Some(table_bytes(table)),
             Relation::Index(_) => Some(PAGE_BYTES),
+            Relation::Sequence(_) => Some(SEQUENCE_BYTES),
         }
     }
+
+    fn expression_text(&self, stored: &str, _relation: u32) -> Option<String> {
+        Some(crate::relations::shown_default(&self.view.borrow(), stored))
+    }
+
+    fn serial_sequence(&self, table: u32, column: &str) -> SqlResult<Option<Text>> {
+        let view = self.view.borrow();
+        let Some(entry) = view.catalog.table_by_oid(Oid(table)) else { return Ok(None) };
+        let Some(at) = entry.def.column(column) else {
+            return Err(SqlError::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!("column \"{column}\" of relation \"{}\" does not exist", entry.def.name),
+            ));
+        };
+        let owned = view.catalog.sequences_of(Oid(table));
+        let found = owned.iter().find(|it| it.def.owner == Some((Oid(table), at)));
+        Ok(found.map(|found| {
+            let schema = view.namespace_name(found.def.namespace);
+            Text::from(format!(
+                "{}.{}",
+                quote_identifier(schema),
+                quote_identifier(&found.def.name)
+            ))
+        }))
+    }
+
+    fn sequence_current(&self, sequence: u32) -> SqlResult<i64> {
+        let view = self.view.borrow();
+        let name = crate::relations::sequence_of(&view, sequence)?.def.name.clone();
+        self.sequences.borrow().get(&sequence).copied().ok_or_else(|| {
+            SqlError::new(
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("currval of sequence \"{name}\" is not yet defined in this session"),
+            )
+        })
+    }
+
+    fn sequence_last(&self) -> SqlResult<i64> {
+        let there = |oid: &u32| self.view.borrow().catalog.sequence_by_oid(Oid(*oid)).is_some();
+        let last = self.last_sequence.get().filter(there);
+        last.and_then(|oid| self.sequences.borrow().get(&oid).copied()).ok_or_else(|| {
+            SqlError::new(
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "lastval is not yet defined in this session",
+            )
+        })
+    }
+
+    fn note_sequence(&self, sequence: u32, value: i64, is_next: bool) {
+        self.sequences.borrow_mut().insert(sequence, value);
+        if is_next {
+            self.last_sequence.set(Some(sequence));
+        }
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.read_only.get()
+    }
 }
+
+/// What PostgreSQL's sequences take: a page.
+const SEQUENCE_BYTES: i64 = 8192;
 
 const PAGE_BYTES: i64 = 16_384;
 
@@ -306,6 +384,10 @@ fn relation_name(view: &CatalogView, oid: u32) -> Option<(String, String)> {
         Relation::Table(table) => {
             let schema = view.namespace_name(table.def.namespace).to_owned();
             Some((schema, table.def.name.clone()))
+        }
+        Relation::Sequence(sequence) => {
+            let schema = view.namespace_name(sequence.def.namespace).to_owned();
+            Some((schema, sequence.def.name.clone()))
         }
         Relation::Index(index) => {
             let table = view.catalog.table_by_oid(index.def.table)?;

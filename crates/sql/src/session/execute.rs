@@ -13,7 +13,9 @@ use crate::parse::statement::Statement;
 use crate::plan::{Action, Modification, Planned, TableUse};
 use crate::relations::CatalogView;
 use crate::types::Datum;
-use atoll_kernel::api::{Context, Error, Parker, Statement as KernelStatement, TableLockMode};
+use atoll_kernel::api::{
+    Access, Context, Error, Parker, Statement as KernelStatement, TableLockMode,
+};
 use std::rc::Rc;
 
 /// How the rows of a statement are sent.
@@ -25,6 +27,17 @@ pub(super) struct Sending<'f> {
     pub formats: &'f [Format],
     /// Rows to send now; 0 is all.
     pub rows_max: u64,
+    /// Send them at all?
+    pub answer: Answer,
+}
+
+/// Does anybody want the rows?
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The client.
+    Send,
+    /// Nobody: EXPLAIN ANALYZE only counts.
+    Discard,
 }
 
 /// What a statement did.
@@ -36,7 +49,7 @@ pub(super) struct Done {
 }
 
 /// Attempts to plan and lock against a catalog that keeps changing.
-const ATTEMPTS_MAX: u32 = 100;
+pub(super) const ATTEMPTS_MAX: u32 = 100;
 
 impl Session {
     /// A statement begins: its clock, its time limit.
@@ -57,14 +70,17 @@ impl Session {
             Some(transaction) => transaction.catalog(&mut self.kernel),
             None => self.kernel.catalog(),
         };
-        let registry = &self.local.engine.registry;
+        let engine = &self.local.engine;
         let path = &self.path;
+        // Read before the statistics themselves: at worst a plan is made once too often.
+        let statistics = engine.statistics.version();
         let view = || CatalogView {
             catalog: (*catalog).clone(),
-            registry: registry.clone(),
+            registry: engine.registry.clone(),
             path: path.clone(),
+            statistics: engine.statistics.newest(),
         };
-        cached.plan(context, &catalog, view, path)
+        cached.plan(context, &catalog, statistics, view, path, self.choices)
     }
 
     /// Runs a query or a data change.
@@ -91,7 +107,7 @@ impl Session {
     }
 
     /// One attempt; None if the catalog changed before it began.
-    fn attempt(
+    pub(super) fn attempt(
         &mut self,
         context: &Context,
         entry: &PlanEntry,
@@ -103,14 +119,13 @@ impl Session {
         let Some(transaction) = &mut self.transaction else {
             return Err(SqlError::internal("a statement without a transaction"));
         };
+        let read_only = transaction.access() == Access::ReadOnly;
         let mut statement = transaction.statement(&mut self.kernel, context)?;
-        if !lock_tables(&mut statement, planned)? {
-            return Ok(None);
-        }
-        if !entry.is_for(statement.catalog()) {
+        if !lock_tables(&mut statement, planned)? || !entry.is_for(statement.catalog()) {
             return Ok(None);
         }
         let functions = self.context.clone();
+        functions.read_only.set(read_only);
         let is_virtual = planned.uses_virtual;
         let view = {
             let mut view = functions.view.borrow_mut();
@@ -119,6 +134,9 @@ impl Session {
             }
             if !std::sync::Arc::ptr_eq(&view.path, &self.path) {
                 view.path = self.path.clone();
+            }
+            if is_virtual {
+                view.statistics = self.local.engine.statistics.newest();
             }
             drop(view);
             if is_virtual { Some(functions.view.borrow().clone()) } else { None }
@@ -133,12 +151,15 @@ impl Session {
         };
         let mut cx =
             Cx::begin(planned, parameters, &*functions, view, &mut statement, &mut self.scratch);
-        if let Some(columns) = &planned.columns {
+        if let (Some(columns), Answer::Send) = (&planned.columns, sending.answer) {
             client.begin_rows(columns, sending.formats, sending.announce);
         }
         let mut sent = 0;
         let mut rest: Vec<Box<[Datum]>> = Vec::new();
         let result = run::run(planned, &mut cx, &mut |values, cx| {
+            if sending.answer == Answer::Discard {
+                return Ok(true);
+            }
             if sending.rows_max != 0 && sent >= sending.rows_max {
                 rest.push(values.into());
                 return Ok(true);
@@ -184,7 +205,10 @@ impl Session {
 }
 
 /// Locks a plan's tables; false if one is not what it was any more.
-fn lock_tables(statement: &mut KernelStatement<'_>, planned: &Planned) -> SqlResult<bool> {
+pub(super) fn lock_tables(
+    statement: &mut KernelStatement<'_>,
+    planned: &Planned,
+) -> SqlResult<bool> {
     for (table, table_use) in &planned.tables {
         let mode = match table_use {
             TableUse::Read => TableLockMode::AccessShare,
@@ -212,10 +236,15 @@ fn tag_of(action: &Action, sent: u64, count: u64) -> String {
 }
 
 fn command_of(cached: &CachedStatement) -> &'static str {
-    match &cached.statement {
-        Some(Statement::Insert(_)) => "INSERT",
-        Some(Statement::Update(_)) => "UPDATE",
-        Some(Statement::Delete(_)) => "DELETE",
+    cached.statement.as_ref().map_or("", command_word)
+}
+
+/// What a statement is called when it is refused.
+pub(super) fn command_word(statement: &Statement) -> &'static str {
+    match statement {
+        Statement::Insert(_) => "INSERT",
+        Statement::Update(_) => "UPDATE",
+        Statement::Delete(_) => "DELETE",
         _ => "SELECT FOR UPDATE",
     }
 }

@@ -1,11 +1,13 @@
 //! The extended protocol: prepared statements and portals.
 //!
-//! Invariants: a portal belongs to the transaction it was bound in and goes with it. A portal
-//! that was fetched with a row limit has run to its end; the rows that were not sent wait in it.
+//! Invariants: a portal belongs to the transaction it was bound in and goes with it. A query that is
+//! executed with a row limit stops there and goes on at the next Execute (`cursor`); of other
+//! statements, which have run to their end, the rows that were not sent wait.
 
 use super::cache::CachedStatement;
 use super::client::{Announce, Client, ColumnDescription, Format, Room, StatementDescription};
-use super::execute::Sending;
+use super::cursor::{Cursor, Fetching};
+use super::execute::{Answer, Sending};
 use super::{Phase, Session};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::parse::statement::{Statement, Utility};
@@ -31,12 +33,25 @@ pub struct BindRequest<'m, 'p> {
 
 /// A bound statement.
 pub(super) struct Portal {
-    cached: Rc<CachedStatement>,
-    parameters: Vec<Datum>,
-    formats: Vec<Format>,
-    columns: Option<Arc<[ColumnDescription]>>,
-    /// It has run: what is left, and its tag's first word.
-    rest: Option<(std::vec::IntoIter<Box<[Datum]>>, String)>,
+    pub cached: Rc<CachedStatement>,
+    pub parameters: Vec<Datum>,
+    pub formats: Vec<Format>,
+    pub columns: Option<Arc<[ColumnDescription]>>,
+    pub state: State,
+    /// When it was made, among portals and savepoints.
+    pub birth: u64,
+}
+
+/// How far a portal is.
+pub(super) enum State {
+    /// It has not run.
+    New,
+    /// A query that is read a part at a time.
+    Open(Box<Fetching>),
+    /// It has run; rows that were not sent because of a limit: of RETURNING, SHOW.
+    Rows(std::vec::IntoIter<Box<[Datum]>>),
+    /// A cursor of DECLARE.
+    Cursor(Box<Cursor>),
 }
 
 impl Session {
@@ -180,7 +195,8 @@ impl Session {
             ));
         }
         let formats = result_formats.to_vec();
-        let new = Portal { cached, parameters: values, formats, columns, rest: None };
+        let birth = self.birth();
+        let new = Portal { cached, parameters: values, formats, columns, state: State::New, birth };
         self.portals.insert(portal.to_owned(), new);
         if self.phase == Phase::Idle {
             self.phase = Phase::Implicit;
@@ -242,6 +258,8 @@ impl Session {
         let Some(Statement::Utility(utility)) = &cached.statement else { return Ok(None) };
         match &**utility {
             Utility::Show(name) => self.show_columns(name).map(Some),
+            Utility::Explain(_) => Ok(Some(super::explain::columns())),
+            Utility::Fetch { name, is_move: false, .. } => Ok(self.cursor_columns(name)),
             _ => Ok(None),
         }
     }
@@ -302,34 +320,57 @@ impl Session {
             self.portals.insert(key, portal);
             return Ok(());
         }
-        if portal.rest.is_some() {
-            self.go_on(context, &mut portal, rows_max, client)?;
-            self.portals.insert(key, portal);
-            return Ok(());
-        }
-        let sending = Sending {
-            announce: Announce::No,
-            formats: &portal.formats,
-            rows_max: u64::from(rows_max),
+        let result = match &mut portal.state {
+            State::New => self.execute_first(context, &mut portal, rows_max, client)?,
+            _ => {
+                self.go_on(context, &mut portal, rows_max, client)?;
+                Keep::Yes
+            }
         };
-        let cached = portal.cached.clone();
-        let done =
-            self.run_statement(context, &cached, &portal.parameters, sending, false, client)?;
-        let keep = portal.columns.is_some();
-        if done.rest.is_empty() {
-            client.complete(&done.tag);
-        } else {
-            client.suspended();
-        }
-        portal.rest = Some((done.rest.into_iter(), done.tag));
         // A transaction command has taken the portals with it.
-        if keep || self.phase != Phase::Idle {
+        if result == Keep::Yes {
             self.portals.insert(key, portal);
         }
         Ok(())
     }
 
-    /// Sends more rows of a portal that was suspended.
+    fn execute_first(
+        &mut self,
+        context: &Context,
+        portal: &mut Portal,
+        rows_max: u32,
+        client: &mut dyn Client,
+    ) -> SqlResult<Keep> {
+        let cached = portal.cached.clone();
+        if rows_max > 0 && matches!(&cached.statement, Some(Statement::Query(_))) {
+            self.check_not_failed()?;
+            self.begin_statement(context);
+            let parameters = std::mem::take(&mut portal.parameters);
+            let fetching = self.open_fetching(context, &cached, parameters)?;
+            portal.state = State::Open(Box::new(fetching));
+            self.go_on(context, portal, rows_max, client)?;
+            self.kernel.deadline_ns = None;
+            return Ok(Keep::Yes);
+        }
+        let sending = Sending {
+            announce: Announce::No,
+            formats: &portal.formats,
+            rows_max: u64::from(rows_max),
+            answer: Answer::Send,
+        };
+        let done =
+            self.run_statement(context, &cached, &portal.parameters, sending, false, client)?;
+        if done.rest.is_empty() {
+            client.complete(&done.tag);
+        } else {
+            client.suspended();
+        }
+        portal.state = State::Rows(done.rest.into_iter());
+        let keeps = portal.columns.is_some() || self.phase != Phase::Idle;
+        Ok(if keeps { Keep::Yes } else { Keep::No })
+    }
+
+    /// Sends more rows of a portal.
     fn go_on(
         &mut self,
         context: &Context,
@@ -337,28 +378,31 @@ impl Session {
         rows_max: u32,
         client: &mut dyn Client,
     ) -> SqlResult<()> {
-        let (Some(columns), Some((rest, _))) = (&portal.columns, &mut portal.rest) else {
-            return Err(SqlError::new(
-                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "portal cannot be run",
-            ));
-        };
+        let Some(columns) = &portal.columns else { return Err(not_runnable()) };
         client.begin_rows(columns, &portal.formats, Announce::No);
-        let mut sent = 0_u64;
-        while rows_max == 0 || sent < u64::from(rows_max) {
-            let Some(row) = rest.next() else { break };
-            sent += 1;
-            if client.row(&row, &*self.context)? == Room::Full {
-                if let Some(transaction) = &self.transaction {
-                    transaction.settle(&self.kernel, context);
+        let most = u64::from(rows_max);
+        let (sent, ended) = match &mut portal.state {
+            State::Open(fetching) => self.send_fetched(context, fetching, most, client)?,
+            State::Rows(rest) => {
+                let mut sent = 0;
+                while most == 0 || sent < most {
+                    let Some(row) = rest.next() else { break };
+                    sent += 1;
+                    if client.row(&row, &*self.context)? == Room::Full {
+                        if let Some(transaction) = &self.transaction {
+                            transaction.settle(&self.kernel, context);
+                        }
+                        client.flush()?;
+                    }
                 }
-                client.flush()?;
+                (sent, rest.len() == 0)
             }
-        }
-        if rest.len() > 0 {
-            client.suspended();
-        } else {
+            State::New | State::Cursor(_) => return Err(not_runnable()),
+        };
+        if ended {
             client.complete(&format!("SELECT {sent}"));
+        } else {
+            client.suspended();
         }
         Ok(())
     }
@@ -411,6 +455,17 @@ impl Session {
     pub(super) fn prepared_named(&self, name: &str) -> SqlResult<Rc<CachedStatement>> {
         self.statement_named(name)
     }
+}
+
+/// Does a portal stay after it ran?
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    Yes,
+    No,
+}
+
+fn not_runnable() -> SqlError {
+    SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "portal cannot be run")
 }
 
 fn no_portal(name: &str) -> SqlError {

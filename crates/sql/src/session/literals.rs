@@ -8,7 +8,7 @@
 //! literal must have the same value for a template to fit.
 
 use crate::parse::ast::{At, Body, Expr, ExprKind, FromItem, JoinCondition, Literal, Query};
-use crate::parse::statement::Statement;
+use crate::parse::statement::{Assignment, Statement};
 use crate::types::{Datum, TypeOid};
 
 /// A literal as scanned: where it begins, and its value.
@@ -196,11 +196,13 @@ pub fn template(
                     _ => rewriter.query(source),
                 }
             }
+            if let Some(update) = insert.conflict.as_mut().and_then(|it| it.update.as_mut()) {
+                rewriter.assignments(&mut update.assignments);
+                rewriter.optional(&mut update.filter);
+            }
         }
         Statement::Update(update) => {
-            for assignment in &mut update.assignments {
-                rewriter.operand(&mut assignment.value);
-            }
+            rewriter.assignments(&mut update.assignments);
             rewriter.optional(&mut update.filter);
         }
         Statement::Delete(delete) => rewriter.optional(&mut delete.filter),
@@ -239,6 +241,10 @@ impl Rewriter<'_> {
         };
         for_each_parameter(&mut statement, &renumber);
         Some((statement, types, self.places))
+    }
+
+    fn assignments(&mut self, assignments: &mut [Assignment]) {
+        assignments.iter_mut().for_each(|assignment| self.operand(&mut assignment.value));
     }
 
     fn optional(&mut self, expr: &mut Option<Expr>) {
@@ -350,18 +356,27 @@ fn for_each_parameter(statement: &mut Statement, renumber: &dyn Fn(u16) -> u16) 
         Statement::Query(own) => renumber_query(own, renumber),
         Statement::Insert(insert) => {
             insert.source.iter_mut().for_each(|source| renumber_query(source, renumber));
+            if let Some(update) = insert.conflict.as_mut().and_then(|it| it.update.as_mut()) {
+                renumber_changes(&mut update.assignments, &mut update.filter, renumber);
+            }
         }
         Statement::Update(update) => {
-            for assignment in &mut update.assignments {
-                renumber_expr(&mut assignment.value, renumber);
-            }
-            update.filter.iter_mut().for_each(|filter| renumber_expr(filter, renumber));
+            renumber_changes(&mut update.assignments, &mut update.filter, renumber);
         }
         Statement::Delete(delete) => {
             delete.filter.iter_mut().for_each(|filter| renumber_expr(filter, renumber));
         }
         Statement::Utility(_) => {}
     }
+}
+
+fn renumber_changes(
+    assignments: &mut [Assignment],
+    filter: &mut Option<Expr>,
+    renumber: &dyn Fn(u16) -> u16,
+) {
+    assignments.iter_mut().for_each(|own| renumber_expr(&mut own.value, renumber));
+    filter.iter_mut().for_each(|filter| renumber_expr(filter, renumber));
 }
 
 fn renumber_expr(item: &mut Expr, renumber: &dyn Fn(u16) -> u16) {

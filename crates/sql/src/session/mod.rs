@@ -11,9 +11,12 @@ mod cache;
 pub mod client;
 mod context;
 mod copy;
+mod cursor;
 mod execute;
+mod explain;
 mod extended;
 mod literals;
+mod savepoint;
 mod settings;
 mod simple;
 mod transaction;
@@ -23,12 +26,16 @@ mod variables;
 use crate::SqlError;
 use crate::error::SqlResult;
 use crate::exec::Scratch;
+use crate::exec::spill::{Budget, MemorySettings};
+use crate::plan::Choices;
 use crate::relations::{CatalogView, Registry};
+use crate::statistics::Shelf;
 use atoll_kernel::api::{Context, Database, Instance, Interrupt, Transaction};
 use cache::{Cache, CachedStatement};
 use client::{Client, Severity, TransactionStatus};
 use context::SessionContext;
 use extended::Portal;
+use savepoint::Savepoint;
 use settings::Settings;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -41,18 +48,34 @@ pub use settings::SERVER_VERSION;
 /// What all sessions of a database share.
 pub struct Engine {
     registry: Arc<Registry>,
+    pub(crate) statistics: Shelf,
+    budget: Arc<Budget>,
 }
 
 impl Engine {
     /// With everything that this crate has.
-    pub fn new(_database: &Database) -> Arc<Engine> {
-        Arc::new(Engine { registry: Arc::new(Registry::standard()) })
+    pub fn new(database: &Database) -> Arc<Engine> {
+        Engine::with_memory(database, QUERY_MEMORY_BYTES)
+    }
+
+    /// The same, with so much memory for the rows that all statements together keep.
+    pub fn with_memory(_database: &Database, bytes_max: u64) -> Arc<Engine> {
+        let registry = Arc::new(Registry::standard());
+        Arc::new(Engine { registry, statistics: Shelf::default(), budget: Budget::new(bytes_max) })
+    }
+
+    /// Bytes that running statements keep, as far as they count them.
+    pub fn memory_used_bytes(&self) -> u64 {
+        self.budget.used_bytes()
     }
 }
 
+/// What all statements together may keep by default.
+pub const QUERY_MEMORY_BYTES: u64 = 1 << 30;
+
 /// What the sessions of one instance share: cached plans and scratch memory.
 pub struct Local {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     cache: Cache,
 }
 
@@ -87,21 +110,29 @@ enum Phase {
     Implicit,
     /// A transaction block.
     Block,
-    /// A transaction block in which a statement failed; the kernel's transaction is gone.
+    /// A transaction block in which a statement failed; the kernel's transaction is gone, or at its
+    /// newest savepoint if there is one.
     Failed,
 }
 
 /// A client's session.
 pub struct Session {
-    local: Rc<Local>,
+    pub(crate) local: Rc<Local>,
     pub(crate) kernel: atoll_kernel::api::Session,
     pub(crate) transaction: Option<Transaction>,
     phase: Phase,
     pub(crate) context: Rc<SessionContext>,
     path: Arc<[Arc<str>]>,
     path_version: u64,
+    /// The version of the settings that everything derived from them is of.
+    settings_version: Option<u64>,
+    choices: Choices,
     prepared: HashMap<String, Rc<CachedStatement>>,
     portals: HashMap<String, Portal>,
+    /// Of the transaction block, the oldest first.
+    savepoints: Vec<Savepoint>,
+    /// Portals and savepoints made so far: orders the ones among the others.
+    births: u64,
     pub(crate) scratch: Scratch,
     /// Has the transaction run a query? Then its isolation stands.
     pub(crate) queried: bool,
@@ -121,6 +152,7 @@ impl Session {
             catalog: (*kernel.catalog()).clone(),
             registry: local.engine.registry.clone(),
             path: path.clone(),
+            statistics: local.engine.statistics.newest(),
         };
         let time = instance.time().clone();
         let seed = time.now_ns() ^ (start.process_id as u64).rotate_left(32);
@@ -134,8 +166,12 @@ impl Session {
             context: Rc::new(context),
             path,
             path_version,
+            settings_version: None,
+            choices: Choices::default(),
             prepared: HashMap::new(),
             portals: HashMap::new(),
+            savepoints: Vec::new(),
+            births: 0,
             scratch: Scratch::default(),
             queried: false,
         };
@@ -198,13 +234,27 @@ impl Session {
             catalog: (*catalog).clone(),
             registry: self.local.engine.registry.clone(),
             path: self.path.clone(),
+            statistics: self.local.engine.statistics.newest(),
         }
     }
 
     /// Brings what is derived from the settings up to date.
     fn apply_settings(&mut self) {
+        let settings = self.context.settings.borrow();
+        if self.settings_version == Some(settings.version) {
+            return;
+        }
+        self.settings_version = Some(settings.version);
+        drop(settings);
         self.context.refresh();
         let settings = self.context.settings.borrow();
+        self.choices = settings.choices();
+        let kilobytes = |name| u64::try_from(settings.integer(name)).ok().map(|kb| kb * 1024);
+        self.scratch.memory = Some(Rc::new(MemorySettings {
+            work_bytes: kilobytes("work_mem").unwrap_or(0) as usize,
+            temp_bytes_max: kilobytes("temp_file_limit"),
+            budget: self.local.engine.budget.clone(),
+        }));
         let relaxed = settings.known("synchronous_commit") == "off";
         self.kernel.set_durability(if relaxed {
             atoll_kernel::api::Durability::Relaxed

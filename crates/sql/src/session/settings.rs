@@ -6,6 +6,7 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::functions::SettingDescription;
+use crate::plan::Choices;
 use crate::types::datetime::TimeZone;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -136,6 +137,7 @@ static PARAMETERS: &[Parameter] = &[
     plain("synchronous_commit", "on", Kind::OneOf(SYNC)),
     plain("temp_buffers", "1024", Kind::Int(100, i32::MAX as i64, 'k')),
     reported("TimeZone", "UTC", Kind::Zone),
+    plain("temp_file_limit", "-1", Kind::Int(-1, i32::MAX as i64, 'k')),
     plain("timezone_abbreviations", "Default", Kind::Fixed),
     plain("track_activities", "on", Kind::Bool),
     plain("transaction_deferrable", "off", Kind::Bool),
@@ -186,6 +188,8 @@ pub struct Settings {
     changed: Vec<&'static str>,
     /// Grows when the search path changes.
     pub path_version: u64,
+    /// Grows when any value changes.
+    pub version: u64,
 }
 
 impl Settings {
@@ -213,6 +217,18 @@ impl Settings {
     /// A boolean parameter's value.
     pub fn boolean(&self, name: &str) -> bool {
         self.known(name) == "on"
+    }
+
+    /// What the planner is told.
+    pub fn choices(&self) -> Choices {
+        Choices {
+            work_bytes: u64::try_from(self.integer("work_mem")).unwrap_or(0) * 1024,
+            hash_join: self.boolean("enable_hashjoin"),
+            merge_join: self.boolean("enable_mergejoin"),
+            loop_join: self.boolean("enable_nestloop"),
+            index_scan: self.boolean("enable_indexscan"),
+            hash_groups: self.boolean("enable_hashagg"),
+        }
     }
 
     /// As SHOW prints it.
@@ -328,6 +344,7 @@ impl Settings {
         };
         self.defaults.insert(parameter.name.to_owned(), value);
         self.path_version += 1;
+        self.version += 1;
         Ok(())
     }
 
@@ -354,6 +371,7 @@ impl Settings {
         if self.known(key) == old {
             return;
         }
+        self.version += 1;
         if key == "search_path" {
             self.path_version += 1;
         }
@@ -380,6 +398,17 @@ impl Settings {
         {
             self.values = before;
         }
+        for parameter in PARAMETERS {
+            self.note(parameter.name, &old.known(parameter.name));
+        }
+    }
+
+    /// A savepoint was rolled back to: everything is as it was there.
+    pub fn go_back(&mut self, to: &Settings) {
+        let old = self.clone();
+        self.values.clone_from(&to.values);
+        self.local.clone_from(&to.local);
+        self.before.clone_from(&to.before);
         for parameter in PARAMETERS {
             self.note(parameter.name, &old.known(parameter.name));
         }
@@ -522,8 +551,9 @@ fn with_unit(value: &str, unit: char) -> String {
         'm' => ("ms", &[(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")]),
         _ => return value.to_owned(),
     };
-    if number == 0 {
-        return "0".to_owned();
+    // 0 and -1 have meanings of their own.
+    if number <= 0 {
+        return number.to_string();
     }
     for (size, step) in steps {
         if number % size == 0 {
@@ -583,11 +613,7 @@ mod tests {
         set(&mut settings, "c", false);
         settings.end_transaction(false);
         assert_eq!(settings.known("application_name"), "a");
-        assert!(
-            settings
-                .take_changed()
-                .iter()
-                .all(|(name, value)| { *name == "application_name" && value == "a" })
-        );
+        let changed = settings.take_changed();
+        assert!(changed.iter().all(|(name, value)| *name == "application_name" && value == "a"));
     }
 }

@@ -5,7 +5,7 @@
 
 use super::cache::{CachedStatement, Template};
 use super::client::{Announce, Client};
-use super::execute::Sending;
+use super::execute::{Answer, Sending};
 use super::{Session, literals};
 use crate::error::SqlResult;
 use crate::parse::{self, Parsed};
@@ -13,7 +13,8 @@ use crate::types::{Datum, Type, TypeOid, text as text_form};
 use atoll_kernel::api::Context;
 use std::rc::Rc;
 
-const SEND: Sending<'static> = Sending { announce: Announce::Yes, formats: &[], rows_max: 0 };
+const SEND: Sending<'static> =
+    Sending { announce: Announce::Yes, formats: &[], rows_max: 0, answer: Answer::Send };
 
 impl Session {
     /// Query: any number of statements, in one implicit transaction unless they say otherwise.

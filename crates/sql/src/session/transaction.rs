@@ -3,11 +3,12 @@
 //! ```text
 //!   Idle --statement--> Implicit --end of query or Sync--> Idle (committed)
 //!   Implicit --BEGIN--> Block --COMMIT--> Idle; Block --error--> Failed --ROLLBACK--> Idle
-//!   Implicit --error--> Idle (rolled back)
+//!   Implicit --error--> Idle (rolled back); Failed --ROLLBACK TO--> Block
 //! ```
 //!
-//! Invariants: the kernel's transaction exists exactly in Implicit (once a statement needed it)
-//! and in Block; a failed one is rolled back at once, so its locks are free.
+//! Invariants: the kernel's transaction exists exactly in Implicit (once a statement needed it),
+//! in Block, and in Failed if there is a savepoint; a failed one is rolled back at once, whole or
+//! to its newest savepoint, so its locks are free.
 
 use super::client::{Client, Severity};
 use super::{Phase, Session};
@@ -61,8 +62,12 @@ impl Session {
 
     /// Draws the consequences of an error.
     pub(super) fn failed(&mut self) {
-        self.portals.clear();
         self.kernel.deadline_ns = None;
+        if matches!(self.phase, Phase::Block | Phase::Failed) && self.back_to_newest_savepoint() {
+            self.phase = Phase::Failed;
+            return;
+        }
+        self.portals.clear();
         if let Some(transaction) = self.transaction.take() {
             transaction.rollback(&mut self.kernel);
         }
@@ -91,6 +96,7 @@ impl Session {
 
     fn commit_kernel(&mut self, context: &Context) -> SqlResult<()> {
         self.portals.clear();
+        self.savepoints.clear();
         self.phase = Phase::Idle;
         let result = match self.transaction.take() {
             Some(transaction) => transaction.commit(&mut self.kernel, context).map(|_| ()),
@@ -102,6 +108,7 @@ impl Session {
 
     fn rollback_kernel(&mut self) {
         self.portals.clear();
+        self.savepoints.clear();
         if let Some(transaction) = self.transaction.take() {
             transaction.rollback(&mut self.kernel);
         }
@@ -220,10 +227,17 @@ impl Session {
     /// SET TRANSACTION. The isolation cannot change after the first query (25001).
     pub(super) fn set_modes(&mut self, modes: TransactionModes) -> SqlResult<()> {
         let wanted = wanted_isolation(modes)?;
+        let in_subtransaction = !self.savepoints.is_empty();
         let Some(transaction) = &mut self.transaction else { return Ok(()) };
         if let Some(wanted) = wanted
             && wanted != transaction.isolation()
         {
+            if in_subtransaction {
+                return Err(SqlError::new(
+                    SqlState::ACTIVE_SQL_TRANSACTION,
+                    "SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction",
+                ));
+            }
             return Err(SqlError::new(
                 SqlState::ACTIVE_SQL_TRANSACTION,
                 "SET TRANSACTION ISOLATION LEVEL must be called before any query",
@@ -250,7 +264,7 @@ impl Session {
             return Ok(());
         }
         let wanted = wanted_isolation(modes)?;
-        let fresh = !self.queried;
+        let fresh = !self.queried && self.savepoints.is_empty();
         if let (Some(wanted), true) = (wanted, fresh) {
             let read_only = self.present_modes().1;
             if let Some(transaction) = self.transaction.take() {

@@ -3,7 +3,8 @@
 //! Invariants: answers the tag as PostgreSQL has it.
 
 use super::Session;
-use super::client::Client;
+use super::cache::CachedStatement;
+use super::client::{Client, Format};
 use super::execute::{Done, Sending};
 use crate::bind;
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -31,12 +32,14 @@ impl Session {
             Utility::Begin { start, modes } => done(self.begin(context, *start, *modes, client)?),
             Utility::Commit { chain } => done(self.commit(context, *chain, client)?),
             Utility::Rollback { chain } => done(self.rollback(context, *chain, client)?),
-            Utility::SetTransaction { session: true, modes } => {
-                self.session_characteristics(*modes)?;
-                done("SET")
-            }
-            Utility::SetTransaction { session: false, modes } => {
-                self.set_transaction(context, *modes, client)?;
+            Utility::Savepoint(name) => done(self.savepoint(name)?),
+            Utility::Release(name) => done(self.release(name)?),
+            Utility::RollbackTo(name) => done(self.roll_back_to(name)?),
+            Utility::SetTransaction { session, modes } => {
+                match session {
+                    true => self.session_characteristics(*modes)?,
+                    false => self.set_transaction(context, *modes, client)?,
+                }
                 done("SET")
             }
             Utility::Set { name, local, value, reset } => {
@@ -69,6 +72,10 @@ impl Session {
                     done("DEALLOCATE ALL")
                 }
             },
+            Utility::DeclareCursor { .. }
+            | Utility::Fetch { .. }
+            | Utility::Close(_)
+            | Utility::Explain(_) => self.query_statement(context, utility, sending, client),
             Utility::Copy(copy) => {
                 let rows = self.copy(context, copy, client)?;
                 done(format!("COPY {rows}"))
@@ -76,12 +83,29 @@ impl Session {
             Utility::Vacuum { vacuum, analyze, tables } => {
                 done(self.vacuum(context, *vacuum, *analyze, tables, several, client)?)
             }
-            // Checkpoints are not built yet: everything acknowledged is in the log.
+            // Everything acknowledged is in the log.
             Utility::Checkpoint => Err(SqlError::not_supported("CHECKPOINT")),
-            definition => {
-                let tag = self.definition(context, definition, client)?;
-                done(tag)
+            definition => done(self.definition(context, definition, client)?),
+        }
+    }
+
+    /// Statements about a query: cursors, EXPLAIN.
+    fn query_statement(
+        &mut self,
+        context: &Context,
+        utility: &Utility,
+        sending: Sending<'_>,
+        client: &mut dyn Client,
+    ) -> SqlResult<Done> {
+        match utility {
+            Utility::DeclareCursor { name, binary, scroll, query } => {
+                let format = if *binary { Format::Binary } else { Format::Text };
+                self.declare_cursor(context, name, (*scroll, format), query)?;
+                done("DECLARE CURSOR")
             }
+            Utility::Close(name) => done(self.close_cursor(name.as_deref())?),
+            Utility::Explain(explain) => self.explain(context, explain, sending, client),
+            fetch => self.fetch(context, fetch, sending, client),
         }
     }
 
@@ -130,8 +154,20 @@ impl Session {
             }
             return self.run_statement(context, &cached, &[], sending, several, client);
         }
+        let values = self.arguments_of(context, name, &cached, arguments)?;
+        self.run_planned(context, &cached, &values, sending, client)
+    }
+
+    /// The values of EXECUTE's arguments.
+    pub(super) fn arguments_of(
+        &mut self,
+        context: &Context,
+        name: &str,
+        cached: &CachedStatement,
+        arguments: &[Expr],
+    ) -> SqlResult<Vec<Datum>> {
         self.ensure_transaction(context)?;
-        let entry = self.plan(context, &cached)?;
+        let entry = self.plan(context, cached)?;
         let wanted = &entry.planned.parameters;
         if wanted.len() != arguments.len() {
             return Err(wrong_count(name, wanted.len(), arguments.len()));
@@ -140,7 +176,7 @@ impl Session {
         for (argument, ty) in arguments.iter().zip(wanted) {
             values.push(self.evaluate(context, argument, Type::new(*ty), "parameter")?);
         }
-        self.run_planned(context, &cached, &values, sending, client)
+        Ok(values)
     }
 
     /// The value of an expression without columns.

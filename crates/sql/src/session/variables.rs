@@ -139,10 +139,12 @@ impl Session {
             "ALL" => {
                 self.forbid_block("DISCARD ALL", several)?;
                 self.prepared.clear();
+                self.context.forget_sequences();
                 self.reset_all();
             }
             "PLANS" => self.local.cache.clear(),
-            // There are no temporary tables and no sequences to forget.
+            "SEQUENCES" => self.context.forget_sequences(),
+            // There are no temporary tables to forget.
             _ => {}
         }
         Ok(format!("DISCARD {what}"))

@@ -1,9 +1,11 @@
 //! Array and row values.
 //!
 //! Invariants: `elements.len()` is the product of the dimensions' lengths; an empty array has no
-//! dimension; elements are in row-major order and of the array's element type, or NULL.
+//! dimension; elements are in row-major order and of the array's element type, or NULL; a
+//! dimension's upper bound is below the largest integer, so that bounds and lengths add up.
 
 use super::{Datum, TypeOid};
+use crate::error::{SqlError, SqlResult, SqlState};
 
 /// One dimension of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +14,25 @@ pub struct Dimension {
     pub length: i32,
     /// The first subscript, usually 1.
     pub lower: i32,
+}
+
+impl Dimension {
+    /// From its first to its last subscript; None if the length has no 32 bits.
+    pub fn of_bounds(lower: i32, upper: i32) -> Option<Dimension> {
+        let length = i32::try_from(i64::from(upper) - i64::from(lower) + 1).ok()?;
+        Some(Dimension { length, lower })
+    }
+
+    /// Refuses subscripts up to the largest integer (54000).
+    pub fn check(&self) -> SqlResult<()> {
+        match self.lower.checked_add(self.length) {
+            Some(_) => Ok(()),
+            None => Err(SqlError::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                format!("array lower bound is too large: {}", self.lower),
+            )),
+        }
+    }
 }
 
 /// An array value.

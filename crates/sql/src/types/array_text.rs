@@ -142,6 +142,8 @@ fn malformed(input: &str, detail: &str) -> SqlError {
     .detail(detail)
 }
 
+const DIFFERENT: &str = "Specified array dimensions do not match array contents.";
+
 /// Reads an array literal of these elements (22P02, 2202E).
 pub(super) fn read(element: Type, input: &str, context: &dyn FunctionContext) -> SqlResult<Datum> {
     let trimmed = input.trim_matches(|c: char| c.is_ascii_whitespace());
@@ -177,11 +179,9 @@ pub(super) fn read(element: Type, input: &str, context: &dyn FunctionContext) ->
         let same = bounds.len() == dimensions.len()
             && bounds.iter().zip(&dimensions).all(|(a, b)| a.length == b.length);
         if !same {
-            return Err(malformed(
-                input,
-                "Specified array dimensions do not match array contents.",
-            ));
+            return Err(malformed(input, DIFFERENT));
         }
+        bounds.iter().try_for_each(Dimension::check)?;
         dimensions = bounds;
     }
     Ok(Array { element: element.oid, dimensions, elements: reader.elements }.into())
@@ -211,7 +211,8 @@ fn explicit_bounds<'a>(
                 "upper bound cannot be less than lower bound",
             ));
         }
-        dimensions.push(Dimension { length: upper - lower + 1, lower });
+        let too_long = || malformed(input, DIFFERENT);
+        dimensions.push(Dimension::of_bounds(lower, upper).ok_or_else(too_long)?);
     }
     Ok((Some(dimensions), body.trim_start()))
 }

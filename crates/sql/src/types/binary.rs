@@ -27,7 +27,8 @@ fn fixed<const N: usize>(bytes: &[u8]) -> SqlResult<[u8; N]> {
     bytes.try_into().map_err(|_| incorrect())
 }
 
-fn utf8(bytes: &[u8]) -> SqlResult<&str> {
+/// Checks text that comes in (22021).
+pub(crate) fn utf8(bytes: &[u8]) -> SqlResult<&str> {
     let refuse = |at: usize| {
         let shown: Vec<String> =
             bytes[at..].iter().take(4).map(|byte| format!("0x{byte:02x}")).collect();
@@ -139,7 +140,9 @@ fn array(
         let (length, lower) = (word(&mut rest)?, word(&mut rest)?);
         let length_checked = usize::try_from(length).map_err(|_| incorrect())?;
         total = total.checked_mul(length_checked).ok_or_else(incorrect)?;
-        dimensions.push(Dimension { length, lower });
+        let dimension = Dimension { length, lower };
+        dimension.check()?;
+        dimensions.push(dimension);
     }
     // Every element takes four bytes at least.
     if total > rest.len() / 4 {
@@ -207,7 +210,8 @@ fn no_output(ty: TypeOid) -> SqlError {
     )
 }
 
-fn send_field(ty: TypeOid, value: &Datum, out: &mut Vec<u8>) -> SqlResult<()> {
+/// Appends a value behind its length; -1 for NULL.
+pub(crate) fn send_field(ty: TypeOid, value: &Datum, out: &mut Vec<u8>) -> SqlResult<()> {
     if value.is_null() {
         out.extend_from_slice(&(-1i32).to_be_bytes());
         return Ok(());
@@ -287,7 +291,7 @@ mod tests {
                 TypeOid::INT4_ARRAY,
                 &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 23, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 1]
             ),
-            "22P03"
+            "54000"
         );
         let mut seed = fastrand::Rng::with_seed(7);
         for _ in 0..3000 {

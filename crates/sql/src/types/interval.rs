@@ -64,12 +64,6 @@ impl Interval {
     pub fn mul(&self, factor: f64) -> SqlResult<Interval> {
         let months = f64::from(self.months) * factor;
         let days = f64::from(self.days) * factor;
-        if !months.is_finite()
-            || months.abs() > f64::from(i32::MAX)
-            || days.abs() > f64::from(i32::MAX)
-        {
-            return Err(interval_out_of_range());
-        }
         let rounded = |value: f64| (value * SECOND as f64).round_ties_even() / SECOND as f64;
         let month_days = rounded((months - months.trunc()) * 30.0);
         let second_rest =
@@ -81,10 +75,7 @@ impl Interval {
             seconds -= (seconds / 86_400.0).trunc() * 86_400.0;
         }
         let micros = (self.micros as f64 * factor + seconds * SECOND as f64).round_ties_even();
-        if micros.abs() > i64::MAX as f64 || whole_days.abs() > f64::from(i32::MAX) {
-            return Err(interval_out_of_range());
-        }
-        Ok(Interval { months: months as i32, days: whole_days as i32, micros: micros as i64 })
+        Interval::of_floats(months, whole_days, micros)
     }
 
     /// x / divisor (22012, 22008).
@@ -103,7 +94,20 @@ impl Interval {
             rest -= (rest / 86_400.0).trunc() * 86_400.0;
         }
         let micros = (self.micros as f64 / divisor + rest * SECOND as f64).round_ties_even();
-        Ok(Interval { months: months as i32, days: whole as i32, micros: micros as i64 })
+        Interval::of_floats(months, whole, micros)
+    }
+
+    /// The parts cut to whole numbers, if all are within their range (22008).
+    fn of_floats(months: f64, days: f64, micros: f64) -> SqlResult<Interval> {
+        // 2^63 itself is beyond: the largest i64 has no float of its own.
+        let within = |value: f64, bound: f64| value.abs() < bound;
+        if !within(months, 2f64.powi(31))
+            || !within(days, 2f64.powi(31))
+            || !within(micros, 2f64.powi(63))
+        {
+            return Err(interval_out_of_range());
+        }
+        Ok(Interval { months: months as i32, days: days as i32, micros: micros as i64 })
     }
 
     /// Appends the `postgres` style: `1 year 2 mons 3 days 04:05:06.7`.
@@ -142,8 +146,10 @@ impl Interval {
     }
 
     /// Reads `1 day 2:03`, `1 year 2 mons ago`, `P1Y2M`, `1-2` (22007, 22008, 22015).
-    pub fn parse(text: &str) -> SqlResult<Interval> {
-        Builder::default().read(text).map_err(|bad| match bad {
+    /// The modifier's fields say what a bare number at the end means.
+    pub fn parse(text: &str, typmod: i32) -> SqlResult<Interval> {
+        let builder = Builder { fields: fields_of(typmod), ..Builder::default() };
+        builder.read(text).map_err(|bad| match bad {
             Bad::Format => SqlError::new(
                 SqlState::INVALID_DATETIME_FORMAT,
                 format!("invalid input syntax for type interval: \"{text}\""),
@@ -183,12 +189,49 @@ enum Bad {
     Range,
 }
 
+/// The fields as they are read. Each keeps to its own range, as PostgreSQL's do (22015); that
+/// years and months together are too many shows at the end (22008).
 #[derive(Default)]
 struct Builder {
-    months: i64,
-    days: i64,
+    years: i32,
+    months: i32,
+    days: i32,
     micros: i64,
     seen: u32,
+    // The fields of the type's modifier.
+    fields: i32,
+}
+
+// The modifier's bits, as PostgreSQL has them.
+const MONTH_BIT: i32 = 1 << 1;
+const DAY_BIT: i32 = 1 << 3;
+const HOUR_BIT: i32 = 1 << 10;
+const MINUTE_BIT: i32 = 1 << 11;
+const SECOND_BIT: i32 = 1 << 12;
+
+/// The fields that a modifier names; all if it names none.
+fn fields_of(typmod: i32) -> i32 {
+    const ALL: i32 = 0x7fff;
+    if typmod < 0 { ALL } else { typmod >> 16 & ALL }
+}
+
+/// What a number without a unit counts: the least field of the type.
+fn bare_unit(fields: i32) -> &'static str {
+    match fields {
+        f if f & SECOND_BIT != 0 => "second",
+        f if f & MINUTE_BIT != 0 => "minute",
+        f if f & HOUR_BIT != 0 => "hour",
+        f if f & DAY_BIT != 0 => "day",
+        f if f & MONTH_BIT != 0 => "month",
+        _ => "year",
+    }
+}
+
+/// Adds to a field of the interval.
+fn add<T: TryFrom<i64> + Into<i64> + Copy>(field: &mut T, value: i64) -> Result<(), Bad> {
+    let sum = Into::<i64>::into(*field).checked_add(value).ok_or(Bad::Overflow)?;
+    *field = T::try_from(sum).map_err(|_| Bad::Overflow)?;
+    Ok(())
 }
 
 /// A number as written: its whole part and the rest, both with its sign.
@@ -206,11 +249,10 @@ fn number(text: &str) -> Result<Number, Bad> {
     if whole.len() + fraction.len() == 0 || !all(whole) || !all(fraction) {
         return Err(Bad::Format);
     }
-    let whole =
-        if whole.is_empty() { 0 } else { whole.parse::<i64>().map_err(|_| Bad::Overflow)? };
-    let fraction = format!("0.{fraction}0").parse::<f64>().map_err(|_| Bad::Format)?;
-    let sign = if negative { -1 } else { 1 };
-    Ok(Number { whole: whole * sign, fraction: fraction * sign as f64 })
+    let sign = if negative { "-" } else { "" };
+    let whole = format!("{sign}0{whole}").parse::<i64>().map_err(|_| Bad::Overflow)?;
+    let fraction = format!("{sign}0.{fraction}0").parse::<f64>().map_err(|_| Bad::Format)?;
+    Ok(Number { whole, fraction })
 }
 
 const YEAR: u32 = 1;
@@ -232,60 +274,57 @@ impl Builder {
         Ok(())
     }
 
-    fn add_months(&mut self, value: Number, per: i64) -> Result<(), Bad> {
-        let exact = value.fraction * per as f64;
-        let months = value.whole.checked_mul(per).ok_or(Bad::Overflow)?;
-        if per == 1 {
-            self.months += months;
-            let days = value.fraction * 30.0;
-            self.days += days.trunc() as i64;
-            self.add_time(days - days.trunc(), DAY);
-        } else {
-            self.months += months + exact.round_ties_even() as i64;
-        }
-        Ok(())
+    fn add_months(&mut self, value: Number) -> Result<(), Bad> {
+        add(&mut self.months, value.whole)?;
+        let days = value.fraction * 30.0;
+        add(&mut self.days, days.trunc() as i64)?;
+        self.add_time(days - days.trunc(), DAY)
+    }
+
+    fn add_years(&mut self, value: Number, per: i64) -> Result<(), Bad> {
+        add(&mut self.years, value.whole.checked_mul(per).ok_or(Bad::Overflow)?)?;
+        // Less than a whole unit of a thousand years at most.
+        let months = (value.fraction * per as f64 * 12.0).round_ties_even() as i64;
+        add(&mut self.months, months)
     }
 
     fn add_days(&mut self, value: Number, per: i64) -> Result<(), Bad> {
-        self.days += value.whole.checked_mul(per).ok_or(Bad::Overflow)?;
+        add(&mut self.days, value.whole.checked_mul(per).ok_or(Bad::Overflow)?)?;
         let extra = value.fraction * per as f64;
-        self.days += extra.trunc() as i64;
-        self.add_time(extra - extra.trunc(), DAY);
-        if self.days.abs() > i64::from(i32::MAX) { Err(Bad::Overflow) } else { Ok(()) }
+        add(&mut self.days, extra.trunc() as i64)?;
+        self.add_time(extra - extra.trunc(), DAY)
     }
 
-    fn add_time(&mut self, fraction: f64, unit: i64) {
-        self.micros += (fraction * unit as f64).round_ties_even() as i64;
+    fn add_time(&mut self, fraction: f64, unit: i64) -> Result<(), Bad> {
+        add(&mut self.micros, (fraction * unit as f64).round_ties_even() as i64)
     }
 
     fn add_micros(&mut self, value: Number, unit: i64) -> Result<(), Bad> {
-        let whole = value.whole.checked_mul(unit).ok_or(Bad::Overflow)?;
-        self.micros = self.micros.checked_add(whole).ok_or(Bad::Overflow)?;
-        self.add_time(value.fraction, unit);
-        Ok(())
+        add(&mut self.micros, value.whole.checked_mul(unit).ok_or(Bad::Overflow)?)?;
+        self.add_time(value.fraction, unit)
     }
 
     fn unit(&mut self, value: Number, unit: &str) -> Result<(), Bad> {
         match unit {
             "year" | "years" | "yr" | "yrs" | "y" => {
                 self.mark(YEAR)?;
-                self.add_months(value, 12)
+                self.add_years(value, 1)
             }
             "month" | "months" | "mon" | "mons" => {
                 self.mark(MONTH)?;
-                self.add_months(value, 1)
+                self.add_months(value)
             }
             "decade" | "decades" | "dec" | "decs" => {
                 self.mark(LONG[0])?;
-                self.add_months(value, 120)
+                self.add_years(value, 10)
             }
             "century" | "centuries" | "c" | "cent" => {
                 self.mark(LONG[1])?;
-                self.add_months(value, 1200)
+                self.add_years(value, 100)
             }
             "millennium" | "millennia" | "mil" | "mils" => {
                 self.mark(LONG[2])?;
-                self.add_months(value, 12_000)
+                self.add_years(value, 1000)
             }
             "week" | "weeks" | "w" => {
                 self.mark(LONG[3])?;
@@ -304,7 +343,8 @@ impl Builder {
                 self.add_micros(value, MINUTE)
             }
             "second" | "seconds" | "sec" | "secs" | "s" => {
-                self.mark(SECONDS)?;
+                let below = if value.fraction == 0.0 { 0 } else { MILLIS | MICROS };
+                self.mark(SECONDS | below)?;
                 self.add_micros(value, SECOND)
             }
             "millisecond" | "milliseconds" | "msec" | "msecs" | "ms" => {
@@ -329,10 +369,20 @@ impl Builder {
         } else {
             self.read_words(body)?;
         }
-        let sign = if ago { -1 } else { 1 };
-        let months = i32::try_from(self.months * sign).map_err(|_| Bad::Range)?;
-        let days = i32::try_from(self.days * sign).map_err(|_| Bad::Overflow)?;
-        Ok(Interval { months, days, micros: self.micros * sign })
+        if ago {
+            self.negate().ok_or(Bad::Overflow)?;
+        }
+        let months = i64::from(self.years) * 12 + i64::from(self.months);
+        let months = i32::try_from(months).map_err(|_| Bad::Range)?;
+        Ok(Interval { months, days: self.days, micros: self.micros })
+    }
+
+    fn negate(&mut self) -> Option<()> {
+        self.years = self.years.checked_neg()?;
+        self.months = self.months.checked_neg()?;
+        self.days = self.days.checked_neg()?;
+        self.micros = self.micros.checked_neg()?;
+        Some(())
     }
 
     fn read_words(&mut self, body: &str) -> Result<(), Bad> {
@@ -345,11 +395,12 @@ impl Builder {
             let word = words[index];
             index += 1;
             if word.contains(':') {
-                self.mark(HOURS | MINUTES | SECONDS)?;
+                self.mark(HOURS | MINUTES | SECONDS | MILLIS | MICROS)?;
                 self.clock(word)?;
             } else if let Some((years, months)) = year_month(word) {
                 self.mark(YEAR | MONTH)?;
-                self.months += years * 12 + months;
+                add(&mut self.years, years)?;
+                add(&mut self.months, months)?;
             } else {
                 let value = number(word)?;
                 match words.get(index) {
@@ -358,20 +409,22 @@ impl Builder {
                         index += 1;
                     }
                     Some(_) => self.unit(value, "day")?,
-                    None => self.unit(value, "second")?,
+                    None => self.unit(value, bare_unit(self.fields))?,
                 }
             }
         }
         Ok(())
     }
 
-    /// `[-]hh:mm[:ss[.f]]`, or `mm:ss.f`.
+    /// `[-]hh:mm[:ss[.f]]`, or `mm:ss` where there is a fraction or the type has no hours.
     fn clock(&mut self, word: &str) -> Result<(), Bad> {
         let negative = word.starts_with('-');
         let parts: Vec<&str> = word.trim_start_matches(['+', '-']).split(':').collect();
         let mut total = 0i64;
         let units: [i64; 3] = match parts.as_slice() {
-            [_, second] if second.contains('.') => [MINUTE, SECOND, 0],
+            [_, second] if second.contains('.') || self.fields == MINUTE_BIT | SECOND_BIT => {
+                [MINUTE, SECOND, 0]
+            }
             [_, _] | [_, _, _] => [HOUR, MINUTE, SECOND],
             _ => return Err(Bad::Format),
         };
@@ -380,15 +433,11 @@ impl Builder {
             if index > 0 && value.whole > 59 + i64::from(index == 2) {
                 return Err(Bad::Overflow);
             }
-            total = value
-                .whole
-                .checked_mul(unit)
-                .and_then(|part| total.checked_add(part))
-                .ok_or(Bad::Overflow)?;
-            total += (value.fraction * unit as f64).round_ties_even() as i64;
+            add(&mut total, value.whole.checked_mul(unit).ok_or(Bad::Overflow)?)?;
+            add(&mut total, (value.fraction * unit as f64).round_ties_even() as i64)?;
         }
-        self.micros += if negative { -total } else { total };
-        Ok(())
+        let total = if negative { total.checked_neg() } else { Some(total) };
+        add(&mut self.micros, total.ok_or(Bad::Overflow)?)
     }
 
     /// ISO 8601 after the P: `1Y2M3DT4H5M6S`, `1W`.

@@ -207,7 +207,9 @@ pub(crate) fn split_name(text: &str) -> SqlResult<Vec<String>> {
 /// Reads a type name with SQL's spellings: `integer`, `character varying(10)`, `int4[]`.
 pub fn parse_type_name(text: &str) -> Option<Type> {
     let lower = text.trim_ascii().to_lowercase();
-    if let Some(element) = lower.strip_suffix("[]") {
+    // However many dimensions are written, it is the one array type.
+    let element = lower.trim_end_matches("[]");
+    if element.len() < lower.len() {
         let element = parse_type_name(element)?;
         return Some(Type::with(element.oid.array_type()?, element.typmod));
     }

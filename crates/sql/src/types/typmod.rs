@@ -92,13 +92,17 @@ pub fn coerce(value: Datum, ty: Type, context: CastContext) -> SqlResult<Datum> 
             Datum::Numeric(number.fit(precision, scale)?)
         }
         (Datum::Timestamp(micros), TypeOid::TIMESTAMP) => {
-            Datum::Timestamp(round_micros(micros, ty.typmod))
+            Datum::Timestamp(round_timestamp(micros, ty.typmod)?)
         }
         (Datum::Timestamptz(micros), TypeOid::TIMESTAMPTZ) => {
-            Datum::Timestamptz(round_micros(micros, ty.typmod))
+            Datum::Timestamptz(round_timestamp(micros, ty.typmod)?)
         }
-        (Datum::Time(micros), TypeOid::TIME) => Datum::Time(round_micros(micros, ty.typmod)),
-        (Datum::Interval(interval), TypeOid::INTERVAL) => fit_interval(&interval, ty.typmod).into(),
+        (Datum::Time(micros), TypeOid::TIME) => {
+            Datum::Time(round_micros(micros, ty.typmod).unwrap_or(micros))
+        }
+        (Datum::Interval(interval), TypeOid::INTERVAL) => {
+            fit_interval(&interval, ty.typmod)?.into()
+        }
         (Datum::Array(array), _) => {
             let element = Type::with(array.element, ty.typmod);
             let fit = |item: &Datum| coerce(item.clone(), element, context);
@@ -169,15 +173,23 @@ fn pad(text: Text, length: i32, context: CastContext) -> SqlResult<Text> {
     Ok(Text::from(padded))
 }
 
-/// Rounds to this many digits of a second, half away from zero.
-pub(crate) fn round_micros(micros: i64, digits: i32) -> i64 {
-    if !(0..6).contains(&digits) || !super::datetime::is_finite(micros) {
-        return micros;
+/// Rounds to this many digits of a second, half away from zero; None beyond 64 bits.
+fn round_micros(micros: i64, digits: i32) -> Option<i64> {
+    if !(0..6).contains(&digits) {
+        return Some(micros);
     }
     let unit = 10i64.pow((6 - digits) as u32);
-    let half = unit / 2;
-    let rounded = if micros >= 0 { (micros + half) / unit } else { -((half - micros) / unit) };
-    rounded * unit
+    let half = if micros >= 0 { unit / 2 } else { -(unit / 2) };
+    Some(micros.checked_add(half)? / unit * unit)
+}
+
+fn round_timestamp(micros: i64, digits: i32) -> SqlResult<i64> {
+    if !super::datetime::is_finite(micros) {
+        return Ok(micros);
+    }
+    round_micros(micros, digits)
+        .and_then(super::datetime::check_timestamp)
+        .ok_or_else(super::datetime::timestamp_out_of_range)
 }
 
 const MONTH: i32 = 1 << 1;
@@ -187,8 +199,8 @@ const HOUR: i32 = 1 << 10;
 const MINUTE: i32 = 1 << 11;
 const SECOND: i32 = 1 << 12;
 
-/// AdjustIntervalForTypmod: cuts the fields below the range, rounds the seconds.
-fn fit_interval(interval: &Interval, typmod: i32) -> Interval {
+/// AdjustIntervalForTypmod: cuts the fields below the range, rounds the seconds (22008).
+fn fit_interval(interval: &Interval, typmod: i32) -> SqlResult<Interval> {
     use super::datetime::{HOUR as HOUR_MICROS, MINUTE as MINUTE_MICROS};
     let (range, precision) = (typmod >> 16 & 0x7fff, typmod & 0xffff);
     let mut fitted = *interval;
@@ -208,9 +220,10 @@ fn fit_interval(interval: &Interval, typmod: i32) -> Interval {
         _ => {}
     }
     if precision != 0xffff {
-        fitted.micros = round_micros(fitted.micros, precision);
+        fitted.micros =
+            round_micros(fitted.micros, precision).ok_or_else(super::interval_out_of_range)?;
     }
-    fitted
+    Ok(fitted)
 }
 
 /// Precision and scale of a numeric's modifier.

@@ -33,6 +33,7 @@
 
 mod change;
 mod check;
+mod merge;
 mod search;
 mod split;
 #[cfg(all(test, not(loom)))]
@@ -43,6 +44,7 @@ pub use change::{
     set_exact,
 };
 pub use check::check;
+pub use merge::{is_underfull, merge};
 pub use split::{SplitPoint, choose_split, shortest_separator, split};
 
 use crate::base::{PAGE_BYTES, RowId};

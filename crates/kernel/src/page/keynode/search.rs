@@ -22,6 +22,18 @@ use super::{
 /// Heap bytes that are worth fetching ahead.
 const HEAP_PREFETCH_MAX: usize = 768;
 
+/// The first eight bytes of a place's rest, `fill` behind its end: a key whose word is another is
+/// below the place if and only if its word is below this one.
+#[inline]
+fn word_of(rest: &[u8], fill: u8) -> u64 {
+    if let Some(bytes) = rest.first_chunk() {
+        return u64::from_be_bytes(*bytes);
+    }
+    let mut bytes = [fill; 8];
+    bytes[..rest.len()].copy_from_slice(rest);
+    u64::from_be_bytes(bytes)
+}
+
 impl<P: PageBytes> KeyNode<P> {
     /// How many keys are below the place: the slot of the first key at or above it.
     #[inline]
@@ -32,30 +44,60 @@ impl<P: PageBytes> KeyNode<P> {
             Edge::After => 0xff,
         };
         let head = head_of(rest, fill);
-        let count = self.count();
-        let first = self.heads_below(head, count);
-        if first >= count || self.slot_head(first) != head {
-            return first;
-        }
+        let (mut low, mut high) = self.same_heads(head);
+        let word = word_of(rest, fill);
         let rest = Probe { bytes: rest, edge: place.edge };
-        let mut low = first;
-        let mut high = first + 1;
-        if high < count && self.slot_head(high) == head {
-            high = match head.checked_add(1) {
-                Some(next) => self.heads_below(next, count).max(low),
-                None => count,
-            };
-        }
         while low < high {
             let middle = low + (high - low) / 2;
             let slot = self.slot(middle);
-            if self.is_below(slot.offset, slot.len, rest) {
+            // Most keys differ in eight bytes; only those that do not are compared whole.
+            let below = match self.word(slot.offset, slot.len) {
+                Some(key) if key != word => key < word,
+                _ => self.is_below(slot.offset, slot.len, rest),
+            };
+            if below {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
         low
+    }
+
+    /// The slots that have this head: from the first at or above it to the first above it.
+    #[inline]
+    fn same_heads(&self, head: u32) -> (usize, usize) {
+        let count = self.count();
+        // Where keys begin alike and no fence tells (a root), all heads but the first are the same.
+        let to_the_end = count >= 2 && self.slot_head(count - 1) == head;
+        if to_the_end && self.slot_head(1) == head {
+            return (usize::from(self.slot_head(0) < head), count);
+        }
+        let low = self.heads_below(head, count);
+        if low >= count || self.slot_head(low) != head {
+            return (low, low);
+        }
+        let mut high = low + 1;
+        if to_the_end {
+            high = count;
+        } else if high < count && self.slot_head(high) == head {
+            high = match head.checked_add(1) {
+                Some(next) => self.heads_below(next, count).max(low),
+                None => count,
+            };
+        }
+        (low, high)
+    }
+
+    /// The first eight bytes of the string of `len` bytes at `at` as a number that orders as they
+    /// do, zeros behind its end. None at the page's very end.
+    #[inline]
+    fn word(&self, at: usize, len: usize) -> Option<u64> {
+        if at + 8 > PAGE_BYTES {
+            return None;
+        }
+        let word = self.page.u64(at).swap_bytes();
+        Some(if len >= 8 { word } else { word & !(u64::MAX >> (8 * len)) })
     }
 
     /// How many slots have heads below `head`.

@@ -16,6 +16,12 @@ fn seed() -> u64 {
     seed
 }
 
+/// Beyond the rounds of an ordinary test (`cargo xtask fuzz`).
+fn fuzz_duration() -> std::time::Duration {
+    let seconds = std::env::var("ATOLL_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
+    std::time::Duration::from_secs(seconds.unwrap_or(0))
+}
+
 fn new_page(kind: PageKind, level: u16, lower: &[u8], upper: Option<&[u8]>) -> Page {
     let mut page = Box::new([0xaa_u8; PAGE_BYTES]);
     header::format(&mut page, kind, Pid::new(HomeId(1), 7), TreeId(3));
@@ -221,10 +227,14 @@ fn nodes_agree_with_a_model() {
 }
 
 #[test]
-fn searches_of_garbage_end_without_a_fault() {
+fn fuzz_key_node_pages() {
     let mut random = fastrand::Rng::with_seed(seed());
     let mut page = new_page(PageKind::IndexLeaf, 0, b"", None);
-    for round in 0..3000 {
+    let end = std::time::Instant::now() + fuzz_duration();
+    for round in 0.. {
+        if round >= 3000 && std::time::Instant::now() >= end {
+            break;
+        }
         random.fill(&mut page[AT_LEVEL..AT_SLOTS + 256]);
         if round % 2 == 0 {
             random.fill(&mut page[..]);

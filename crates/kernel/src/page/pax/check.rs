@@ -3,13 +3,14 @@
 //! Invariants: reads any bytes at all without a fault; reports, changes nothing.
 
 use super::{
-    AT_CAPACITY, AT_COUNT, AT_HEAP_DEAD, AT_HEAP_START, AT_LAYOUT, Leaf, RowState, SlotIndex,
+    AT_CAPACITY, AT_COUNT, AT_HEAP_DEAD, AT_HEAP_START, AT_LAYOUT, LONG, Leaf, RowState, SlotIndex,
     USABLE_BYTES, minipage_bytes,
 };
 use crate::base::PAGE_BYTES;
 use crate::latch::{OwnedPage, PageBytes};
 use crate::page::header::{self, PageKind};
 use crate::page::layout::Layout;
+use crate::page::overflow::REFERENCE_BYTES;
 
 /// What is wrong with the leaf, one sentence each; empty if nothing is.
 pub fn check(page: &[u8; PAGE_BYTES], layout: &Layout) -> Vec<String> {
@@ -74,7 +75,11 @@ fn check_heap(view: &Leaf<'_, OwnedPage<'_>>, heap_start: usize, faults: &mut Ve
         }
         for slot in 0..view.count() {
             let at = view.geometry().value(slot, place);
-            let (offset, len) = (usize::from(bytes.u16(at)), usize::from(bytes.u16(at + 2)));
+            let (offset, stored) = (usize::from(bytes.u16(at)), bytes.u16(at + 2));
+            let len = usize::from(stored & !LONG);
+            if stored & LONG != 0 && len != REFERENCE_BYTES {
+                faults.push(format!("slot {slot}, column {column}: a reference of {len} bytes"));
+            }
             if len == 0 {
                 continue;
             }

@@ -6,9 +6,10 @@
 
 use super::super::header::put_u16;
 use super::super::layout::Layout;
+use super::super::overflow::REFERENCE_BYTES;
 use super::reshape::{capacity_for, reshape};
 use super::{
-    AT_COUNT, AT_DELETED, AT_HEAP_DEAD, AT_HEAP_START, AT_RESERVED, AT_ROWS, Geometry, Leaf,
+    AT_COUNT, AT_DELETED, AT_HEAP_DEAD, AT_HEAP_START, AT_RESERVED, AT_ROWS, Geometry, LONG, Leaf,
     SlotIndex, USABLE_BYTES,
 };
 use crate::base::{PAGE_BYTES, RowId};
@@ -155,6 +156,16 @@ impl<'a> LeafMut<'a> {
         let null_byte = self.view().geometry().null_byte(slot.index(), column);
         self.set_bit(null_byte, slot.index(), value.is_none());
         old as isize - new as isize
+    }
+
+    /// Says that the value's bytes are a reference to a long value.
+    pub fn set_long(&mut self, slot: SlotIndex, column: usize) {
+        let view = self.view();
+        let place = view.layout().place(column).expect("the leaf's layout has the column");
+        let at = view.geometry().value(slot.index(), place);
+        let len = self.u16(at + 2);
+        assert!(place.variable && len == REFERENCE_BYTES, "a reference has its size");
+        self.put(at + 2, len | usize::from(LONG));
     }
 
     /// Makes `bytes` contiguous in front of the heap; minipages may shrink to the rows there are.

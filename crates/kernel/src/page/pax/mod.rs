@@ -9,6 +9,7 @@
 //! 64  row ids, u64 each, ascending
 //!     deleted bits, one a row, then null bits, one a row for each column
 //!     one minipage a column: fixed-width values, or u16 offset and u16 length into the heap
+//!     (bit 15 of the length: those bytes are a reference to a long value, page::overflow)
 //!     ...free...
 //!     heap, growing down from the page's end
 //! ```
@@ -23,6 +24,7 @@
 
 mod check;
 mod edit;
+mod merge;
 mod reshape;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -30,16 +32,20 @@ mod tests;
 pub use check::check;
 pub(crate) use edit::reserve;
 pub use edit::{LeafMut, RowState};
+pub(crate) use merge::{is_underfull, lower_fence, merge};
 pub(crate) use reshape::{format, relayout, split};
 
 use super::header::HEADER_BYTES;
 use super::layout::Layout;
+use super::overflow::{Form, LongRef};
 use crate::base::{Error, PAGE_BYTES, Result, RowId};
 use crate::latch::PageBytes;
 use crate::sync::mutant;
 
 /// Bytes of the largest row: its part of every minipage and its heap bytes.
 pub const ROW_BYTES_MAX: usize = 8000;
+/// What is too large when a row is (an `Error::TooLarge`'s `what`).
+pub const ROW: &str = "row";
 
 pub(crate) const AT_LAYOUT: usize = 32;
 pub(crate) const AT_COUNT: usize = 34;
@@ -54,6 +60,8 @@ pub(crate) const AT_UPPER: usize = 56;
 pub(crate) const AT_ROWS: usize = 64;
 /// Bytes that rows share.
 pub(crate) const USABLE_BYTES: usize = PAGE_BYTES - AT_ROWS;
+/// In the length of a variable value: its bytes are a reference to a long value.
+pub(crate) const LONG: u16 = 1 << 15;
 /// The upper fence of the last leaf.
 pub const NO_FENCE: u64 = u64::MAX;
 
@@ -64,6 +72,7 @@ const _: () = {
     assert!(AT_LOWER == AT_DELETED + 4 && AT_UPPER == AT_LOWER + 8 && AT_ROWS == AT_UPPER + 8);
     // Two rows of the largest size, with their ids and bits for 1,600 columns, fit a page.
     assert!(2 * (ROW_BYTES_MAX + 8) + 202 <= USABLE_BYTES);
+    assert!(ROW_BYTES_MAX < LONG as usize);
 };
 
 /// A row's place in its leaf; changes when rows before it come or go.
@@ -120,6 +129,12 @@ impl Geometry {
     }
 }
 
+/// What a variable value's length says of its bytes.
+#[inline(always)]
+fn form(len: u16) -> Form {
+    if len & LONG == 0 { Form::Inline } else { Form::Long }
+}
+
 /// Bytes of the minipages for `rows` rows.
 pub(crate) fn minipage_bytes(layout: &Layout, rows: usize) -> usize {
     rows * (8 + layout.row_bytes()) + rows.div_ceil(8) * (1 + layout.columns().len())
@@ -150,7 +165,7 @@ pub fn checked_heap_bytes(layout: &Layout, columns: &[Option<&[u8]>]) -> Result<
 pub fn check_row_bytes(layout: &Layout, heap: usize) -> Result<()> {
     let bytes = heap + layout.row_bytes();
     if bytes > ROW_BYTES_MAX {
-        return Err(Error::TooLarge { what: "row", bytes, bytes_max: ROW_BYTES_MAX });
+        return Err(Error::TooLarge { what: ROW, bytes, bytes_max: ROW_BYTES_MAX });
     }
     Ok(())
 }
@@ -280,29 +295,45 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
             return Some(usize::from(place.width));
         }
         let at = self.geometry.value(slot.index(), place);
-        Some(usize::from(self.bytes.u16(at + 2)))
+        Some(usize::from(self.bytes.u16(at + 2) & !LONG))
     }
 
-    /// Appends the value's bytes to `out` and says how many they are; `None` if it is null (or the
+    /// Whether the value's bytes here are a reference to a long value.
+    #[inline]
+    pub fn form(&self, slot: SlotIndex, column: usize) -> Form {
+        match self.layout.place(column) {
+            Some(place) if place.variable && !self.is_null(slot, column) => {
+                form(self.bytes.u16(self.geometry.value(slot.index(), place) + 2))
+            }
+            _ => Form::Inline,
+        }
+    }
+
+    /// Calls `found` for each of the row's long values, with its column.
+    pub fn each_long(&self, slot: SlotIndex, mut found: impl FnMut(usize, LongRef)) {
+        for column in 0..self.layout.columns().len() {
+            if self.form(slot, column) == Form::Long
+                && let Some(bytes) = self.column(slot, column)
+                && let Some(reference) = LongRef::decode(&bytes)
+            {
+                found(column, reference);
+            }
+        }
+    }
+
+    /// Appends the value's bytes to `out` and says what they are; `None` if it is null (or the
     /// leaf's layout is older than the column).
     #[inline]
-    pub fn append_column(
-        &self,
-        slot: SlotIndex,
-        column: usize,
-        out: &mut Vec<u8>,
-    ) -> Option<usize> {
+    pub fn append_column(&self, slot: SlotIndex, column: usize, out: &mut Vec<u8>) -> Option<Form> {
         if self.is_null(slot, column) {
             return None;
         }
         let place = self.layout.place(column)?;
         let at = self.geometry.value(slot.index(), place);
         if place.variable {
-            let (offset, len) = (self.bytes.u16(at), usize::from(self.bytes.u16(at + 2)));
-            let before = out.len();
-            self.bytes.append(usize::from(offset), len, out);
-            // Fewer bytes mean a torn read: whatever is said now will not validate.
-            return Some(out.len() - before);
+            let (offset, len) = (self.bytes.u16(at), self.bytes.u16(at + 2));
+            self.bytes.append(usize::from(offset), usize::from(len & !LONG), out);
+            return Some(form(len));
         }
         match place.width {
             8 => out.extend_from_slice(&self.bytes.u64(at).to_le_bytes()),
@@ -310,7 +341,7 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
             2 => out.extend_from_slice(&self.bytes.u16(at).to_le_bytes()),
             _ => out.push(self.bytes.u8(at)),
         }
-        Some(usize::from(place.width))
+        Some(Form::Inline)
     }
 
     /// The value as an owned copy, `None` if it is null.

@@ -8,8 +8,8 @@ use super::super::header::{put_u16, put_u64};
 use super::super::layout::{ColumnPlace, Layout};
 use super::{
     AT_CAPACITY, AT_COUNT, AT_DELETED, AT_HEAP_DEAD, AT_HEAP_START, AT_LAYOUT, AT_LOWER,
-    AT_RESERVED, AT_ROWS, AT_UPPER, Geometry, Leaf, NO_FENCE, RowState, SlotIndex, USABLE_BYTES,
-    minipage_bytes,
+    AT_RESERVED, AT_ROWS, AT_UPPER, Geometry, LONG, Leaf, NO_FENCE, RowState, SlotIndex,
+    USABLE_BYTES, minipage_bytes,
 };
 use crate::base::{PAGE_BYTES, RowId};
 use crate::latch::{OwnedPage, PageBytes};
@@ -115,7 +115,8 @@ fn copy_heap_column(
 ) -> usize {
     for (slot, row) in rows.enumerate() {
         let entry = from.geometry().value(row, old_place);
-        let (offset, len) = (from.bytes().u16(entry), usize::from(from.bytes().u16(entry + 2)));
+        let (offset, stored) = (from.bytes().u16(entry), from.bytes().u16(entry + 2));
+        let len = usize::from(stored & !LONG);
         if len == 0 {
             continue;
         }
@@ -124,7 +125,7 @@ fn copy_heap_column(
         page[heap_start..heap_start + len].copy_from_slice(&from.bytes().0[offset..offset + len]);
         let at = geometry.value(slot, place);
         put_u16(page, at, heap_start as u16);
-        put_u16(page, at + 2, len as u16);
+        put_u16(page, at + 2, stored);
     }
     heap_start
 }

@@ -18,6 +18,7 @@
 //!
 //! After some failed attempts a reader couples shared latches from the root down.
 
+mod merge;
 mod split;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -31,6 +32,7 @@ use crate::page::keynode::{self, KeyNode, Probe};
 use crate::page::{PageKind, header};
 use crate::sync::{mutant, point};
 
+pub use merge::{MergeKeys, MergeLeaf, Merged};
 pub use split::{SplitLeaf, SplitPlan};
 pub use walk::{CheckLeaf, fence_problems};
 

@@ -95,6 +95,11 @@ impl Trunk {
         let found = self.descend(place, Side::At, level)?;
         let parent = found.parent.upgrade()?;
         point("split.parent");
+        if KeyNode::new(parent.owned()).level() != level + 1 {
+            // The tree has shrunk below this level meanwhile: begin again below.
+            parent.unchanged();
+            return if level == 0 { Err(Stop::Retry) } else { Ok(Step::Done) };
+        }
         let Some(node) = lock_child(found.node.frame()) else {
             parent.unchanged();
             return Err(Stop::Retry);
@@ -164,7 +169,7 @@ impl Trunk {
 
 /// Takes a child whose parent is held. Only a short wait: whoever holds the child may want the
 /// parent (an insertion into a unique index that looks for its next leaf).
-fn lock_child(frame: crate::buffer::FrameRef) -> Option<PageWrite> {
+pub(super) fn lock_child(frame: crate::buffer::FrameRef) -> Option<PageWrite> {
     for _ in 0..CHILD_SPINS {
         if let Ok(page) = PageWrite::try_lock(frame) {
             return Some(page);

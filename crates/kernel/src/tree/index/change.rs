@@ -14,10 +14,13 @@ use crate::base::{Outcome, RowId, Stop};
 use crate::buffer::PageWrite;
 use crate::page::keynode::{self, KeyNode, Probe, SplitPoint};
 use crate::sync::mutant;
-use crate::tree::descent::{SplitLeaf, SplitPlan, fault};
+use crate::tree::descent::{MergeKeys, SplitLeaf, SplitPlan, fault};
 
 use super::batch::Continue;
 use super::{Entry, FULL_TRIES, IndexTree};
+
+/// An underfull leaf is tried to be merged when its entries are a multiple of this many.
+const MERGE_EVERY: usize = 8;
 
 /// Whether an entry was added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -233,7 +236,14 @@ impl IndexTree {
             return Ok(Removed::Kept);
         }
         keynode::remove(held.bytes_mut(), at);
+        let left = KeyNode::new(held.owned()).count();
+        // Every removal from a leaf whose neighbours are full would try in vain.
+        let is_worth_it = left.is_multiple_of(MERGE_EVERY) && keynode::is_underfull(held.bytes());
         leaf.0.take();
+        if is_worth_it {
+            // Nothing depends on it; a later removal tries again.
+            let _ = self.trunk.merge_leaf(Probe::before(entry.bytes()), &mut MergeKeys);
+        }
         Ok(Removed::Yes)
     }
 

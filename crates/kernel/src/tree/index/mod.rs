@@ -13,6 +13,8 @@
 mod batch;
 mod bulk;
 mod change;
+#[cfg(all(test, not(loom)))]
+mod merge_tests;
 mod read;
 #[cfg(all(test, not(loom)))]
 mod stress_tests;

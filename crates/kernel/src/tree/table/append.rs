@@ -3,8 +3,8 @@
 //! Invariants: a range is handed out once, and ids of a range in ascending order, so an id is
 //! never used twice and its place is behind all rows of its range; a range begins in a leaf of its
 //! own, so the inserts of two instances never meet. The cursor names its leaf by frame and PID and
-//! checks both under the latch: frames are never unmapped and PIDs never reused, so that is as
-//! good as a version, and goes on working when other changes to the leaf have raised the version.
+//! checks both under the latch, and that the page is a leaf of this tree that covers its row: then it
+//! is the right one. A version would fail when other changes to the leaf have raised it.
 
 use super::tree::row_key;
 use super::{LeafWrite, TableTree};
@@ -123,8 +123,10 @@ impl TableTree {
     #[inline]
     pub(super) fn cached_leaf(&self, frame: FrameRef, pid: Pid) -> Outcome<Option<LeafWrite<'_>>> {
         let page = PageWrite::lock(frame)?;
-        if page.pid() == pid && header::kind(page.owned()) == Some(PageKind::TableLeaf) {
-            debug_assert_eq!(header::tree(page.owned()), self.id(), "a PID belongs to one tree");
+        // Frame and PID may be another page's by now, of another tree too.
+        let is_own = header::kind(page.owned()) == Some(PageKind::TableLeaf)
+            && header::tree(page.owned()) == self.id();
+        if page.pid() == pid && is_own {
             let leaf = self.leaf_write(page)?;
             return Ok(Some(leaf));
         }

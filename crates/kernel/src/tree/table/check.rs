@@ -3,12 +3,16 @@
 //! Invariants: both are for a tree at rest: nobody writes while it is checked, nobody uses it any
 //! more when it is freed.
 
-use super::TableTree;
+use std::collections::HashSet;
+
 use super::tree::row_key;
-use crate::base::{Outcome, RowId};
+use super::{LeafView, TableTree};
+use crate::base::{Outcome, Pid, RowId};
 use crate::buffer::PageShared;
 use crate::latch::OwnedPage;
+use crate::page::overflow::OverflowPage;
 use crate::page::pax::{self, Leaf};
+use crate::tree::overflow::{free_chain, read_whole};
 
 impl TableTree {
     /// What is wrong with the tree, one sentence each; empty if nothing is: order, fences, counts,
@@ -58,9 +62,62 @@ impl TableTree {
         }
     }
 
+    /// Reads every long value that a row refers to; adds their pages to `pages`. Answers what is
+    /// wrong: a value that cannot be read, a page that two values have.
+    pub fn check_longs(&self, pages: &mut HashSet<Pid>) -> Outcome<Vec<String>> {
+        let mut longs = Vec::new();
+        let mut from = Some(RowId(0));
+        while let Some(start) = from {
+            let (found, next) = self.scan_leaf(start, &mut |leaf: &LeafView<'_>| {
+                let mut found = Vec::new();
+                for slot in leaf.lower_bound(start).index()..leaf.count() {
+                    let slot = pax::SlotIndex(slot as u16);
+                    let row = leaf.row_id(slot);
+                    leaf.each_long(slot, |column, long| found.push((row, column, long)));
+                }
+                Ok(found)
+            })?;
+            longs.extend(found);
+            from = next;
+        }
+        let mut faults = Vec::new();
+        let mut value = Vec::new();
+        for (row, column, reference) in longs {
+            value.clear();
+            let mut next = reference.first;
+            for _ in 0..reference.pages {
+                if !pages.insert(next) {
+                    faults.push(format!(
+                        "row {row}, column {column}: page {next} belongs to two long values"
+                    ));
+                    break;
+                }
+                let frame = self.pool().find_overflow(next);
+                next = frame.map_or(Pid(0), |frame| OverflowPage::read(frame.racy()).next);
+            }
+            if let Err(error) = read_whole(self.pool(), self.id(), reference, &mut value) {
+                faults.push(format!("row {row}, column {column}: {error}"));
+            }
+        }
+        Ok(faults)
+    }
+
     /// Gives all pages back. Nobody uses the tree any more (it was dropped below the horizon, and
     /// all undo that refers to it is gone). The tree must not be used afterwards.
     pub fn free_pages(&self) -> Outcome<()> {
-        self.trunk.free(&mut |page| self.sides.dropped(page.frame()))
+        let mut longs = Vec::new();
+        let freed = self.trunk.free(&mut |page| {
+            if let Ok(layout) = self.layout_of(page) {
+                let view = Leaf::new(page.owned(), layout);
+                for slot in 0..view.count() {
+                    view.each_long(pax::SlotIndex(slot as u16), |_, long| longs.push(long));
+                }
+            }
+            self.sides.dropped(page.frame());
+        });
+        for long in longs {
+            free_chain(self.pool(), long.first);
+        }
+        freed
     }
 }

@@ -154,6 +154,11 @@ impl<'t> LeafWrite<'t> {
         self.edit().set_column(slot, column, value)
     }
 
+    /// Says that the value's bytes are a reference to a long value ([`LeafMut::set_long`]).
+    pub fn set_long(&mut self, slot: SlotIndex, column: usize) {
+        self.edit().set_long(slot, column);
+    }
+
     /// Marks a row deleted, or live again.
     #[inline]
     pub fn set_state(&mut self, slot: SlotIndex, state: RowState) {

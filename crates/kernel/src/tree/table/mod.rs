@@ -9,6 +9,10 @@
 mod append;
 mod check;
 mod leaf;
+mod merge;
+#[cfg(all(test, not(loom)))]
+mod merge_tests;
+mod near;
 mod restore;
 mod split;
 #[cfg(all(test, not(loom)))]
@@ -17,7 +21,8 @@ mod tree;
 
 pub use append::{AppendCursor, RANGE_ROWS};
 pub use leaf::{LeafView, LeafWrite, NoSideTables, SideTables};
-pub use restore::RestoreCursor;
+pub use near::LeafHint;
+pub use restore::{RestoreCursor, Restored};
 pub use tree::TableTree;
 
 pub use crate::page::pax::{ROW_BYTES_MAX, RowState, SlotIndex};

@@ -2,15 +2,19 @@
 //!
 //! Invariants: no transaction is running and nothing has a twin; threads may restore different
 //! rows of one leaf at the same time (each change is made under the leaf's exclusive latch).
-//! Every function may be repeated: it sets a state, it does not add to one.
+//! Every function may be repeated: it sets a state, it does not add to one. Long values are put
+//! into overflow pages as they stood in the log; those that are replaced or go with their row are
+//! freed at once, for nobody reads.
 
 use super::append::Link;
 use super::tree::row_key;
 use super::{LeafWrite, TableTree};
-use crate::base::{HomeId, Outcome, Pid, RowId};
+use crate::base::{HomeId, Outcome, Pid, Result, RowId};
 use crate::buffer::FrameRef;
 use crate::page::keynode::Probe;
+use crate::page::overflow::{LongRef, REFERENCE_BYTES, StoredLong};
 use crate::page::pax::{self, RowState, SlotIndex};
+use crate::tree::overflow::{NewLong, free_chain, write_stored};
 
 /// Remembers the leaf of the last row restored, so that neighbours need no descent. One per
 /// thread and tree.
@@ -26,6 +30,74 @@ impl RestoreCursor {
     }
 }
 
+/// A value to be put back.
+#[derive(Clone, Copy, Debug)]
+pub enum Restored<'a> {
+    /// Null.
+    Null,
+    /// These bytes.
+    Inline(&'a [u8]),
+    /// A long value.
+    Long(StoredLong<'a>),
+}
+
+impl<'a> From<Option<&'a [u8]>> for Restored<'a> {
+    fn from(value: Option<&'a [u8]>) -> Restored<'a> {
+        value.map_or(Restored::Null, Restored::Inline)
+    }
+}
+
+/// Long values that were written and are in no row yet, with their columns.
+#[derive(Default)]
+struct Written {
+    parts: Vec<(usize, NewLong)>,
+}
+
+/// What leaves store of long values, by column.
+type References = Vec<(usize, [u8; REFERENCE_BYTES])>;
+
+/// What the leaf stores for a value.
+fn stored<'v>(references: &'v References, column: usize, value: &Restored<'v>) -> Option<&'v [u8]> {
+    match value {
+        Restored::Null => None,
+        Restored::Inline(value) => Some(value),
+        Restored::Long(_) => {
+            let found = references.iter().find(|(known, _)| *known == column);
+            found.map(|(_, reference)| reference.as_slice())
+        }
+    }
+}
+
+impl Written {
+    /// Writes the long ones of `values`.
+    fn new<'a>(
+        tree: &TableTree,
+        home: HomeId,
+        values: impl Iterator<Item = (usize, Restored<'a>)>,
+    ) -> Result<Written> {
+        let mut written = Written::default();
+        for (column, value) in values {
+            if let Restored::Long(value) = value {
+                let long = write_stored(tree.pool(), home, tree.id(), &value)?;
+                written.parts.push((column, long));
+            }
+        }
+        Ok(written)
+    }
+
+    fn references(&self) -> References {
+        self.parts.iter().map(|(column, long)| (*column, long.reference().encode())).collect()
+    }
+
+    /// The row has them now.
+    fn adopt(&mut self, leaf: &mut LeafWrite<'_>, slot: SlotIndex) {
+        for (column, long) in &mut self.parts {
+            leaf.set_long(slot, *column);
+            long.adopt();
+        }
+    }
+}
+
 impl TableTree {
     /// Stores a row as it was inserted, or replaces the row that is there; raises the mark.
     /// `columns` may be fewer than the layout has: the rest are null.
@@ -33,18 +105,16 @@ impl TableTree {
         &self,
         cursor: &mut RestoreCursor,
         row: RowId,
-        columns: &[Option<&[u8]>],
+        values: &[Restored<'_>],
     ) -> Outcome<()> {
         let layout = self.layout();
-        let padded;
-        let columns = if columns.len() < layout.columns().len() {
-            let mut all = columns.to_vec();
-            all.resize(layout.columns().len(), None);
-            padded = all;
-            padded.as_slice()
-        } else {
-            columns
-        };
+        let mut written = Written::new(self, cursor.home, values.iter().copied().enumerate())?;
+        let references = written.references();
+        let pairs = values.iter().enumerate();
+        let mut columns: Vec<Option<&[u8]>> =
+            pairs.map(|(column, value)| stored(&references, column, value)).collect();
+        columns.resize(layout.columns().len().max(columns.len()), None);
+        let columns = columns.as_slice();
         let heap = pax::checked_heap_bytes(layout, columns)?;
         self.raise_row_id_mark(row);
         loop {
@@ -53,12 +123,17 @@ impl TableTree {
                 if let Some(slot) = leaf.find(row) {
                     let old = leaf.view().row_heap_bytes(slot);
                     if heap.saturating_sub(old) <= leaf.view().free_bytes() {
+                        let before = longs_of(&leaf, slot, |_| true);
                         leaf.remove(slot);
-                        leaf.insert(row, columns);
+                        let slot = leaf.insert(row, columns);
+                        written.adopt(&mut leaf, slot);
+                        drop(leaf);
+                        self.free_longs(&before);
                         return Ok(());
                     }
                 } else if leaf.fits_row(heap) {
-                    leaf.insert(row, columns);
+                    let slot = leaf.insert(row, columns);
+                    written.adopt(&mut leaf, slot);
                     return Ok(());
                 }
             }
@@ -81,8 +156,14 @@ impl TableTree {
         &self,
         cursor: &mut RestoreCursor,
         row: RowId,
-        changes: &[(usize, Option<&[u8]>)],
+        values: &[(usize, Restored<'_>)],
     ) -> Outcome<bool> {
+        let mut written = Written::new(self, cursor.home, values.iter().copied())?;
+        let references = written.references();
+        let pairs = values.iter();
+        let changes: Vec<(usize, Option<&[u8]>)> =
+            pairs.map(|(column, value)| (*column, stored(&references, *column, value))).collect();
+        let changes = changes.as_slice();
         loop {
             let mut leaf = self.restore_leaf(cursor, row)?;
             let Some(slot) = leaf.find(row) else {
@@ -92,10 +173,15 @@ impl TableTree {
             let growth = growth(&leaf, slot, changes);
             pax::check_row_bytes(leaf.layout(), leaf.view().row_heap_bytes(slot) + growth)?;
             if self.relayout(&mut leaf) && leaf.can_grow(growth) {
+                let is_changed = |column| changes.iter().any(|(changed, _)| *changed == column);
+                let before = longs_of(&leaf, slot, is_changed);
                 for (column, value) in changes {
                     leaf.set_column(slot, *column, *value);
                 }
+                written.adopt(&mut leaf, slot);
                 leaf.set_state(slot, RowState::Live);
+                drop(leaf);
+                self.free_longs(&before);
                 return Ok(true);
             }
             drop(leaf);
@@ -107,12 +193,21 @@ impl TableTree {
     pub fn remove(&self, cursor: &mut RestoreCursor, row: RowId) -> Outcome<bool> {
         self.raise_row_id_mark(row);
         let mut leaf = self.restore_leaf(cursor, row)?;
-        let slot = leaf.find(row);
-        match slot {
-            Some(slot) => leaf.remove(slot),
-            None => leaf.unchanged(),
+        let Some(slot) = leaf.find(row) else {
+            leaf.unchanged();
+            return Ok(false);
+        };
+        let before = longs_of(&leaf, slot, |_| true);
+        leaf.remove(slot);
+        drop(leaf);
+        self.free_longs(&before);
+        Ok(true)
+    }
+
+    fn free_longs(&self, references: &[LongRef]) {
+        for reference in references {
+            free_chain(self.pool(), reference.first);
         }
-        Ok(slot.is_some())
     }
 
     fn restore_leaf(&self, cursor: &mut RestoreCursor, row: RowId) -> Outcome<LeafWrite<'_>> {
@@ -128,6 +223,21 @@ impl TableTree {
         cursor.leaf = Some((leaf.frame(), leaf.pid()));
         Ok(leaf)
     }
+}
+
+/// The row's long values in those columns.
+fn longs_of(
+    leaf: &LeafWrite<'_>,
+    slot: SlotIndex,
+    is_meant: impl Fn(usize) -> bool,
+) -> Vec<LongRef> {
+    let mut longs = Vec::new();
+    leaf.view().each_long(slot, |column, reference| {
+        if is_meant(column) {
+            longs.push(reference);
+        }
+    });
+    longs
 }
 
 /// Heap bytes by which the changed values grow, those that shrink not counted.

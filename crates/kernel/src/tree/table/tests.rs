@@ -46,6 +46,10 @@ fn borrowed(row: &Row) -> Vec<Option<&[u8]>> {
     row.iter().map(Option::as_deref).collect()
 }
 
+fn restored(row: &[Option<Vec<u8>>]) -> Vec<Restored<'_>> {
+    row.iter().map(|value| value.as_deref().into()).collect()
+}
+
 fn random_row(rng: &mut fastrand::Rng, long: usize) -> Row {
     let bytes = (0..rng.usize(0..=long)).map(|_| rng.u8(..)).collect();
     vec![
@@ -145,12 +149,12 @@ fn random_changes_agree_with_a_model() {
                 }
                 75..80 => {
                     let Some(id) = some else { continue };
-                    shell(|| tree.restore(&mut restorer, id, &borrowed(&row))).unwrap();
+                    shell(|| tree.restore(&mut restorer, id, &restored(&row))).unwrap();
                     model.insert(id, row);
                 }
                 80..85 => {
                     let Some(id) = some else { continue };
-                    let changes = [(1, row[1].as_deref()), (0, row[0].as_deref())];
+                    let changes = [(1, row[1].as_deref().into()), (0, row[0].as_deref().into())];
                     let there = shell(|| tree.restore_columns(&mut restorer, id, &changes));
                     assert!(there.unwrap());
                     model.get_mut(&id).unwrap()[..2].clone_from_slice(&row[..2]);
@@ -194,7 +198,7 @@ fn recovery_restores_rows_in_any_order() {
         let mut model = BTreeMap::new();
         for id in ids {
             let row = random_row(&mut rng, 100);
-            shell(|| tree.restore(&mut cursor, RowId(id), &borrowed(&row))).unwrap();
+            shell(|| tree.restore(&mut cursor, RowId(id), &restored(&row))).unwrap();
             model.insert(RowId(id), row);
         }
         sound(&tree);
@@ -285,7 +289,8 @@ fn columns_are_added_without_rewriting() {
     let mut restorer = RestoreCursor::new(HomeId(0));
     for id in &before {
         let value = [7; 200];
-        shell(|| tree.restore_columns(&mut restorer, *id, &[(3, Some(&value))])).unwrap();
+        shell(|| tree.restore_columns(&mut restorer, *id, &[(3, Restored::Inline(&value))]))
+            .unwrap();
     }
     let (row, _) = get(&tree, before[7]).unwrap();
     assert_eq!((&row[..3], &row[3]), (&old[..], &Some(vec![7; 200])));
@@ -353,6 +358,39 @@ fn splits_move_twins_and_reservations() {
 }
 
 #[test]
+fn hints_of_any_age_lead_to_the_row_or_nowhere() {
+    let (pool, mut rng) = (pool(2000), seeded("hints"));
+    let sides = Arc::new(NoSideTables);
+    let other = TableTree::create(&pool, HomeId(0), TreeId(8), layout(), sides).unwrap();
+    let tree = tree(&pool);
+    let mut cursor = AppendCursor::new(HomeId(0));
+    let mut rows = Vec::new();
+    let mut hints = [LeafHint::default(); 8];
+    for round in 0..4000 {
+        let row = random_row(&mut rng, 60);
+        rows.push((append(&tree, &mut cursor, &row).unwrap(), row));
+        if round % 50 == 0 {
+            // Halves a leaf: hints to it are right for one half only.
+            let id = rows[rng.usize(..rows.len())].0;
+            shell(|| tree.make_room(id, 4000)).unwrap();
+        }
+        let (id, row) = &rows[rng.usize(..rows.len())];
+        let near = rng.usize(..hints.len());
+        let hint = &mut hints[near];
+        let read = &mut |leaf: &LeafView<'_>| Ok(leaf.find(*id).map(|slot| leaf.column(slot, 1)));
+        let found = shell(|| tree.read_near(hint, *id, read)).unwrap();
+        assert_eq!(found.as_ref(), Some(&row[1]), "row {id}");
+        let leaf = shell(|| tree.write_near(&hints[rng.usize(..8)], *id)).unwrap();
+        assert!(leaf.find(*id).is_some(), "row {id}");
+        leaf.unchanged();
+        // Another tree's rows are not looked for in this one's leaves.
+        let none = shell(|| other.read_near(&mut hints[near].clone(), *id, read)).unwrap();
+        assert_eq!(none, None);
+    }
+    sound(&tree);
+}
+
+#[test]
 fn an_append_notices_that_its_leaf_was_split() {
     let pool = pool(100);
     let tree = tree(&pool);
@@ -396,7 +434,8 @@ fn readers_and_writers_of_several_threads_agree() {
                         if rng.u8(..) < 100 {
                             let id = *rng.choice(&mine).unwrap();
                             let new = row(rng.u64(..));
-                            let all = [(0, new[0].as_deref()), (1, new[1].as_deref())];
+                            let all =
+                                [(0, new[0].as_deref().into()), (1, new[1].as_deref().into())];
                             let mut cursor = RestoreCursor::new(HomeId(home));
                             let there = shell(|| tree.restore_columns(&mut cursor, id, &all));
                             assert!(there.unwrap());

@@ -112,6 +112,11 @@ impl TableTree {
         self.id
     }
 
+    /// The pool that its pages are in.
+    pub fn pool(&self) -> &Arc<BufferPool> {
+        self.trunk.pool()
+    }
+
     /// The newest layout.
     #[inline]
     pub fn layout(&self) -> &Layout {
@@ -155,7 +160,7 @@ impl TableTree {
     }
 
     #[inline]
-    fn view(&self, page: &PageRead) -> Outcome<LeafView<'_>> {
+    pub(super) fn view(&self, page: &PageRead) -> Outcome<LeafView<'_>> {
         let bytes = page.racy();
         let Some(layout) = self.layouts.get(layout_version(bytes)) else {
             return Err(self.unknown_layout(bytes));

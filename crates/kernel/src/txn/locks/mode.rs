@@ -122,6 +122,11 @@ impl ModeSet {
         ModeSet(self.0 | 1 << mode.index())
     }
 
+    /// The set without `mode`.
+    pub const fn without(self, mode: LockMode) -> ModeSet {
+        ModeSet(self.0 & !(1 << mode.index()))
+    }
+
     /// Whether the sets share a mode.
     pub const fn meets(self, other: ModeSet) -> bool {
         self.0 & other.0 != 0

@@ -8,7 +8,7 @@
 use std::rc::Rc;
 
 use super::rollback;
-use crate::base::{Cts, Result, SlotId, Xid};
+use crate::base::{Cts, Result, RowId, SlotId, TreeId, Xid};
 use crate::sync::mutant;
 use crate::txn::redo::{RedoBuffer, RedoMark};
 use crate::version::undo::{
@@ -21,6 +21,29 @@ use crate::version::{InstanceVersions, RowBuffer, Tables};
 pub struct Mark {
     pub(super) last: u64,
     redo: RedoMark,
+    frozen_rows: u64,
+}
+
+impl Mark {
+    /// Where every transaction begins.
+    pub const START: Mark = Mark { last: 0, redo: RedoMark::START, frozen_rows: 0 };
+}
+
+/// Whether a rollback gave anything back that others may wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GivenBack {
+    /// Rows, by changes or locks.
+    Rows,
+    /// There was nothing to undo.
+    Nothing,
+}
+
+/// Consecutive rows that were inserted without undo.
+#[derive(Clone, Copy)]
+struct FrozenRun {
+    tree: TreeId,
+    first: RowId,
+    count: u64,
 }
 
 /// Whether stamping is finished.
@@ -44,6 +67,9 @@ pub struct SlotChanges {
     stamp_at: Option<u64>,
     visits: Visits,
     pub(super) redo: RedoBuffer,
+    /// Rows without undo, in order, and how many they are.
+    frozen: Vec<FrozenRun>,
+    frozen_rows: u64,
     pub(super) image: ImageBuilder,
     pub(super) scratch: Scratch,
     pub(super) work: Work,
@@ -59,6 +85,8 @@ pub(super) struct Work {
     pub(super) pending: Vec<Pending>,
     pub(super) row: RowBuffer,
     pub(super) key: Vec<u8>,
+    /// Long values of the before-image that keys are made of; hardly ever any.
+    pub(super) longs: Vec<(u16, Vec<u8>)>,
 }
 
 /// What is left to do in an index after the row was changed.
@@ -91,6 +119,8 @@ impl SlotChanges {
             stamp_at: None,
             visits: Visits::None,
             redo: RedoBuffer::default(),
+            frozen: Vec::new(),
+            frozen_rows: 0,
             image: ImageBuilder::default(),
             scratch: Scratch::default(),
             work: Work::default(),
@@ -103,6 +133,7 @@ impl SlotChanges {
         debug_assert!(self.last == 0 && self.stamp_at.is_none(), "the last user has ended");
         self.xid = Some(xid);
         self.redo.clear();
+        self.forget_frozen();
         self.visits = Visits::None;
     }
 
@@ -140,19 +171,74 @@ impl SlotChanges {
         self.redo.note(bytes);
     }
 
+    /// A long value of `raw_bytes` begins in the redo; its blocks follow ([`SlotChanges::long_block`]).
+    /// Answers its number for [`super::Longs::add`].
+    pub fn begin_long(&mut self, raw_bytes: u32) -> u64 {
+        self.redo.begin_long(raw_bytes)
+    }
+
+    /// The next block of the long value that was begun.
+    pub fn long_block(&mut self, block: &[u8]) {
+        self.redo.long_block(block);
+    }
+
+    /// All blocks of the long value were given.
+    pub fn end_long(&mut self, checksum: u32) {
+        self.redo.end_long(checksum);
+    }
+
+    /// Frees pages of long values that nobody refers to any more, about `pages_max` of them.
+    pub fn free_garbage(&self, pages_max: usize) -> usize {
+        self.versions.free_garbage(pages_max)
+    }
+
     /// The present position.
     pub fn mark(&self) -> Mark {
-        Mark { last: self.last, redo: self.redo.mark() }
+        Mark { last: self.last, redo: self.redo.mark(), frozen_rows: self.frozen_rows }
     }
 
     /// Undoes everything after `to`, newest first (rule 6.7). Cannot fail; spins while a latch is
     /// busy. While the slot still says *active* (rule 3.6).
-    pub fn roll_back(&mut self, to: Mark, tables: &dyn Tables) {
+    pub fn roll_back(&mut self, to: Mark, tables: &dyn Tables) -> GivenBack {
+        let any = self.last > to.last;
         while self.last > to.last {
             let previous = rollback::undo_one(self, tables);
             self.last = previous;
         }
-        self.redo.truncate(to.redo);
+        while self.frozen_rows > to.frozen_rows
+            && let Some(run) = self.frozen.last_mut()
+        {
+            run.count -= 1;
+            let (tree, row) = (run.tree, RowId(run.first.0 + run.count));
+            if run.count == 0 {
+                self.frozen.pop();
+            }
+            self.frozen_rows -= 1;
+            rollback::remove_frozen(self, tables, tree, row);
+        }
+        if !mutant("rollback-keeps-redo") {
+            self.redo.truncate(to.redo);
+        }
+        if any { GivenBack::Rows } else { GivenBack::Nothing }
+    }
+
+    /// A row was inserted without undo: only this transaction can reach its tree, which is dropped
+    /// with the whole transaction; a rollback to a savepoint takes it out.
+    pub(super) fn note_frozen(&mut self, tree: TreeId, row: RowId) {
+        self.frozen_rows += 1;
+        if let Some(run) = self.frozen.last_mut()
+            && run.tree == tree
+            && run.first.0 + run.count == row.0
+        {
+            run.count += 1;
+            return;
+        }
+        self.frozen.push(FrozenRun { tree, first: row, count: 1 });
+    }
+
+    fn forget_frozen(&mut self) {
+        self.frozen.clear();
+        self.frozen_rows = 0;
     }
 
     /// Undoes everything and queues the undo for collection. Call before the slot is freed.
@@ -161,6 +247,7 @@ impl SlotChanges {
             self.last = rollback::undo_one(self, tables);
         }
         self.redo.clear();
+        self.forget_frozen();
         self.hand_over(Cts::ZERO, 0);
     }
 

@@ -8,19 +8,23 @@
 //! back to the mark taken before the operation. Rules are in version/README.md.
 
 mod changes;
+mod entries;
+mod holder;
+mod long;
 mod read;
 mod rollback;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod write;
 
-pub use changes::{Mark, SlotChanges, Stamping};
+pub use changes::{GivenBack, Mark, SlotChanges, Stamping};
+pub use long::Longs;
 pub use read::{KeyCheck, RowBatch, RowReader, read_newest};
 
 use super::Isolation;
 use crate::base::RowId;
 use crate::page::pax::SlotIndex;
-use crate::tree::table::LeafWrite;
+use crate::tree::table::{LeafHint, LeafWrite};
 use crate::version::{Observe, SnapshotView, TransactionStates};
 
 /// What a change of a row answers.
@@ -46,6 +50,15 @@ pub struct Progress {
     row: Option<RowId>,
     /// The next entry to see to.
     next: usize,
+    /// Where the row may be.
+    near: LeafHint,
+}
+
+impl Progress {
+    /// For the change of a row that may be where `near` says.
+    pub fn near(near: LeafHint) -> Progress {
+        Progress { near, ..Progress::default() }
+    }
 }
 
 /// One operation's view of its transaction; made anew for each call, it only borrows.

@@ -5,8 +5,8 @@
 
 use crate::base::{Outcome, RowId};
 use crate::page::pax::SlotIndex;
-use crate::tree::table::LeafView;
-use crate::version::undo::{Reader, RowAt, copy_newest};
+use crate::tree::table::{LeafHint, LeafView};
+use crate::version::undo::{Reader, copy_newest, resolve_keys};
 use crate::version::{
     IndexAccess, Observe, Presence, RowBuffer, SnapshotView, TableAccess, TransactionStates,
 };
@@ -60,7 +60,8 @@ impl RowBatch {
     pub fn copy_to(&self, at: usize, out: &mut RowBuffer) {
         out.clear();
         for column in 0..self.columns {
-            out.push(self.column(at, column));
+            let index = at * self.columns + column;
+            out.push_form(self.cells.column(index), self.cells.form(index));
         }
     }
 
@@ -103,22 +104,25 @@ impl RowReader<'_> {
         columns: &[u16],
         (out, check): (&mut RowBuffer, &mut KeyCheck),
     ) -> Outcome<Presence> {
-        let presence = table.tree.read(row, &mut |leaf| {
+        let KeyCheck { columns: all, key: bytes, near } = check;
+        // One copy of what is asked for and of the key's columns behind it: one look at the chain.
+        all.clear();
+        all.extend_from_slice(columns);
+        all.extend_from_slice(&index.columns);
+        let presence = table.tree.read_near(near, row, &mut |leaf: &LeafView<'_>| {
             out.clear();
-            check.row.clear();
             let Some(slot) = leaf.find(row) else { return Ok(Presence::Absent) };
-            let present = self.visible(table, leaf, slot, columns, out)?;
+            let present = self.visible(table, leaf, slot, all, out)?;
             if present == Presence::Present {
-                // The same snapshot under the same version of the leaf: the same row version.
-                self.visible(table, leaf, slot, &index.columns, &mut check.row)?;
+                resolve_keys(table.tree.pool(), table.id(), out, columns.len())?;
             }
             Ok(present)
         })?;
         if presence == Presence::Absent {
             return Ok(Presence::Absent);
         }
-        let KeyCheck { row: found, key: bytes } = check;
-        index.encode(bytes, |column| found.column(column));
+        index.encode(bytes, |column| out.column(columns.len() + column));
+        out.truncate(columns.len());
         Ok(if bytes == key { Presence::Present } else { Presence::Absent })
     }
 
@@ -154,14 +158,7 @@ impl RowReader<'_> {
         columns: &[u16],
         out: &mut RowBuffer,
     ) -> Outcome<Presence> {
-        let at = RowAt {
-            space: &table.versions,
-            leaf,
-            side: leaf.side(),
-            tree: table.id(),
-            row: leaf.row_id(slot),
-            slot,
-        };
+        let at = table.row_at(leaf, leaf.row_id(slot), slot);
         let mut reader =
             Reader { snapshot: &self.snapshot, states: self.states, observed: &mut *self.observed };
         at.visible(&mut reader, columns, out)
@@ -171,8 +168,10 @@ impl RowReader<'_> {
 /// Buffers for checking that a row has an entry's key; reused.
 #[derive(Default)]
 pub struct KeyCheck {
-    row: RowBuffer,
+    columns: Vec<u16>,
     key: Vec<u8>,
+    /// Where the last row was found; the next is often there, too.
+    pub near: LeafHint,
 }
 
 impl KeyCheck {

@@ -7,13 +7,14 @@
 
 use super::changes::SlotChanges;
 use super::set_columns;
-use crate::base::{Outcome, Stop};
-use crate::page::pax::RowState;
+use crate::base::{Outcome, RowId, Stop, TreeId};
+use crate::page::overflow::Form;
+use crate::page::pax::{RowState, SlotIndex};
 use crate::sync::{mutant, spin};
 use crate::tree::table::LeafWrite;
 use crate::version::undo::{
     Flags, Header, ImageReader, Kind, Scratch, UndoRef, copy_held, newest_of, remove_entry,
-    reserved_of,
+    reserved_of, resolve_keys,
 };
 use crate::version::{TableAccess, Tables};
 
@@ -22,13 +23,44 @@ pub(super) fn undo_one(changes: &mut SlotChanges, tables: &dyn Tables) -> u64 {
     let mut scratch = std::mem::take(&mut changes.scratch);
     let at = changes.arena.at(changes.last);
     let record = changes.arena.read(changes.last, &mut scratch.image);
-    // Without a table the tree is gone, and whoever dropped it held it alone.
-    if let Some(table) = tables.table(record.tree) {
-        surely(|| restore(&table, at, &record, &mut scratch));
+    // Without a table the tree is gone, or about to go: whoever made or dropped it held it alone.
+    let kept = record.kind == Kind::Lock && mutant("rollback-keeps-row-locks");
+    if let Some(table) = tables.table(record.tree).filter(|_| !kept) {
+        surely(|| restore(changes, &table, at, &record, &mut scratch));
         remove_entries(&table, &record, &mut scratch);
+    } else if record.flags.has(Flags::LONG) {
+        // What the image refers to is in no leaf that was freed with the tree.
+        let image = ImageReader::new(&scratch.image, record.columns);
+        changes.versions.garbage().add_image(image);
     }
     changes.scratch = scratch;
     record.previous
+}
+
+/// Takes out a row that was inserted without undo; later changes of it are undone already. Does
+/// nothing if its tree is gone.
+pub(super) fn remove_frozen(
+    changes: &mut SlotChanges,
+    tables: &dyn Tables,
+    tree: TreeId,
+    row: RowId,
+) {
+    let Some(table) = tables.table(tree) else { return };
+    let SlotChanges { scratch, versions, .. } = changes;
+    surely(|| {
+        let mut leaf = table.tree.write(row)?;
+        let slot = leaf.find(row).expect("a row without undo stays in the tree");
+        if let Err(stop) = copy_keys(&table, &leaf, slot, scratch) {
+            leaf.unchanged();
+            return Err(stop);
+        }
+        leaf.view().each_long(slot, |_, reference| versions.garbage().add(reference));
+        let reserved = table.versions.forget(leaf.side(), row);
+        leaf.reserve(-(reserved as isize));
+        leaf.remove(slot);
+        Ok(())
+    });
+    remove_all_entries(&table, row, scratch);
 }
 
 /// Runs `step` until it is done.
@@ -47,9 +79,28 @@ fn has_entries(record: &Header) -> bool {
     record.kind == Kind::Insert || record.flags.has(Flags::KEY)
 }
 
+/// Notes the long values that the undone change put into the row.
+fn give_up_longs(
+    changes: &SlotChanges,
+    leaf: &LeafWrite<'_>,
+    slot: SlotIndex,
+    record: &Header,
+    image: &[u8],
+) {
+    let image = ImageReader::new(image, record.columns);
+    leaf.view().each_long(slot, |column, reference| {
+        let is_own = record.kind == Kind::Insert
+            || image.clone().any(|old| old.changed && usize::from(old.column) == column);
+        if is_own && !mutant("long-value-left-by-rollback") {
+            changes.versions.garbage().add(reference);
+        }
+    });
+}
+
 /// Puts the row back and unlinks the record. Leaves the columns of the indexes' keys, as the
 /// undone version had them, in `scratch.row`.
 fn restore(
+    changes: &SlotChanges,
     table: &TableAccess,
     at: UndoRef,
     record: &Header,
@@ -59,11 +110,14 @@ fn restore(
     let mut leaf = table.tree.write(row)?;
     let slot = leaf.find(row).expect("a row in flight stays in the tree");
     assert_eq!(newest_of(leaf.side(), row), at, "the own record is its row's newest");
-    scratch.row.clear();
-    if has_entries(record) {
-        for index in &table.indexes {
-            copy_held(&leaf, slot, &index.columns, &mut scratch.row);
-        }
+    if has_entries(record)
+        && let Err(stop) = copy_keys(table, &leaf, slot, scratch)
+    {
+        leaf.unchanged();
+        return Err(stop);
+    }
+    if matches!(record.kind, Kind::Insert | Kind::Update) {
+        give_up_longs(changes, &leaf, slot, record, &scratch.image);
     }
     match record.kind {
         Kind::Insert => {
@@ -78,11 +132,28 @@ fn restore(
     unreserve(table, &mut leaf, record);
     if record.kind == Kind::Update {
         let image = ImageReader::new(&scratch.image, record.columns);
-        let old = image.filter(|old| old.changed).map(|old| (old.column, old.value));
-        set_columns(&mut leaf, slot, old);
+        let old = image.filter(|old| old.changed);
+        set_columns(&mut leaf, slot, old.clone().map(|old| (old.column, old.value)));
+        for old in old.filter(|old| old.form == Form::Long) {
+            leaf.set_long(slot, usize::from(old.column));
+        }
     }
     unlink(table, &mut leaf, record);
     Ok(())
+}
+
+/// Leaves the columns of the indexes' keys in `scratch.row`.
+fn copy_keys(
+    table: &TableAccess,
+    leaf: &LeafWrite<'_>,
+    slot: SlotIndex,
+    scratch: &mut Scratch,
+) -> Outcome<()> {
+    scratch.row.clear();
+    for index in &table.indexes {
+        copy_held(leaf, slot, &index.columns, &mut scratch.row);
+    }
+    resolve_keys(table.tree.pool(), table.id(), &mut scratch.row, 0)
 }
 
 /// Frees what is reserved for the row, for its own bytes to come back to.
@@ -113,11 +184,17 @@ fn remove_entries(table: &TableAccess, record: &Header, scratch: &mut Scratch) {
     if !has_entries(record) || mutant("entry-left-by-rollback") {
         return;
     }
+    remove_all_entries(table, record.row, scratch);
+}
+
+/// Removes the entries that the columns in `scratch.row` make, unless a version that stays has
+/// their key.
+fn remove_all_entries(table: &TableAccess, at: RowId, scratch: &mut Scratch) {
     let mut first = 0;
     for index in &table.indexes {
         let row = &scratch.row;
         index.encode(&mut scratch.key, |column| row.column(first + column));
         first += index.columns.len();
-        surely(|| remove_entry(table, index, record.row, UndoRef::NONE, scratch));
+        surely(|| remove_entry(table, index, at, UndoRef::NONE, scratch));
     }
 }

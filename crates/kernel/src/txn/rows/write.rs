@@ -6,19 +6,19 @@
 //! with the latch let go, and then everything is looked at again. A row in flight by another
 //! transaction is waited for with nothing held. Entries come second, each step repeatable.
 
-use super::changes::{Pending, PendingWhat, SlotChanges};
-use super::{Progress, RowWriter, WriteOutcome, set_columns};
+use super::changes::SlotChanges;
+use super::{Longs, Progress, RowWriter, WriteOutcome, set_columns};
 use crate::base::{Cts, Error, Observed, Outcome, RowId, Stop, TreeId, WaitFor};
+use crate::page::overflow::Form;
 use crate::page::pax::{self, RowState, SlotIndex};
 use crate::sync::{mutant, point};
-use crate::tree::index::{Judgement, UniqueAnswer};
-use crate::tree::table::LeafWrite;
+use crate::tree::table::{LeafHint, LeafWrite};
 use crate::txn::Isolation;
+use crate::version::TableAccess;
 use crate::version::undo::{
-    Flags, HasKey, HasNull, Kind, NewRecord, Newest, Reader, RowAt, UndoRef, copy_held, newest_of,
-    record_words, reserved_of,
+    Flags, Kind, NewRecord, Newest, RowAt, UndoRef, newest_of, record_words, reserved_of,
+    resolve_image,
 };
-use crate::version::{TableAccess, Unique};
 
 /// Whether the row may be changed now.
 enum Claim {
@@ -34,6 +34,9 @@ enum Held {
     Before,
     Not,
 }
+
+/// The columns that an update changes, with what the row will keep.
+type Changed<'a> = &'a [(u16, Option<&'a [u8]>)];
 
 /// How a change moves the row's heap bytes.
 struct Growth {
@@ -59,18 +62,40 @@ impl RowWriter<'_> {
         values: &[Option<&[u8]>],
         progress: &mut Progress,
     ) -> Outcome<RowId> {
-        self.insert_with(table, values, progress, Undo::Yes)
+        self.insert_with(table, values, progress, Undo::Yes, &mut Longs::new())
+    }
+
+    /// As [`RowWriter::insert`], with those values long that `longs` names.
+    pub fn insert_long(
+        &mut self,
+        table: &TableAccess,
+        values: &[Option<&[u8]>],
+        longs: &mut Longs,
+        progress: &mut Progress,
+    ) -> Outcome<RowId> {
+        self.insert_with(table, values, progress, Undo::Yes, longs)
     }
 
     /// Inserts into a tree made by this transaction: no undo, redo only (COPY FREEZE). Rolling
-    /// back does not take the row out; dropping the tree does.
+    /// back to a savepoint takes the row out; rolling back whole drops the tree.
     pub fn insert_frozen(
         &mut self,
         table: &TableAccess,
         values: &[Option<&[u8]>],
         progress: &mut Progress,
     ) -> Outcome<RowId> {
-        self.insert_with(table, values, progress, Undo::No)
+        self.insert_with(table, values, progress, Undo::No, &mut Longs::new())
+    }
+
+    /// As [`RowWriter::insert_frozen`], with those values long that `longs` names.
+    pub fn insert_frozen_long(
+        &mut self,
+        table: &TableAccess,
+        values: &[Option<&[u8]>],
+        longs: &mut Longs,
+        progress: &mut Progress,
+    ) -> Outcome<RowId> {
+        self.insert_with(table, values, progress, Undo::No, longs)
     }
 
     fn insert_with(
@@ -79,11 +104,20 @@ impl RowWriter<'_> {
         values: &[Option<&[u8]>],
         progress: &mut Progress,
         undo: Undo,
+        longs: &mut Longs,
     ) -> Outcome<RowId> {
         let row = match progress.row {
             Some(row) => row,
             None => {
-                let row = self.insert_row(table, values, undo)?;
+                let row = if longs.is_empty() {
+                    self.insert_row(table, values, undo, longs)?
+                } else {
+                    let pairs = values.iter().enumerate();
+                    let stored: Vec<Option<&[u8]>> =
+                        pairs.map(|(at, value)| longs.stored(at, *value)).collect();
+                    self.insert_row(table, &stored, undo, longs)?
+                };
+                longs.adopt();
                 progress.row = Some(row);
                 progress.next = 0;
                 self.pend_new_entries(table, values);
@@ -99,21 +133,28 @@ impl RowWriter<'_> {
         table: &TableAccess,
         values: &[Option<&[u8]>],
         undo: Undo,
+        longs: &Longs,
     ) -> Outcome<RowId> {
         let heap = pax::checked_heap_bytes(table.tree.layout(), values)?;
         self.changes.reserve(record_words(0))?;
         let versions = std::rc::Rc::clone(&self.changes.versions);
         let (row, mut leaf) =
             versions.with_cursor(table.id(), |cursor| table.tree.append(cursor, heap))?;
-        leaf.insert(row, values);
+        let slot = leaf.insert(row, values);
+        for column in longs.positions() {
+            self.changes.versions.garbage().know(table.tree.pool());
+            leaf.set_long(slot, column);
+        }
         if undo == Undo::Yes {
             let new = self.new_record(table, row, UndoRef::NONE, 0);
             let at = self.changes.push_plain(new, Kind::Insert);
             let made = table.versions.set_newest(leaf.side(), row, at);
             versions.note_twin(made, leaf.frame());
+        } else {
+            self.changes.note_frozen(table.id(), row);
         }
         drop(leaf);
-        self.changes.redo.insert(table.id(), row, values);
+        self.changes.redo.insert_with(table.id(), row, values, |at| longs.in_redo(at));
         Ok(row)
     }
 
@@ -125,11 +166,33 @@ impl RowWriter<'_> {
         changes: &[(u16, Option<&[u8]>)],
         progress: &mut Progress,
     ) -> Outcome<WriteOutcome> {
+        self.update_long(table, row, changes, &mut Longs::new(), progress)
+    }
+
+    /// As [`RowWriter::update`], with those of the new values long that `longs` names.
+    pub fn update_long(
+        &mut self,
+        table: &TableAccess,
+        row: RowId,
+        changes: &[(u16, Option<&[u8]>)],
+        longs: &mut Longs,
+        progress: &mut Progress,
+    ) -> Outcome<WriteOutcome> {
         if progress.row.is_none() {
-            let outcome = self.update_row(table, row, changes)?;
+            let near = progress.near;
+            let outcome = if longs.is_empty() {
+                self.update_row(table, row, changes, (longs, &near))?
+            } else {
+                let pairs = changes.iter().enumerate();
+                let stored: Vec<(u16, Option<&[u8]>)> = pairs
+                    .map(|(at, (column, value))| (*column, longs.stored(at, *value)))
+                    .collect();
+                self.update_row(table, row, &stored, (longs, &near))?
+            };
             if outcome != WriteOutcome::Done {
                 return Ok(outcome);
             }
+            longs.adopt();
             progress.row = Some(row);
             progress.next = 0;
             self.pend_changed_entries(table, changes);
@@ -143,18 +206,21 @@ impl RowWriter<'_> {
         table: &TableAccess,
         row: RowId,
         changes: &[(u16, Option<&[u8]>)],
+        (longs, near): (&Longs, &LeafHint),
     ) -> Outcome<WriteOutcome> {
         let image_bytes = self.plan_image(table, changes);
         self.changes.reserve(record_words(image_bytes))?;
         loop {
-            let mut leaf = table.tree.write(row)?;
+            let mut leaf = table.tree.write_near(near, row)?;
             let Some(slot) = leaf.find(row) else { return Ok(gone(leaf)) };
             match self.claim(table, &mut leaf, slot, row) {
                 Ok(Claim::Granted(_)) => {}
                 Ok(Claim::Refused(outcome)) => return Ok(outcome),
                 Err(stop) => return Err(let_go(leaf, stop)),
             }
-            self.copy_image(&leaf, slot);
+            if let Err(stop) = self.copy_image(table, &leaf, slot) {
+                return Err(let_go(leaf, stop));
+            }
             let words = record_words(self.changes.image.byte_len());
             if !self.changes.arena.has_room(words) {
                 leaf.unchanged();
@@ -170,8 +236,8 @@ impl RowWriter<'_> {
                 }
                 Err(stop) => return Err(let_go(leaf, stop)),
             };
-            self.change_in_place(table, leaf, slot, changes, &growth);
-            self.changes.redo.update(table.id(), row, changes);
+            self.change_in_place(table, leaf, slot, (changes, longs), &growth);
+            self.changes.redo.update_with(table.id(), row, changes, |at| longs.in_redo(at));
             return Ok(WriteOutcome::Done);
         }
     }
@@ -182,20 +248,29 @@ impl RowWriter<'_> {
         table: &TableAccess,
         mut leaf: LeafWrite<'_>,
         slot: SlotIndex,
-        changes: &[(u16, Option<&[u8]>)],
+        (changes, longs): (Changed<'_>, &Longs),
         growth: &Growth,
     ) {
         let row = leaf.view().row_id(slot);
         let mut new = self.new_record(table, row, newest_of(leaf.side(), row), growth.reserved);
         new.kind = Kind::Update;
-        new.flags = self.key_flag(table, changes);
+        new.flags = self.flags(table, changes);
+        if new.flags.has(Flags::LONG) || !longs.is_empty() {
+            self.changes.versions.garbage().know(table.tree.pool());
+        }
         let at = self.changes.push(&new);
         point("row update");
+        if mutant("long-value-freed-by-its-update") {
+            self.changes.versions.garbage().add_image(self.changes.image.read());
+        }
         let reserve = growth.reserved_after as isize - growth.reserved as isize;
         if reserve < 0 {
             leaf.reserve(reserve);
         }
         set_columns(&mut leaf, slot, changes.iter().copied());
+        for at in longs.positions() {
+            leaf.set_long(slot, usize::from(changes[at].0));
+        }
         if reserve > 0 {
             leaf.reserve(reserve);
         }
@@ -214,7 +289,7 @@ impl RowWriter<'_> {
         progress: &mut Progress,
     ) -> Outcome<WriteOutcome> {
         if progress.row.is_none() {
-            let outcome = self.delete_row(table, row)?;
+            let outcome = self.delete_row(table, row, &progress.near)?;
             if outcome != WriteOutcome::Done {
                 return Ok(outcome);
             }
@@ -225,16 +300,23 @@ impl RowWriter<'_> {
         Ok(WriteOutcome::Done)
     }
 
-    fn delete_row(&mut self, table: &TableAccess, row: RowId) -> Outcome<WriteOutcome> {
+    fn delete_row(
+        &mut self,
+        table: &TableAccess,
+        row: RowId,
+        near: &LeafHint,
+    ) -> Outcome<WriteOutcome> {
         self.changes.reserve(record_words(0))?;
-        let mut leaf = table.tree.write(row)?;
+        let mut leaf = table.tree.write_near(near, row)?;
         let Some(slot) = leaf.find(row) else { return Ok(gone(leaf)) };
         match self.claim(table, &mut leaf, slot, row) {
             Ok(Claim::Granted(_)) => {}
             Ok(Claim::Refused(outcome)) => return Ok(outcome),
             Err(stop) => return Err(let_go(leaf, stop)),
         }
-        self.pend_old_entries(table, &leaf, slot);
+        if let Err(stop) = self.pend_old_entries(table, &leaf, slot) {
+            return Err(let_go(leaf, stop));
+        }
         self.push_mark(table, &mut leaf, row, Kind::Delete);
         leaf.set_state(slot, RowState::Deleted);
         drop(leaf);
@@ -282,6 +364,7 @@ impl RowWriter<'_> {
             leaf: &view,
             side: leaf.side(),
             tree: table.id(),
+            pool: table.tree.pool(),
             row,
             slot,
         };
@@ -359,15 +442,21 @@ impl RowWriter<'_> {
         columns.iter().map(|(column, _)| 4 + fixed(column).unwrap_or(0)).sum()
     }
 
-    fn copy_image(&mut self, leaf: &LeafWrite<'_>, slot: SlotIndex) {
+    fn copy_image(
+        &mut self,
+        table: &TableAccess,
+        leaf: &LeafWrite<'_>,
+        slot: SlotIndex,
+    ) -> Outcome<()> {
         let SlotChanges { image, work, .. } = &mut *self.changes;
         image.clear();
         let view = leaf.view();
         for (column, changed) in &work.columns {
-            image.push(*column, *changed, |out| {
-                view.append_column(slot, *column as usize, out).map(|_| ())
-            });
+            image.push(*column, *changed, |out| view.append_column(slot, *column as usize, out));
         }
+        let is_key = |column| table.is_indexed(column);
+        work.longs = resolve_image(table.tree.pool(), table.id(), image.read(), is_key)?;
+        Ok(())
     }
 
     /// Whether the changed values fit the leaf, using what is reserved for this row.
@@ -414,123 +503,21 @@ impl RowWriter<'_> {
         Ok(Room::Enough(Growth { reserved, reserved_after }))
     }
 
-    /// Whether a key column changes its bytes, by the image just copied.
-    fn key_flag(&self, table: &TableAccess, changes: &[(u16, Option<&[u8]>)]) -> Flags {
+    /// Whether a key column changes its bytes, and whether a long value is replaced, by the image
+    /// just copied.
+    fn flags(&self, table: &TableAccess, changes: &[(u16, Option<&[u8]>)]) -> Flags {
         // The image begins with the changed columns, in order.
-        let mut pairs = self.changes.image.read().zip(changes);
-        let differs =
-            pairs.any(|(old, (column, new))| table.is_indexed(*column) && old.value != *new);
-        if differs { Flags::KEY } else { Flags::NONE }
-    }
-
-    fn pend_new_entries(&mut self, table: &TableAccess, values: &[Option<&[u8]>]) {
-        let work = &mut self.changes.work;
-        work.keys.clear();
-        work.pending.clear();
-        for (number, index) in table.indexes.iter().enumerate() {
-            let null = index.encode(&mut work.key, |i| values[index.columns[i] as usize]);
-            let what = add(index.unique, null);
-            pend(&mut work.keys, &mut work.pending, number, &work.key, what);
-        }
-    }
-
-    /// The entries of an update, by its before-image and its new values.
-    fn pend_changed_entries(&mut self, table: &TableAccess, changes: &[(u16, Option<&[u8]>)]) {
-        let SlotChanges { image, work, .. } = &mut *self.changes;
-        work.keys.clear();
-        work.pending.clear();
-        if !changes.iter().any(|(column, _)| table.is_indexed(*column)) {
-            return;
-        }
-        let new = |column: u16| changes.iter().rev().find(|(changed, _)| *changed == column);
-        let old = |column: u16| image.read().find(|old| old.column == column)?.value;
-        for (number, index) in table.indexes.iter().enumerate() {
-            if !index.columns.iter().any(|column| new(*column).is_some()) {
-                continue;
+        let mut flags = Flags::NONE;
+        for (old, (column, new)) in self.changes.image.read().zip(changes) {
+            let is_long = old.form == Form::Long;
+            if table.is_indexed(*column) && (is_long || old.value != *new) {
+                flags = flags.and(Flags::KEY);
             }
-            index.encode(&mut work.key, |i| old(index.columns[i]));
-            let start = work.keys.len();
-            pend(&mut work.keys, &mut work.pending, number, &work.key, PendingWhat::ClearExact);
-            let null = index.encode(&mut work.key, |i| {
-                let column = index.columns[i];
-                new(column).map_or_else(|| old(column), |(_, value)| *value)
-            });
-            if work.keys[start..] == work.key[..] {
-                work.pending.pop();
-                continue;
-            }
-            let what = add(index.unique, null);
-            pend(&mut work.keys, &mut work.pending, number, &work.key, what);
-        }
-    }
-
-    /// The entries of a row that is being deleted, whose leaves are no longer exact.
-    fn pend_old_entries(&mut self, table: &TableAccess, leaf: &LeafWrite<'_>, slot: SlotIndex) {
-        let work = &mut self.changes.work;
-        work.keys.clear();
-        work.pending.clear();
-        for (number, index) in table.indexes.iter().enumerate() {
-            work.row.clear();
-            copy_held(leaf, slot, &index.columns, &mut work.row);
-            index.encode(&mut work.key, |column| work.row.column(column));
-            pend(&mut work.keys, &mut work.pending, number, &work.key, PendingWhat::ClearExact);
-        }
-    }
-
-    /// Does what is left to do in the indexes. May be called again after a `Stop`.
-    fn entries(&mut self, table: &TableAccess, row: RowId, progress: &mut Progress) -> Outcome<()> {
-        while let Some(pending) = self.changes.work.pending.get(progress.next).copied() {
-            point("row entry");
-            let index = &table.indexes[pending.index as usize];
-            let key = pending.start as usize..pending.end as usize;
-            match pending.what {
-                PendingWhat::ClearExact => {
-                    index.tree.clear_exact(&self.changes.work.keys[key], row)?;
-                }
-                PendingWhat::Add => {
-                    index.tree.insert(&self.changes.work.keys[key], row)?;
-                }
-                PendingWhat::AddUnique => self.add_unique(table, pending, row)?,
-            }
-            progress.next += 1;
-        }
-        Ok(())
-    }
-
-    /// Rule 5.6: check and insertion under the latch of the first leaf that can hold the key.
-    fn add_unique(&mut self, table: &TableAccess, pending: Pending, row: RowId) -> Outcome<()> {
-        let index = &table.indexes[pending.index as usize];
-        let super::changes::Work { keys, row: buffer, key: check, .. } = &mut self.changes.work;
-        let key = &keys[pending.start as usize..pending.end as usize];
-        let (snapshot, states, observed) = (&self.snapshot, self.states, &mut *self.observed);
-        let mut judge = |other: RowId| {
-            if other == row {
-                return Ok(Judgement::Free);
-            }
-            let has = table.tree.read(other, &mut |leaf| {
-                let Some(slot) = leaf.find(other) else { return Ok(HasKey::No) };
-                let at = RowAt {
-                    space: &table.versions,
-                    leaf,
-                    side: leaf.side(),
-                    tree: table.id(),
-                    row: other,
-                    slot,
-                };
-                let mut reader = Reader { snapshot, states, observed: &mut *observed };
-                at.unique_has_key(&mut reader, &index.columns, buffer, &mut |version| {
-                    index.encode(check, |column| version.column(column));
-                    check == key
-                })
-            })?;
-            Ok(if has == HasKey::Yes { Judgement::Taken } else { Judgement::Free })
-        };
-        match index.tree.insert_unique(key, row, &mut judge)? {
-            UniqueAnswer::Added | UniqueAnswer::Already => Ok(()),
-            UniqueAnswer::Taken(_) => {
-                Err(Error::UniqueViolation { index: index.tree.tree() }.into())
+            if is_long {
+                flags = flags.and(Flags::LONG);
             }
         }
+        flags
     }
 }
 
@@ -546,25 +533,6 @@ enum Room {
 enum Undo {
     Yes,
     No,
-}
-
-fn add(unique: Unique, null: HasNull) -> PendingWhat {
-    match (unique, null) {
-        (Unique::Yes, HasNull::No) => PendingWhat::AddUnique,
-        _ => PendingWhat::Add,
-    }
-}
-
-fn pend(
-    keys: &mut Vec<u8>,
-    pending: &mut Vec<Pending>,
-    index: usize,
-    key: &[u8],
-    what: PendingWhat,
-) {
-    let start = keys.len() as u32;
-    keys.extend_from_slice(key);
-    pending.push(Pending { index: index as u16, start, end: keys.len() as u32, what });
 }
 
 /// Lets go of a leaf in which nothing was changed.

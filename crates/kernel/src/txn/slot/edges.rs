@@ -56,6 +56,9 @@ pub(in crate::txn) struct Wait {
     pub number: u64,
     /// What for.
     pub edge: Edge,
+    /// For an end: how often the other had given rows back when this wait began. Once it does so
+    /// again, the wait is over, though the waiter may not have noticed.
+    pub given_back: u64,
 }
 
 struct Doom<W> {
@@ -70,6 +73,8 @@ pub(in crate::txn) struct WaitEdge<W> {
     // The number of the present or last wait. Owner writes; detectors read before and after
     // `edge` (Acquire pairs with the Release of `edge`).
     number: AtomicU64,
+    // Of the wait: see `Wait`. Owner writes before `edge`, detectors read.
+    given_back: AtomicU64,
     // The edge, 0 = none. Owner writes (Release), detectors read (Acquire).
     edge: AtomicU64,
     // Who was doomed, why, and how to wake it. Owner and detectors, under the mutex.
@@ -80,6 +85,7 @@ impl<W: Wake> Default for WaitEdge<W> {
     fn default() -> Self {
         WaitEdge {
             number: AtomicU64::new(0),
+            given_back: AtomicU64::new(0),
             edge: AtomicU64::new(0),
             doom: Mutex::new(Doom { waker: None, number: 0, detail: String::new() }),
         }
@@ -88,13 +94,14 @@ impl<W: Wake> Default for WaitEdge<W> {
 
 impl<W: Wake> WaitEdge<W> {
     /// The owner begins to wait; `waker` ends its wait early if it is doomed.
-    pub fn begin(&self, edge: Edge, waker: W) {
+    pub fn begin(&self, edge: Edge, given_back: u64, waker: W) {
         let number = self.number.load(Ordering::Relaxed) + 1;
         {
             let mut doom = self.doom.lock().expect("no panic while it is held");
             doom.waker = Some(waker);
             doom.detail.clear();
             self.number.store(number, Ordering::Relaxed);
+            self.given_back.store(given_back, Ordering::Relaxed);
         }
         self.edge.store(edge.raw(), Ordering::Release);
     }
@@ -117,9 +124,10 @@ impl<W: Wake> WaitEdge<W> {
     pub fn read(&self) -> Option<Wait> {
         let edge = Edge::from_raw(self.edge.load(Ordering::Acquire))?;
         let number = self.number.load(Ordering::Acquire);
+        let given_back = self.given_back.load(Ordering::Acquire);
         // Still the same wait: `number` changes only while `edge` is 0.
         let again = Edge::from_raw(self.edge.load(Ordering::Acquire));
-        (again == Some(edge)).then_some(Wait { number, edge })
+        (again == Some(edge)).then_some(Wait { number, edge, given_back })
     }
 
     /// A detector ends the wait `number` with a deadlock error; false if it is over already.
@@ -177,6 +185,17 @@ impl HeldTables {
         }
     }
 
+    /// The owner holds locks on its first `len` tables only.
+    pub fn truncate(&self, len: usize) {
+        if self.len.load(Ordering::Relaxed) > INLINE {
+            self.more
+                .lock()
+                .expect("no panic while it is held")
+                .truncate(len.saturating_sub(INLINE));
+        }
+        self.len.store(len, Ordering::Release);
+    }
+
     /// The owner holds nothing any more.
     pub fn clear(&self) {
         if self.len.load(Ordering::Relaxed) > INLINE {
@@ -229,11 +248,11 @@ mod tests {
     fn a_doom_for_an_earlier_wait_is_not_taken_for_this_one() {
         let wait = WaitEdge::default();
         let edge = Edge::End(Xid::new(InstanceId(0), SlotId(0), 1));
-        wait.begin(edge, Nobody);
+        wait.begin(edge, 0, Nobody);
         let first = wait.read().unwrap();
         wait.end();
         assert!(!wait.doom(first.number, "cycle"), "the wait is over");
-        wait.begin(edge, Nobody);
+        wait.begin(edge, 0, Nobody);
         assert!(!wait.doom(first.number, "cycle"), "another wait");
         assert_eq!(wait.doomed(), None);
         assert!(wait.doom(first.number + 1, "cycle"));
@@ -251,6 +270,11 @@ mod tests {
         assert_eq!(held.on(TreeId(40)), ModeSet::NONE);
         held.set(0, TreeId(0), modes.with(LockMode::Share));
         assert!(held.on(TreeId(0)).has(LockMode::Share));
+        held.truncate(20);
+        assert_eq!(held.on(TreeId(19)), modes);
+        assert_eq!(held.on(TreeId(20)), ModeSet::NONE);
+        held.truncate(3);
+        assert_eq!(held.on(TreeId(3)), ModeSet::NONE);
         held.clear();
         assert_eq!(held.on(TreeId(3)), ModeSet::NONE);
     }

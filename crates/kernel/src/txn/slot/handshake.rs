@@ -20,6 +20,12 @@
 //! word again; the ender publishes the end, fences, and looks at the list. One of both sees the
 //! other.
 //!
+//! **Rows given back against enlisting waiter** (a rollback to a savepoint, rule 6.5). The owner
+//! restores the rows, counts `given_back` up, fences, and looks at the list. A waiter enlists,
+//! fences, reads `given_back`, and looks *at the row* again before it waits for the end or for
+//! another count. If the owner misses it on the list, its look comes after the owner's fence and
+//! finds the row free; else it is woken, or has read an older count than the present one.
+//!
 //! Who writes: the word and the cts are written by the one instance that owns the slot; any
 //! thread reads them. The list is written by any thread under its mutex; `enlisted` is a hint
 //! that spares the ender the mutex, written under the mutex, read by the ender.
@@ -61,6 +67,15 @@ pub enum Ending {
     Reused(Cts),
 }
 
+/// A waiter's place on a slot's list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Enlisted {
+    /// Takes it out again.
+    pub ticket: u64,
+    /// How often rows had been given back when it came.
+    pub given_back: u64,
+}
+
 /// One waiter for a transaction's end. `ticket` lets it take itself out again.
 struct EndWaiter<W> {
     ticket: u64,
@@ -85,6 +100,9 @@ pub struct Slot<W> {
     last_cts: AtomicU64,
     // The clock at the present use's begin. Same writer; deadlock detectors read it.
     began: AtomicU64,
+    // How often transactions of this slot gave rows back before their end. Same writer; waiters
+    // and detectors read it. Never goes back.
+    given_back: AtomicU64,
     // How many are on the list; written under the mutex, read by the owner after its fence.
     enlisted: AtomicU64,
     // Any thread, briefly; in order of arrival.
@@ -98,6 +116,7 @@ impl<W: Wake> Default for Slot<W> {
             cts: AtomicU64::new(0),
             last_cts: AtomicU64::new(0),
             began: AtomicU64::new(0),
+            given_back: AtomicU64::new(0),
             enlisted: AtomicU64::new(0),
             waiters: Mutex::new(EndWaiters { next_ticket: 0, list: Vec::new() }),
         }
@@ -179,7 +198,32 @@ impl<W: Wake> Slot<W> {
         if !mutant("txn-no-fence-at-end") {
             fence(Ordering::SeqCst);
         }
-        if self.enlisted.load(Ordering::Relaxed) == 0 || mutant("txn-no-wake-at-end") {
+        if mutant("txn-no-wake-at-end") {
+            return 0;
+        }
+        self.wake_all()
+    }
+
+    /// Rows went back to what they were before this use had them (rule 6.7): wakes all who wait
+    /// for it, to look again. Returns how many.
+    pub fn give_back(&self) -> usize {
+        let before = self.given_back.load(Ordering::Relaxed);
+        // Release: whoever sees the count sees the rows.
+        self.given_back.store(before + 1, Ordering::Release);
+        point("txn-rows-given-back");
+        // Partner: the fence in `enlist`.
+        if !mutant("txn-no-fence-at-give-back") {
+            fence(Ordering::SeqCst);
+        }
+        if mutant("txn-give-back-wakes-nobody") {
+            return 0;
+        }
+        self.wake_all()
+    }
+
+    /// Wakes all waiters in order of arrival, if there are any. After a fence.
+    fn wake_all(&self) -> usize {
+        if self.enlisted.load(Ordering::Relaxed) == 0 {
             return 0;
         }
         let taken = {
@@ -200,6 +244,17 @@ impl<W: Wake> Slot<W> {
     #[inline]
     pub fn word(&self) -> SlotWord {
         SlotWord::from_raw(self.word.load(Ordering::Acquire))
+    }
+
+    /// How often rows were given back before an end (Acquire).
+    pub fn given_back(&self) -> u64 {
+        self.given_back.load(Ordering::Acquire)
+    }
+
+    /// How many are on the list.
+    #[cfg(all(test, not(loom)))]
+    pub fn enlisted(&self) -> u64 {
+        self.enlisted.load(Ordering::Relaxed)
     }
 
     /// The clock when the present use began.
@@ -287,9 +342,10 @@ impl<W: Wake> Slot<W> {
     }
 
     /// Enlists a waiter for the end of use `sequence`, fences and looks again (rule 6.6). `None`:
-    /// it has ended already and nothing was enlisted. Otherwise `waker` will be woken at the end,
-    /// unless [`Slot::withdraw`] comes first.
-    pub fn enlist(&self, sequence: u64, waker: W) -> Option<u64> {
+    /// it has ended already and nothing was enlisted. Otherwise `waker` will be woken at the end
+    /// or when rows are given back, unless [`Slot::withdraw`] comes first. Who waits for a row
+    /// looks at the row again after this call.
+    pub fn enlist(&self, sequence: u64, waker: W) -> Option<Enlisted> {
         let ticket = {
             let mut waiters = self.waiters.lock().expect("no panic while it is held");
             let ticket = waiters.next_ticket;
@@ -299,7 +355,7 @@ impl<W: Wake> Slot<W> {
             ticket
         };
         point("txn-enlisted");
-        // Partner: the fence in `end`.
+        // Partner: the fences in `end` and `give_back`.
         if !mutant("txn-no-fence-in-enlist") {
             fence(Ordering::SeqCst);
         }
@@ -307,7 +363,12 @@ impl<W: Wake> Slot<W> {
             self.withdraw(ticket);
             return None;
         }
-        Some(ticket)
+        Some(Enlisted { ticket, given_back: self.given_back() })
+    }
+
+    /// Whether what use `sequence` had when somebody enlisted may have changed hands since.
+    pub fn has_moved(&self, sequence: u64, since: Enlisted) -> bool {
+        self.word().has_ended(sequence) || self.given_back() != since.given_back
     }
 
     /// Takes a waiter out again, if it is still there.

@@ -189,8 +189,8 @@ fn loom_wait_end_two_waiters() {
             let world = world.clone();
             thread::spawn(move || {
                 let bell = Arc::new(Notify::new());
-                if let Some(ticket) = world.slot.enlist(xid.sequence(), Bell(bell)) {
-                    world.slot.withdraw(ticket);
+                if let Some(place) = world.slot.enlist(xid.sequence(), Bell(bell)) {
+                    world.slot.withdraw(place.ticket);
                 }
             })
         };
@@ -206,5 +206,34 @@ fn loom_wait_end_two_waiters() {
         world.slot.end();
         impatient.join().unwrap();
         patient.join().unwrap();
+    });
+}
+
+/// A transaction gives a row back before its end while another enlists for it and looks at the row
+/// again: it sees the row free, or is woken.
+#[test]
+fn loom_give_back() {
+    model(|| {
+        let (world, xid) = World::new();
+        let owner = {
+            let world = world.clone();
+            thread::spawn(move || {
+                // The row is free again, as under its leaf's latch, and nothing else orders it.
+                world.rows[0].store(0, Ordering::Relaxed);
+                world.slot.give_back();
+            })
+        };
+        let bell = Arc::new(Notify::new());
+        let free = || world.rows[0].load(Ordering::Relaxed) == 0;
+        if !free() {
+            let place = world.slot.enlist(xid.sequence(), Bell(bell.clone()));
+            let place = place.expect("the transaction does not end");
+            if !free() {
+                sleep(&bell, || world.slot.has_moved(xid.sequence(), place));
+                assert!(free(), "whoever sees the count sees the rows");
+            }
+            world.slot.withdraw(place.ticket);
+        }
+        owner.join().unwrap();
     });
 }

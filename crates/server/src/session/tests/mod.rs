@@ -1,5 +1,6 @@
 //! Sessions over real sockets and a backend that understands a handful of words.
 
+mod ends;
 mod fake;
 
 use std::io::{Read, Write};
@@ -27,6 +28,10 @@ fn served() -> Served {
 }
 
 fn served_by(io: IoChoice) -> Served {
+    served_with(io, SessionOptions::default())
+}
+
+fn served_with(io: IoChoice, sessions: SessionOptions) -> Served {
     let options = RuntimeOptions { instances: 2, ..RuntimeOptions::default() };
     let clock = Clock::choose(ClockChoice::Counter).unwrap();
     let hub = Hub::new(options, Arc::new(RealTime::default()), clock);
@@ -39,8 +44,7 @@ fn served_by(io: IoChoice) -> Served {
     let counts = Arc::new(Counts::default());
     let listeners = Listeners::bind(&["127.0.0.1:0".to_owned()], None).unwrap();
     let addresses =
-        serve::<Nothing, Fake>(runtime.hub(), listeners, counts.clone(), SessionOptions::default())
-            .unwrap();
+        serve::<Nothing, Fake>(runtime.hub(), listeners, counts.clone(), sessions).unwrap();
     Served { runtime, address: addresses[0].clone(), counts }
 }
 

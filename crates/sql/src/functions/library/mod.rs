@@ -4,6 +4,7 @@
 //! nothing here keeps state or reaches outside its arguments and the context.
 
 pub(in crate::functions) mod array;
+pub(in crate::functions) mod bytes;
 pub(in crate::functions) mod compare;
 pub(in crate::functions) mod datetime;
 pub(in crate::functions) mod decimal;
@@ -12,6 +13,7 @@ pub(in crate::functions) mod extract;
 pub(in crate::functions) mod float;
 pub(in crate::functions) mod format;
 pub(in crate::functions) mod integer;
+pub(in crate::functions) mod overlap;
 pub(in crate::functions) mod regexp;
 pub(in crate::functions) mod session;
 pub(in crate::functions) mod sets;

@@ -403,17 +403,17 @@ pub(in crate::functions) fn serial_sequence(args: &[Datum], context: Context) ->
     Ok(found.map_or(Datum::Null, Datum::Text))
 }
 
-pub(in crate::functions) fn next_value(args: &[Datum], context: Context) -> SqlResult<Datum> {
-    context.sequence_next(args[0].as_oid()).map(Datum::Int8)
+/// `nextval` and `setval` wait, so the executor runs them itself; here is where anybody else ends.
+pub(in crate::functions) fn of_executor(_: &[Datum], _: Context) -> SqlResult<Datum> {
+    Err(SqlError::not_supported("a sequence's value in this place"))
 }
 
 pub(in crate::functions) fn current_value(args: &[Datum], context: Context) -> SqlResult<Datum> {
     context.sequence_current(args[0].as_oid()).map(Datum::Int8)
 }
 
-pub(in crate::functions) fn set_value(args: &[Datum], context: Context) -> SqlResult<Datum> {
-    let called = args.get(2).is_none_or(Datum::is_true);
-    context.sequence_set(args[0].as_oid(), args[1].as_i64(), called).map(Datum::Int8)
+pub(in crate::functions) fn last_value(_: &[Datum], context: Context) -> SqlResult<Datum> {
+    context.sequence_last().map(Datum::Int8)
 }
 
 /// `pg_typeof(x)`: the argument comes gathered, with its type.

@@ -3,7 +3,7 @@
 //! Invariants: one row each; oids, strictness and volatility are PostgreSQL's.
 
 use super::build::{scalar, set};
-use crate::functions::library::{datetime, extract, sets};
+use crate::functions::library::{datetime, extract, overlap, sets};
 use crate::functions::row::{Default, FunctionRow};
 use crate::types::TypeOid;
 
@@ -50,6 +50,15 @@ pub(super) static FUNCTIONS: &[FunctionRow] = &[
     scalar(1175, "justify_hours", &[TypeOid::INTERVAL], TypeOid::INTERVAL, datetime::justify_hours),
     scalar(1295, "justify_days", &[TypeOid::INTERVAL], TypeOid::INTERVAL, datetime::justify_days),
     scalar(2711, "justify_interval", &[TypeOid::INTERVAL], TypeOid::INTERVAL, datetime::justify_interval),
+    scalar(1304, "overlaps", &[TypeOid::TIMESTAMPTZ, TypeOid::TIMESTAMPTZ, TypeOid::TIMESTAMPTZ, TypeOid::TIMESTAMPTZ], TypeOid::BOOL, overlap::overlaps).called_on_null(),
+    scalar(1305, "overlaps", &[TypeOid::TIMESTAMPTZ, TypeOid::INTERVAL, TypeOid::TIMESTAMPTZ, TypeOid::INTERVAL], TypeOid::BOOL, overlap::overlaps).called_on_null().stable(),
+    scalar(1306, "overlaps", &[TypeOid::TIMESTAMPTZ, TypeOid::TIMESTAMPTZ, TypeOid::TIMESTAMPTZ, TypeOid::INTERVAL], TypeOid::BOOL, overlap::overlaps).called_on_null().stable(),
+    scalar(1307, "overlaps", &[TypeOid::TIMESTAMPTZ, TypeOid::INTERVAL, TypeOid::TIMESTAMPTZ, TypeOid::TIMESTAMPTZ], TypeOid::BOOL, overlap::overlaps).called_on_null().stable(),
+    scalar(1308, "overlaps", &[TypeOid::TIME, TypeOid::TIME, TypeOid::TIME, TypeOid::TIME], TypeOid::BOOL, overlap::overlaps).called_on_null(),
+    scalar(2041, "overlaps", &[TypeOid::TIMESTAMP, TypeOid::TIMESTAMP, TypeOid::TIMESTAMP, TypeOid::TIMESTAMP], TypeOid::BOOL, overlap::overlaps).called_on_null(),
+    scalar(2042, "overlaps", &[TypeOid::TIMESTAMP, TypeOid::INTERVAL, TypeOid::TIMESTAMP, TypeOid::INTERVAL], TypeOid::BOOL, overlap::overlaps).called_on_null(),
+    scalar(2043, "overlaps", &[TypeOid::TIMESTAMP, TypeOid::TIMESTAMP, TypeOid::TIMESTAMP, TypeOid::INTERVAL], TypeOid::BOOL, overlap::overlaps).called_on_null(),
+    scalar(2044, "overlaps", &[TypeOid::TIMESTAMP, TypeOid::INTERVAL, TypeOid::TIMESTAMP, TypeOid::TIMESTAMP], TypeOid::BOOL, overlap::overlaps).called_on_null(),
     set(938, "generate_series", &[TypeOid::TIMESTAMP, TypeOid::TIMESTAMP, TypeOid::INTERVAL], TypeOid::TIMESTAMP, sets::series_timestamp),
     set(939, "generate_series", &[TypeOid::TIMESTAMPTZ, TypeOid::TIMESTAMPTZ, TypeOid::INTERVAL], TypeOid::TIMESTAMPTZ, sets::series_timestamptz).stable(),
 ];

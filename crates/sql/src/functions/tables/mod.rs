@@ -6,6 +6,7 @@
 mod aggregate_functions;
 mod array_functions;
 mod build;
+mod bytes_functions;
 mod casts;
 mod datetime_functions;
 mod datetime_operators;
@@ -21,13 +22,18 @@ use crate::types::TypeOid;
 static FUNCTION_GROUPS: &[&[FunctionRow]] = &[
     aggregate_functions::FUNCTIONS,
     array_functions::FUNCTIONS,
+    bytes_functions::FUNCTIONS,
     datetime_functions::FUNCTIONS,
     math_functions::FUNCTIONS,
     session_functions::FUNCTIONS,
     text_functions::FUNCTIONS,
 ];
-static OPERATOR_GROUPS: &[&[OperatorRow]] =
-    &[integer_operators::OPERATORS, operators::OPERATORS, datetime_operators::OPERATORS];
+static OPERATOR_GROUPS: &[&[OperatorRow]] = &[
+    integer_operators::OPERATORS,
+    operators::OPERATORS,
+    datetime_operators::OPERATORS,
+    bytes_functions::OPERATORS,
+];
 static CAST_GROUPS: &[&[CastRow]] = &[casts::CASTS];
 
 /// Every built-in function.

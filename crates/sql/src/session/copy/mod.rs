@@ -7,17 +7,18 @@ mod output;
 
 use super::Session;
 use super::client::{Announce, Client, CopyInput, Format};
-use super::execute::Sending;
-use crate::copy::{CopyFormat, Decoded, Decoder, Fields};
+use super::execute::{Answer, Sending};
+use crate::copy::{CopyFormat, Decoded, Decoder, Fields, Form};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::exec::Cx;
 use crate::exec::modify::insert_row;
 use crate::exec::program::{Program, Step};
 use crate::parse::ast::{At, Body, Expr, ExprKind, FromItem, Name, Query, Select, Target};
-use crate::parse::statement::{Copy, CopyDirection, Insert, Statement};
+use crate::parse::statement::{Copy, CopyDirection, Insert, Overriding, Statement};
 use crate::plan::{Action, InsertPlan, Modification, ModifyPlan};
+use crate::relations::RelationInfo;
 use crate::session::cache::CachedStatement;
-use crate::types::{Datum, Type, text as text_form};
+use crate::types::{Datum, Type, binary, text as text_form};
 use atoll_kernel::api::{Context, Error, Statement as KernelStatement, TableLockMode};
 
 fn expr(kind: ExprKind) -> Expr {
@@ -71,12 +72,28 @@ impl Session {
             }
             (None, None) => return Err(SqlError::internal("COPY of nothing")),
         };
+        let view = self.view();
+        let relation = match &copy.table {
+            Some(table) => Some(view.table(table)?),
+            None => None,
+        };
+        let missing = |column: &str| match (&relation, &copy.table) {
+            (Some(info), Some(table)) => missing_column(info, &table.name, column),
+            _ => Some(SqlError::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!("column \"{column}\" does not exist"),
+            )),
+        };
+        if relation.is_some() {
+            check_columns(copy, &missing)?;
+        }
         let statement = Statement::Query(Box::new(query));
         let cached = CachedStatement::new(Some(statement), false, Vec::new());
-        let mut out = output::CopyOut::new(client, options);
-        let sending = Sending { announce: Announce::No, formats: &[], rows_max: 0 };
+        let mut out = output::CopyOut::new(client, options, &missing);
+        let sending =
+            Sending { announce: Announce::No, formats: &[], rows_max: 0, answer: Answer::Send };
         self.run_planned(context, &cached, &[], sending, &mut out)?;
-        Ok(out.finish())
+        out.finish()
     }
 
     fn copy_in(
@@ -98,6 +115,9 @@ impl Session {
             [] => info.columns.iter().map(|column| column.name.to_string()).collect(),
             names => names.to_vec(),
         };
+        let missing = |column: &str| missing_column(&info, &table.name, column);
+        check_columns(copy, &missing)?;
+        options.resolve(&names, missing)?;
         let cached = CachedStatement::new(Some(insert_of(table, &names)), false, Vec::new());
         let entry = self.plan(context, &cached)?;
         let Action::Modify(modify) = &entry.planned.action else {
@@ -112,7 +132,7 @@ impl Session {
         };
         let mut statement = transaction.statement(&mut self.kernel, context)?;
         lock_for_copy(&mut statement, modify, options)?;
-        client.begin_copy_in(names.len(), Format::Text)?;
+        client.begin_copy_in(names.len(), wire_format(options))?;
         let functions = self.context.clone();
         let mut cx =
             Cx::begin(&entry.planned, &[], &*functions, &view, &mut statement, &mut self.scratch);
@@ -126,7 +146,8 @@ impl Session {
             names: &names,
             types: types.collect(),
             freeze: options.freeze,
-            decoder: Decoder::new(options),
+            form: options.form,
+            decoder: Decoder::new(options, &names),
             fields: Fields::new(),
             values: Vec::new(),
             rows: 0,
@@ -138,11 +159,43 @@ impl Session {
     }
 }
 
+/// Text and CSV go as text.
+fn wire_format(options: &CopyFormat) -> Format {
+    if options.form == Form::Binary { Format::Binary } else { Format::Text }
+}
+
+/// The error for a name that is no column of the table; none if it is one.
+fn missing_column(info: &RelationInfo, table: &str, column: &str) -> Option<SqlError> {
+    info.column(column).is_none().then(|| {
+        SqlError::new(
+            SqlState::UNDEFINED_COLUMN,
+            format!("column \"{column}\" of relation \"{table}\" does not exist"),
+        )
+    })
+}
+
+/// The columns that are written must be there, each once (42703, 42701).
+fn check_columns(copy: &Copy, missing: &dyn Fn(&str) -> Option<SqlError>) -> SqlResult<()> {
+    for (at, column) in copy.columns.iter().enumerate() {
+        if let Some(error) = missing(column) {
+            return Err(error);
+        }
+        if copy.columns[..at].contains(column) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{column}\" specified more than once"),
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// The INSERT that a COPY is, a parameter a column.
 fn insert_of(table: &Name, names: &[String]) -> Statement {
     // The values come as parameters; columns that are not named get their defaults.
     let values = (0..names.len()).map(|i| expr(ExprKind::Parameter(i as u16 + 1))).collect();
     let insert = Insert {
+        conflict: None,
         with: Vec::new(),
         table: table.clone(),
         alias: None,
@@ -155,6 +208,8 @@ fn insert_of(table: &Name, names: &[String]) -> Statement {
             offset: None,
             for_update: None,
         }),
+        // As PostgreSQL does, COPY gives identity columns what the data say.
+        overriding: Overriding::System,
         returning: Vec::new(),
     };
     Statement::Insert(Box::new(insert))
@@ -203,6 +258,7 @@ struct Reader<'r> {
     names: &'r [String],
     types: Vec<Type>,
     freeze: bool,
+    form: Form,
     decoder: Decoder,
     fields: Fields,
     values: Vec<Datum>,
@@ -214,8 +270,13 @@ impl Reader<'_> {
         let mut ended = false;
         loop {
             ended = ended || self.take_all(cx)?;
+            if ended && self.form == Form::Binary && self.decoder.has_rest() {
+                return Err(bad("received copy data after EOF marker").context(self.place(0)));
+            }
             match client.read_copy(self.decoder.input())? {
-                CopyInput::Data if ended => self.decoder.input().clear(),
+                CopyInput::Data if ended && self.form != Form::Binary => {
+                    self.decoder.input().clear();
+                }
                 CopyInput::Data => {}
                 CopyInput::Done => break,
                 CopyInput::Fail(message) => {
@@ -223,11 +284,7 @@ impl Reader<'_> {
                         SqlState::QUERY_CANCELED,
                         format!("COPY from stdin failed: {message}"),
                     )
-                    .context(format!(
-                        "COPY {}, line {}",
-                        self.modify.info.name,
-                        self.decoder.line() + 1
-                    )));
+                    .context(self.place(1)));
                 }
             }
         }
@@ -241,7 +298,13 @@ impl Reader<'_> {
     /// Takes the rows that are whole; true if the end's mark was among them.
     fn take_all(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
         loop {
-            match self.decoder.next(&mut self.fields)? {
+            let decoded = self.decoder.next(&mut self.fields);
+            match decoded.map_err(|error| match (self.fields.failed(), self.decoder.line()) {
+                // Before the first row.
+                (_, 0) => error,
+                (Some(column), _) => error.context(self.column(column)),
+                (None, _) => error.context(self.place_with_line()),
+            })? {
                 Decoded::NeedsMore => return Ok(false),
                 Decoded::End => return Ok(true),
                 Decoded::Row => {}
@@ -249,13 +312,28 @@ impl Reader<'_> {
             cx.breathe()?;
             self.take(cx).map_err(|error| match error.fields().context {
                 Some(_) => error,
-                None => error.context(self.place()),
+                // As PostgreSQL, which by then has gone on to other lines.
+                None if error.sqlstate() == SqlState::UNIQUE_VIOLATION => {
+                    error.context(self.place(0))
+                }
+                None => error.context(self.place_with_line()),
             })?;
         }
     }
 
-    fn place(&self) -> String {
-        format!("COPY {}, line {}", self.modify.info.name, self.decoder.line())
+    fn place(&self, further: u64) -> String {
+        format!("COPY {}, line {}", self.modify.info.name, self.decoder.line() + further)
+    }
+
+    fn place_with_line(&self) -> String {
+        match self.decoder.line_text() {
+            Some(line) => format!("{}: \"{}\"", self.place(0), shortened(line)),
+            None => self.place(0),
+        }
+    }
+
+    fn column(&self, number: usize) -> String {
+        format!("{}, column {}", self.place(0), self.names[number])
     }
 
     fn take(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
@@ -280,13 +358,27 @@ impl Reader<'_> {
     }
 
     fn read(&self, number: usize, cx: &Cx<'_, '_>) -> SqlResult<Datum> {
-        let Some(field) = self.fields.get(number)? else { return Ok(Datum::Null) };
         let ty = self.types[number];
+        if self.form == Form::Binary {
+            let Some(bytes) = self.fields.bytes(number) else { return Ok(Datum::Null) };
+            return binary::receive(ty, bytes, cx.functions)
+                .map_err(|error| error.context(self.column(number)));
+        }
+        let Some(field) = self.fields.get(number)? else { return Ok(Datum::Null) };
         text_form::input(ty, field, cx.functions).map_err(|error| {
-            let shown: String = field.chars().take(100).collect();
-            error.context(format!("{}, column {}: \"{shown}\"", self.place(), self.names[number]))
+            error.context(format!("{}: \"{}\"", self.column(number), shortened(field)))
         })
     }
+}
+
+/// At most a hundred bytes of what an error shows.
+fn shortened(text: &str) -> String {
+    const BYTES_MAX: usize = 100;
+    if text.len() <= BYTES_MAX {
+        return text.to_owned();
+    }
+    let end = (0..=BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}...", &text[..end])
 }
 
 fn bad(message: impl Into<String>) -> SqlError {

@@ -1,20 +1,27 @@
 //! COPY TO STDOUT: rows of a query as CopyData.
 //!
-//! Invariants: stands between the executor and the client; what is no row passes through.
+//! Invariants: stands between the executor and the client; what is no row passes through. In
+//! binary format the header goes in one message with the first row, or with the trailer if there
+//! is none, as PostgreSQL sends it: drivers expect that.
 
-use crate::copy::{CopyFormat, Header, encode};
-use crate::error::{ErrorFields, SqlResult};
+use super::wire_format;
+use crate::copy::{CopyFormat, Encoder, Form, Header};
+use crate::error::{ErrorFields, SqlError, SqlResult};
 use crate::functions::FunctionContext;
 use crate::session::client::{
     Announce, Client, ColumnDescription, CopyInput, Format, Room, Severity,
 };
-use crate::types::{Datum, Text, text as text_form};
+use crate::types::{Datum, Text, binary, text as text_form};
 use std::sync::Arc;
 
 /// The client of a query whose rows are copied out.
 pub(super) struct CopyOut<'c> {
     client: &'c mut dyn Client,
     options: &'c CopyFormat,
+    // The error for a column named in an option that is none.
+    missing: &'c dyn Fn(&str) -> Option<SqlError>,
+    encoder: Encoder,
+    wrong: Option<SqlError>,
     columns: Arc<[ColumnDescription]>,
     line: Vec<u8>,
     shown: Vec<Option<Text>>,
@@ -22,10 +29,17 @@ pub(super) struct CopyOut<'c> {
 }
 
 impl<'c> CopyOut<'c> {
-    pub(super) fn new(client: &'c mut dyn Client, options: &'c CopyFormat) -> CopyOut<'c> {
+    pub(super) fn new(
+        client: &'c mut dyn Client,
+        options: &'c CopyFormat,
+        missing: &'c dyn Fn(&str) -> Option<SqlError>,
+    ) -> CopyOut<'c> {
         CopyOut {
             client,
             options,
+            missing,
+            encoder: Encoder::new(options, &[]),
+            wrong: None,
             columns: Arc::from([]),
             line: Vec::new(),
             shown: Vec::new(),
@@ -34,27 +48,28 @@ impl<'c> CopyOut<'c> {
     }
 
     /// Ends the copy; answers how many rows there were.
-    pub(super) fn finish(self) -> u64 {
-        self.client.end_copy_out();
-        self.rows
-    }
-}
-
-impl Client for CopyOut<'_> {
-    fn begin_rows(&mut self, columns: &Arc<[ColumnDescription]>, _: &[Format], _: Announce) {
-        self.columns = columns.clone();
-        self.client.begin_copy_out(columns.len(), Format::Text);
-        if self.options.header == Header::Line {
-            self.line.clear();
-            let names = columns.iter().map(|column| Some(&*column.name));
-            encode(self.options, names, &mut self.line);
-            // A full buffer is flushed with the first row.
-            let _ = self.client.copy_data(&self.line);
+    pub(super) fn finish(mut self) -> SqlResult<u64> {
+        if let Some(error) = self.wrong {
+            return Err(error);
         }
+        if self.options.form == Form::Binary {
+            self.encoder.end_binary(&mut self.line);
+            // A full buffer is flushed with CommandComplete.
+            let _: Room = self.client.copy_data(&self.line)?;
+        }
+        self.client.end_copy_out();
+        Ok(self.rows)
     }
 
-    fn row(&mut self, values: &[Datum], context: &dyn FunctionContext) -> SqlResult<Room> {
-        self.line.clear();
+    fn binary_row(&mut self, values: &[Datum]) -> SqlResult<()> {
+        self.line.extend_from_slice(&(values.len() as i16).to_be_bytes());
+        for (value, column) in values.iter().zip(self.columns.iter()) {
+            binary::send_field(column.ty.oid, value, &mut self.line)?;
+        }
+        Ok(())
+    }
+
+    fn text_row(&mut self, values: &[Datum], context: &dyn FunctionContext) {
         self.shown.clear();
         for (value, column) in values.iter().zip(self.columns.iter()) {
             self.shown.push(match value {
@@ -63,9 +78,44 @@ impl Client for CopyOut<'_> {
             });
         }
         let shown = self.shown.iter().map(|value| value.as_deref());
-        encode(self.options, shown, &mut self.line);
+        self.encoder.row(shown, &mut self.line);
+    }
+}
+
+impl Client for CopyOut<'_> {
+    fn begin_rows(&mut self, columns: &Arc<[ColumnDescription]>, _: &[Format], _: Announce) {
+        self.columns = columns.clone();
+        let names: Vec<String> = columns.iter().map(|column| column.name.to_string()).collect();
+        self.encoder = Encoder::new(self.options, &names);
+        // Said before CopyOutResponse: the statement fails at its first row or its end.
+        self.wrong = self.options.resolve(&names, self.missing).err();
+        if self.wrong.is_some() {
+            return;
+        }
+        self.client.begin_copy_out(columns.len(), wire_format(self.options));
+        self.line.clear();
+        if self.options.form == Form::Binary {
+            self.encoder.begin_binary(&mut self.line);
+        } else if self.options.header == Header::Line {
+            self.encoder.header(columns.iter().map(|column| &*column.name), &mut self.line);
+            // A full buffer is flushed with the first row.
+            let _ = self.client.copy_data(&self.line);
+            self.line.clear();
+        }
+    }
+
+    fn row(&mut self, values: &[Datum], context: &dyn FunctionContext) -> SqlResult<Room> {
+        if let Some(error) = self.wrong.take() {
+            return Err(error);
+        }
+        match self.options.form {
+            Form::Binary => self.binary_row(values)?,
+            Form::Text | Form::Csv => self.text_row(values, context),
+        }
         self.rows += 1;
-        self.client.copy_data(&self.line)
+        let room = self.client.copy_data(&self.line);
+        self.line.clear();
+        room
     }
 
     fn flush(&mut self) -> SqlResult<()> {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn extended(
+pub(super) fn extended(
     context: &Context,
     session: &mut Session,
     text: &str,

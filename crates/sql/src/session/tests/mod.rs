@@ -3,9 +3,20 @@
 //! The whole dialect is tested by `tests/sql/*.slt`; here is what those cannot say: tags,
 //! notices, errors' fields, the extended protocol, COPY, transactions of several sessions.
 
+mod changes;
+mod copy;
+mod cursors;
+mod explain;
 mod extended;
+mod hostile;
+mod maintenance;
+mod memory;
+mod savepoints;
+mod sequences;
+mod slt;
 mod statements;
 mod together;
+mod workloads;
 
 use super::client::*;
 use super::*;
@@ -23,6 +34,10 @@ pub(crate) struct Recorder {
     columns: Option<Arc<[ColumnDescription]>>,
     /// What COPY FROM STDIN reads.
     pub input: VecDeque<String>,
+    /// The same, as bytes; read first.
+    pub raw_input: VecDeque<Vec<u8>>,
+    /// What COPY TO STDOUT wrote.
+    pub copied: Vec<u8>,
 }
 
 impl Client for Recorder {
@@ -80,6 +95,10 @@ impl Client for Recorder {
     }
 
     fn read_copy(&mut self, buffer: &mut Vec<u8>) -> SqlResult<CopyInput> {
+        if let Some(bytes) = self.raw_input.pop_front() {
+            buffer.extend_from_slice(&bytes);
+            return Ok(CopyInput::Data);
+        }
         Ok(match self.input.pop_front() {
             Some(text) if text.starts_with("fail:") => CopyInput::Fail(text),
             Some(text) => {
@@ -95,6 +114,7 @@ impl Client for Recorder {
     }
 
     fn copy_data(&mut self, data: &[u8]) -> SqlResult<Room> {
+        self.copied.extend_from_slice(data);
         self.said.push(String::from_utf8_lossy(data).trim_end_matches('\n').to_owned());
         Ok(Room::Enough)
     }
@@ -119,6 +139,16 @@ pub(crate) fn with_session(work: impl FnOnce(&Context, &mut Session) + Send) {
     });
     ran.unwrap();
     database.close().unwrap();
+}
+
+/// Runs `work` with two sessions of one instance, which must not wait for each other.
+fn with_sessions(work: impl FnOnce(&Context, &mut Session, &mut Session) + Send) {
+    with_session(|context, first| {
+        let local = first.local.clone();
+        let mut second = Session::new(&local, context.instance(), start()).unwrap();
+        work(context, first, &mut second);
+        second.end(context);
+    });
 }
 
 fn start() -> SessionStart {

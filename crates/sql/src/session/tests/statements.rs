@@ -316,7 +316,7 @@ fn transactions_commit_fail_and_roll_back() {
             "begin isolation level serializable",
             "ERROR 0A000: the isolation level SERIALIZABLE is not supported",
         ),
-        ("savepoint s", "ERROR 0A000: SAVEPOINT is not supported"),
+        ("savepoint s", "ERROR 25P01: SAVEPOINT can only be used in transaction blocks"),
         ("begin; vacuum", "BEGIN\nERROR 25001: VACUUM cannot run inside a transaction block"),
         ("rollback", "ROLLBACK"),
         (

@@ -137,3 +137,35 @@ fn a_definition_waits_for_those_who_use_the_table() {
     );
     assert_eq!(said[1..], ["61", "SELECT 1"]);
 }
+
+#[test]
+fn concurrent_upserts_insert_once_and_then_update() {
+    let said = together(
+        &["create table t (a int primary key, b int); create table u (a int unique, b int)"],
+        6,
+        |context, session, number| {
+            for round in 0..60 {
+                let key = round / 2;
+                let upsert = format!(
+                    "insert into t values ({key}, 1) on conflict (a) do update set b = t.b + excluded.b"
+                );
+                assert_eq!(say(context, session, &upsert), ["INSERT 0 1"]);
+                // Rows that come and go under the ones who look.
+                let text =
+                    format!("insert into u values ({}, {number}) on conflict do nothing", key % 3);
+                let said = say(context, session, &text);
+                assert!(said == ["INSERT 0 1"] || said == ["INSERT 0 0"], "{said:?}");
+                let text = format!(
+                    "insert into u values ({}, 0) on conflict (a) do update set b = 1, a = u.a + 3 where u.a < 3",
+                    key % 3
+                );
+                let said = say(context, session, &text);
+                let moved = said[0].starts_with("ERROR 23505");
+                assert!(moved || said[0].starts_with("INSERT 0 "), "{said:?}");
+                say(context, session, &format!("delete from u where a = {}", key % 3 + 3));
+            }
+        },
+        "select count(*), min(b), max(b), (select count(*) = count(distinct a) from u) from t",
+    );
+    assert_eq!(said[1..], ["30|12|12|t", "SELECT 1"]);
+}

@@ -290,8 +290,9 @@ fn full_year(year: i64, width: usize) -> i64 {
     }
 }
 
+/// A field of at most 32 bits, as PostgreSQL's are: what is computed from fields fits 64.
 fn integer(text: &str) -> Result<i64, Bad> {
-    text.parse().map_err(|_| Bad::Field)
+    text.parse::<i32>().map(i64::from).map_err(|_| Bad::Field)
 }
 
 /// A token that starts with a digit: a date, a time, or a part of a date.
@@ -374,7 +375,7 @@ fn separated(scanner: &mut Scanner, first: &str, separator: u8) -> Result<(i64, 
         }
         return Ok((full_year(integer(third)?, third.len()), month, integer(first)?));
     }
-    let middle = second.parse::<i64>().map_err(|_| Bad::Format)?;
+    let middle = second.parse::<i32>().map(i64::from).map_err(|_| Bad::Format)?;
     if first.len() > 2 {
         return Ok((integer(first)?, middle, integer(third)?));
     }

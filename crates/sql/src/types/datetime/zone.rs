@@ -66,7 +66,7 @@ impl TimeZone {
             None if name.parse::<f64>().is_ok() => {
                 // As a POSIX zone: hours west.
                 let hours: f64 = name.parse().ok()?;
-                Some(TimeZone::fixed(-(hours * 3600.0) as i32))
+                (hours.abs() <= 167.0).then(|| TimeZone::fixed(-(hours * 3600.0) as i32))
             }
             None => TimeZone::named(name),
         }
@@ -160,7 +160,7 @@ fn posix(name: &str) -> Option<i32> {
         return None;
     }
     let (hours, minutes) = name[letters..].split_once(':').unwrap_or((&name[letters..], "0"));
-    let hours = hours.parse::<i32>().ok().filter(|hours| hours.abs() <= 167)?;
+    let hours = hours.parse::<i32>().ok().filter(|hours| (-167..=167).contains(hours))?;
     let minutes = minutes.parse::<i32>().ok().filter(|minutes| (0..60).contains(minutes))?;
     let seconds = hours.abs() * 3600 + minutes * 60;
     Some(if name[letters..].starts_with('-') { seconds } else { -seconds })

@@ -74,6 +74,9 @@ impl Numeric {
         if !(-9000..=70_000).contains(&exponent) || scale > SCALE_MAX {
             return None;
         }
+        if let Some(value) = small_value(pairs, exponent, scale, flip) {
+            return Some(Numeric::small(if negative { -value } else { value }, scale as u16));
+        }
         // value = 0.d1 d2 .. (base 100) * 100^exponent: the last digit counts 100^(exponent - n).
         let mut mantissa = BigInt::ZERO;
         let mut small = 0i128;
@@ -180,6 +183,26 @@ impl Numeric {
             mantissa / ten_to(shift.unsigned_abs() as u32)
         };
         Numeric::finite(mantissa, i64::from(*scale))
+    }
+}
+
+/// The mantissa at `scale` of the digits in `pairs`, if it fits without a thought: what money and
+/// counts are. None says nothing about the digits.
+fn small_value(pairs: &[u8], exponent: i64, scale: i64, flip: u8) -> Option<i64> {
+    /// Nine digits of base 100 fit 64 bits.
+    const PAIRS_MAX: usize = 9;
+    let mut value = 0_i64;
+    for &pair in Some(pairs).filter(|pairs| pairs.len() <= PAIRS_MAX)? {
+        let digit = (pair ^ flip).checked_sub(1).filter(|digit| *digit < 100)?;
+        value = value * 100 + i64::from(digit);
+    }
+    // Digits after the point at the wanted scale less those that are there.
+    let shift = scale - 2 * (pairs.len() as i64 - exponent);
+    match shift {
+        0..=18 => value.checked_mul(10_i64.pow(shift as u32)),
+        // The last pair may end in a zero behind the scale's last digit.
+        -1 if value % 10 == 0 => Some(value / 10),
+        _ => None,
     }
 }
 

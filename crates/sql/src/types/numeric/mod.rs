@@ -227,6 +227,11 @@ impl Numeric {
             return Err(overflow());
         }
         let scale = fraction.len() as i64 - exponent;
+        let significant = whole.trim_start_matches('0').len() as i64;
+        if scale > SCALE_MAX || (significant > 0 && significant + exponent > INTEGER_DIGITS_MAX) {
+            // Told before the digits are read, which takes long for many.
+            return Err(overflow());
+        }
         if whole.len() + fraction.len() <= 18 {
             let magnitude = fold_digits(fold_digits(0, whole), fraction);
             let mantissa = if negative { -magnitude } else { magnitude };

@@ -43,12 +43,15 @@ fn read(
         TypeOid::NUMERIC => Datum::Numeric(Numeric::parse(text)?),
         TypeOid::OID | TypeOid::XID | TypeOid::CID => Datum::Oid(oid_number(text, oid)?),
         TypeOid::XID8 => Datum::Int8(integer::<u64>(text, "xid8")? as i64),
-        TypeOid::CHAR => Datum::Char(text.bytes().next().unwrap_or(0)),
+        TypeOid::CHAR => Datum::Char(match text.as_bytes() {
+            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7'] => octal(*a, *b, *c),
+            bytes => bytes.first().copied().unwrap_or(0),
+        }),
         TypeOid::DATE => Datum::Date(datetime::parse_date(text, context)?),
         TypeOid::TIME => Datum::Time(datetime::parse_time(text, context)?),
         TypeOid::TIMESTAMP => Datum::Timestamp(datetime::parse_timestamp(text, context)?),
         TypeOid::TIMESTAMPTZ => Datum::Timestamptz(datetime::parse_timestamptz(text, context)?),
-        TypeOid::INTERVAL => Interval::parse(text)?.into(),
+        TypeOid::INTERVAL => Interval::parse(text, modifier)?.into(),
         TypeOid::BYTEA => Datum::Bytea(bytea(text)?),
         TypeOid::UUID => Datum::Uuid(Arc::new(uuid(text)?)),
         TypeOid::VOID => Datum::text(""),
@@ -78,14 +81,19 @@ pub fn output(ty: TypeOid, value: &Datum, context: &dyn FunctionContext, out: &m
         Datum::Null => {}
         Datum::Text(value) => out.extend_from_slice(value.as_bytes()),
         Datum::Int4(value) => write_integer(out, i64::from(*value)),
+        Datum::Int8(value) if ty == TypeOid::XID8 => {
+            out.extend_from_slice(value.cast_unsigned().to_string().as_bytes());
+        }
         Datum::Int8(value) => write_integer(out, *value),
         Datum::Int2(value) => write_integer(out, i64::from(*value)),
         Datum::Bool(value) => out.push(if *value { b't' } else { b'f' }),
-        Datum::Char(value) => {
-            if *value != 0 {
-                out.push(*value);
-            }
+        Datum::Char(0) => {}
+        // No character of its own in UTF-8.
+        Datum::Char(value @ 128..) => {
+            out.push(b'\\');
+            out.extend([value >> 6, value >> 3 & 7, value & 7].map(|digit| b'0' + digit));
         }
+        Datum::Char(value) => out.push(*value),
         Datum::Float4(value) => write_float4(out, *value, context.extra_float_digits()),
         Datum::Float8(value) => write_float8(out, *value, context.extra_float_digits()),
         Datum::Numeric(value) => value.write(out),
@@ -195,6 +203,10 @@ fn boolean(text: &str) -> SqlResult<bool> {
     }
 }
 
+fn octal(a: u8, b: u8, c: u8) -> u8 {
+    (a - b'0') << 6 | (b - b'0') << 3 | (c - b'0')
+}
+
 fn bytea(text: &str) -> SqlResult<Arc<[u8]>> {
     if let Some(hex) = text.strip_prefix("\\x") {
         let mut out = Vec::with_capacity(hex.len() / 2);
@@ -231,7 +243,7 @@ fn bytea(text: &str) -> SqlResult<Arc<[u8]>> {
                 tail
             }
             (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..]) => {
-                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                out.push(octal(*a, *b, *c));
                 tail
             }
             (b'\\', _) => {
@@ -295,5 +307,7 @@ fn write_uuid(out: &mut Vec<u8>, value: &[u8; 16]) {
     }
 }
 
+#[cfg(test)]
+mod hostile_tests;
 #[cfg(test)]
 mod tests;

@@ -48,3 +48,31 @@ fn rows_print_with_quotes_where_needed() {
     let printed = output_string(TypeOid::RECORD, &value, &ConstantContext);
     assert_eq!(printed, "(1,\"a b\",,\"q\"\"\\\\\")");
 }
+
+#[test]
+fn a_bare_number_counts_the_least_field_of_an_interval() {
+    let [month, year, day] = [1 << 1, 1 << 2, 1 << 3];
+    let [hour, minute, second] = [1 << 10, 1 << 11, 1 << 12];
+    for (fields, text, expect) in [
+        (year, "5", "5 years"),
+        (month, "5", "5 mons"),
+        (day, "5", "5 days"),
+        (hour, "5", "05:00:00"),
+        (minute, "5", "00:05:00"),
+        (second, "5", "00:00:05"),
+        (year | month, "1-2", "1 year 2 mons"),
+        (year | month, "5", "5 mons"),
+        (day | hour, "1 2", "1 day 02:00:00"),
+        (day | hour | minute, "5", "00:05:00"),
+        (minute | second, "1:02", "00:01:02"),
+        (hour | minute, "1:02", "01:02:00"),
+        (minute, "1.5", "00:01:00"),
+        (day | hour | minute | second, "90", "00:01:30"),
+        (hour, "1 day 5", "1 day 05:00:00"),
+    ] {
+        let ty = Type::with(TypeOid::INTERVAL, fields << 16 | 0xffff);
+        let value = input(ty, text, &ConstantContext).expect("an interval");
+        let printed = output_string(TypeOid::INTERVAL, &value, &ConstantContext);
+        assert_eq!(printed, expect, "{text} of {fields}");
+    }
+}

@@ -202,6 +202,31 @@ fn uniqueness_is_of_the_newest_state_not_of_the_snapshot() {
 }
 
 #[test]
+fn the_holder_of_a_key_is_who_has_it_now() {
+    let (mut world, row) = one_row();
+    let (mut old, mut early) = (world.rr(), world.rc());
+    assert_eq!(old.holder(&world, 1).ok(), Some(Some(row)));
+    assert_eq!(old.holder(&world, 2).ok(), Some(None));
+    // The key moves: both keys are in doubt until that has ended.
+    let mut mover = world.begin(1, Isolation::ReadCommitted);
+    mover.update(&world, row, &key(2));
+    for key in [1, 2] {
+        let answer = old.holder(&world, key);
+        assert!(matches!(answer, Err(Stop::WaitFor(WaitFor::End(it))) if it == mover.xid));
+        assert_eq!(mover.holder(&world, key).ok(), Some((key == 2).then_some(row)));
+    }
+    let new = mover.insert(&world, &Row::new(3, 1, b"b", 0));
+    world.commit(mover);
+    assert_eq!(old.holder(&world, 1).ok(), Some(None), "free now, whatever the snapshot sees");
+    assert_eq!(early.holder(&world, 3).ok(), Some(Some(new)), "newer than its snapshot");
+    assert!(matches!(old.holder(&world, 3), Err(Stop::Error(Error::SerializationFailure { .. }))));
+    let own = old.insert(&world, &Row::new(4, 1, b"c", 0));
+    assert_eq!(old.holder(&world, 4).ok(), Some(Some(own)), "own rows of this command, too");
+    world.abort(old);
+    world.abort(early);
+}
+
+#[test]
 fn nulls_are_never_equal() {
     let mut world = World::new(1);
     let mut txn = world.rc();

@@ -394,6 +394,13 @@ impl Txn {
         self.writer(world).insert(&world.table, &values, progress)
     }
 
+    /// The row that holds a key of the unique index.
+    fn holder(&mut self, world: &World, key: i32) -> Outcome<Option<RowId>> {
+        let key = Row::new(key, 0, b"", 0).index_key(0);
+        let index = &world.table.indexes[0];
+        self.writer(world).unique_holder(&world.table, (index, &key), &mut Vec::new())
+    }
+
     fn insert(&mut self, world: &World, row: &Row) -> RowId {
         self.try_insert(world, row, &mut Progress::default()).expect("nothing is in the way")
     }

@@ -1,6 +1,9 @@
 //! `atoll bench NAME`: benchmarks that print figures, never verdicts.
 
-use std::path::PathBuf;
+mod insert;
+mod tpcc;
+
+use std::path::{Path, PathBuf};
 
 use atoll_bench::tpcb::{self, Affinity, Durability, Setting};
 use atoll_kernel::api::Instances;
@@ -16,6 +19,10 @@ pub struct Arguments {
 enum Benchmark {
     /// TPC-B-like transactions against the kernel, in this process.
     Tpcb(Tpcb),
+    /// TPC-C: all five transactions, the standard's mix, as native procedures in this process.
+    Tpcc(tpcc::Arguments),
+    /// Inserts into a table of each client's own, as Shore-MT's insert bench does.
+    Insert(insert::Arguments),
     /// How fast a directory that `tpcb --data` left is recovered.
     Recovery {
         /// The directory.
@@ -79,16 +86,14 @@ pub fn parse_instances(text: &str) -> Result<Instances, String> {
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     match &arguments.benchmark {
         Benchmark::Tpcb(arguments) => run_tpcb(arguments),
+        Benchmark::Insert(arguments) => insert::run(arguments),
+        Benchmark::Tpcc(arguments) => tpcc::run(arguments),
         Benchmark::Recovery { data, scale, json } => run_recovery(data, *scale, *json),
     }
 }
 
 fn run_tpcb(arguments: &Tpcb) -> Result<(), String> {
-    let temporary = std::env::temp_dir().join(format!("atoll-bench-{}", std::process::id()));
-    let data = arguments.data.clone().unwrap_or_else(|| temporary.clone());
-    if data.exists() && data.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(format!("{} is not empty; give a new directory", data.display()));
-    }
+    let data = Folder::new(arguments.data.as_deref())?;
     let setting = Setting {
         scale: arguments.scale,
         clients: arguments.clients,
@@ -100,7 +105,7 @@ fn run_tpcb(arguments: &Tpcb) -> Result<(), String> {
             "relaxed" => Durability::Relaxed,
             _ => Durability::Commit,
         },
-        data: Some(data),
+        data: Some(data.path().to_owned()),
         seed: arguments.seed,
     };
     let quiet = arguments.json;
@@ -108,12 +113,7 @@ fn run_tpcb(arguments: &Tpcb) -> Result<(), String> {
         if !quiet {
             println!("* {line}");
         }
-    });
-    if arguments.data.is_none() {
-        // What was made for this run goes with it; a failure here hides nothing.
-        let _ = std::fs::remove_dir_all(&temporary);
-    }
-    let report = report?;
+    })?;
     if arguments.json {
         println!("{}", report.json())
     } else {
@@ -122,7 +122,41 @@ fn run_tpcb(arguments: &Tpcb) -> Result<(), String> {
     Ok(())
 }
 
-fn run_recovery(data: &std::path::Path, scale: u64, json: bool) -> Result<(), String> {
+/// Where a run's data goes: a new directory that stays, or a temporary one that goes with the run.
+enum Folder {
+    Given(PathBuf),
+    Temporary(PathBuf),
+}
+
+impl Folder {
+    fn new(given: Option<&Path>) -> Result<Folder, String> {
+        let Some(data) = given else {
+            let name = format!("atoll-bench-{}", std::process::id());
+            return Ok(Folder::Temporary(std::env::temp_dir().join(name)));
+        };
+        if data.exists() && data.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(format!("{} is not empty; give a new directory", data.display()));
+        }
+        Ok(Folder::Given(data.to_owned()))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Folder::Given(path) | Folder::Temporary(path) => path,
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Folder::Temporary(path) = self {
+            // A failure here hides nothing.
+            let _ = std::fs::remove_dir_all(path);
+        }
+    }
+}
+
+fn run_recovery(data: &Path, scale: u64, json: bool) -> Result<(), String> {
     let report = tpcb::recover(data, scale)?;
     let seconds = report.replay.as_secs_f64();
     let rate = report.changes as f64 / seconds.max(1e-9);

@@ -6,6 +6,11 @@ use std::sync::mpsc;
 
 use super::*;
 
+mod long;
+mod savepoints;
+mod sequences;
+mod shrink;
+
 fn options(instances: u16) -> Options {
     Options {
         instances: Instances::Count(instances),
@@ -335,4 +340,68 @@ fn a_dropped_transaction_lets_go_of_its_rows() {
     assert_eq!(all(&database, table), [(1, 3)]);
     let catalog: Arc<Catalog> = database.catalog();
     assert_eq!(catalog.tables().count(), 1);
+}
+
+/// Finished transactions whose undo is still there, on all instances.
+fn uncollected(database: &Database) -> usize {
+    let of = |number| {
+        let target = Target::Instance(InstanceId(number as u16));
+        let ask = |context: &Context| {
+            context.instance().state().inner.txn.environment().versions.finished()
+        };
+        database.run(target, ask).expect("the instance answers")
+    };
+    (0..database.instances()).map(of).sum()
+}
+
+fn collect(database: &Database) {
+    let collected = database.run(Target::Any, |context| {
+        let session = Session::new(context.instance());
+        session.collect(context)
+    });
+    collected.expect("an instance answers").expect("nothing stops a collection");
+}
+
+#[test]
+fn collecting_now_takes_everything_that_no_snapshot_needs() {
+    let database = Database::open_in_memory(options(2)).unwrap();
+    let table = make_accounts(&database);
+    transact(&database, Isolation::ReadCommitted, |it| insert(it, table, 1, 0)).unwrap();
+    for round in 0..3 {
+        let (begun, tell) = mpsc::channel();
+        let (release, wait) = mpsc::channel::<()>();
+        let old = database.clone();
+        // An old snapshot keeps what came after it.
+        let reader = std::thread::spawn(move || {
+            old.run(Target::Instance(InstanceId(0)), move |context| {
+                let mut session = Session::new(context.instance());
+                let mut transaction =
+                    session.begin(context, Isolation::RepeatableRead, Access::ReadOnly).unwrap();
+                let mut statement = transaction.statement(&mut session, context).unwrap();
+                let before = find(&mut statement, table, 1).unwrap().unwrap().1;
+                drop(statement);
+                begun.send(()).unwrap();
+                while wait.try_recv().is_err() {
+                    context.park(Some(context.now_ns() + 1_000_000));
+                }
+                let mut statement = transaction.statement(&mut session, context).unwrap();
+                assert_eq!(find(&mut statement, table, 1).unwrap().unwrap().1, before);
+                drop(statement);
+                transaction.rollback(&mut session);
+            })
+        });
+        tell.recv().unwrap();
+        for _ in 0..50 {
+            transact(&database, Isolation::ReadCommitted, |it| add(it, table, 1, 1)).unwrap();
+        }
+        collect(&database);
+        assert!(uncollected(&database) >= 50, "round {round}: {}", uncollected(&database));
+        release.send(()).unwrap();
+        reader.join().unwrap().unwrap();
+        // Not in a while, but now.
+        collect(&database);
+        assert_eq!(uncollected(&database), 0, "round {round}");
+        assert_eq!(all(&database, table), [(1, 50 * (round + 1))]);
+    }
+    check(&database);
 }

@@ -2,13 +2,13 @@
 //!
 //! Invariants: the inner side is restarted for each outer row and may read it.
 
-use super::program::{Program, Slot};
-use super::{BoxedOperator, Cx, Operator};
 use crate::error::SqlResult;
+use crate::exec::program::{Program, Slot};
+use crate::exec::{BoxedOperator, Cx, Operator};
 use crate::plan::node::JoinType;
 
 /// Nested loops at work.
-pub(super) struct Loop<'p> {
+pub(in crate::exec) struct Loop<'p> {
     kind: JoinType,
     outer: BoxedOperator<'p>,
     inner: BoxedOperator<'p>,
@@ -20,7 +20,7 @@ pub(super) struct Loop<'p> {
 }
 
 impl<'p> Loop<'p> {
-    pub(super) fn new(
+    pub(in crate::exec) fn new(
         kind: JoinType,
         outer: BoxedOperator<'p>,
         inner: BoxedOperator<'p>,
@@ -52,14 +52,22 @@ impl Operator for Loop<'_> {
                     Some(condition) => condition.test(cx)?,
                     None => true,
                 };
-                if joins {
-                    self.matched = true;
-                    return Ok(true);
+                match self.kind {
+                    _ if !joins => {}
+                    JoinType::Semi => {
+                        self.inside = false;
+                        return Ok(true);
+                    }
+                    JoinType::Anti => self.inside = false,
+                    _ => {
+                        self.matched = true;
+                        return Ok(true);
+                    }
                 }
                 continue;
             }
             self.inside = false;
-            if self.kind == JoinType::Left && !self.matched {
+            if matches!(self.kind, JoinType::Left | JoinType::Anti) && !self.matched {
                 cx.clear(self.inner_slots);
                 return Ok(true);
             }

@@ -2,7 +2,10 @@
 //!
 //! Invariants: prints one line on standard output when it accepts connections, and nothing else
 //! there; what goes wrong is on standard error. SIGTERM and SIGINT end it cleanly; a second one
-//! ends it at once, which loses nothing that was acknowledged.
+//! ends it at once, which loses nothing that was acknowledged. Unless told otherwise it runs as the
+//! child of a supervising parent, which starts it again after a crash.
+
+mod bench;
 
 use std::path::PathBuf;
 
@@ -12,12 +15,15 @@ use atoll_server::listen::Listeners;
 use atoll_server::{ServerError, SqlBackend, serve};
 use atoll_sql::session::Engine;
 use clap::Args;
+
+use crate::supervise;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// Serve a data directory to PostgreSQL's clients. Settings come from these flags, then from
 /// ATOLL_* variables, then from atoll.toml in the data directory.
 #[derive(Args, Debug)]
+#[command(args_override_self = true)]
 pub struct Arguments {
     /// The data directory; created on first start.
     #[arg(long, value_name = "DIR", env = "ATOLL_DATA")]
@@ -56,7 +62,27 @@ pub struct Arguments {
     /// Sessions of one instance at most [default: 10000]
     #[arg(long, value_name = "N")]
     sessions_max: Option<String>,
+    /// Milliseconds in which a client must have started its session [default: 60000]
+    #[arg(long, value_name = "MS")]
+    authentication_timeout_ms: Option<String>,
+    /// Whether a parent process starts the server again after a crash
+    #[arg(long, value_name = "on|off", env = "ATOLL_SUPERVISE", default_value = "on")]
+    supervise: Supervise,
+    // The parent's process id; set by the parent alone.
+    #[arg(long, hide = true)]
+    supervised_by: Option<u32>,
+    #[command(flatten)]
+    bench: bench::Arguments,
 }
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Supervise {
+    On,
+    Off,
+}
+
+/// What the ready line begins with.
+pub const READY: &str = "atoll: ready to accept connections on ";
 
 impl Arguments {
     fn flags(&self) -> Vec<(&'static str, String)> {
@@ -72,6 +98,7 @@ impl Arguments {
             ("pin", &self.pin),
             ("deadlock_timeout_ms", &self.deadlock_timeout_ms),
             ("sessions_max", &self.sessions_max),
+            ("authentication_timeout_ms", &self.authentication_timeout_ms),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
     }
@@ -79,6 +106,13 @@ impl Arguments {
 
 /// Serves until a signal comes.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
+    match arguments.supervised_by {
+        Some(parent) => supervise::follow_parent(parent)?,
+        None if arguments.supervise == Supervise::On => {
+            return supervise::supervise(&arguments.data);
+        }
+        None => {}
+    }
     serve_until_signal(arguments).map_err(|error| error.to_string())
 }
 
@@ -92,17 +126,25 @@ fn serve_until_signal(arguments: &Arguments) -> Result<(), ServerError> {
     let listeners = Listeners::bind(&config.listen, config.socket_dir.as_deref())?;
     let mut options = config.options;
     options.lock_note = format!("connect to {}", listeners.addresses().join(" or "));
+    if let Some(parent) = arguments.supervised_by {
+        options.lock_note.push('\n');
+        options.lock_note.push_str(&supervise::lock_note(parent));
+    }
     let database = Database::open_telling(&config.data, options, &mut |line| {
         eprintln!("atoll: {line}");
     })?;
     let engine = Engine::new(&database);
     let addresses = serve::<_, SqlBackend>(database.hub(), listeners, engine, config.sessions)?;
-    println!("atoll: ready to accept connections on {}", addresses.join(", "));
+    println!("{READY}{}", addresses.join(", "));
+    let bench = bench::Running::start(&arguments.bench, &database);
     signals.forever().next();
     std::thread::spawn(move || {
         signals.forever().next();
         std::process::exit(1);
     });
+    if let Some(bench) = bench {
+        bench.end();
+    }
     database.close()?;
     Ok(())
 }

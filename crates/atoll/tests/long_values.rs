@@ -1,0 +1,166 @@
+//! Values from one byte to 100 MB over the wire, both protocols and COPY both ways; they survive a
+//! kill; a pool that is full says so and loses nothing.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::io::{Read, Write};
+
+use common::{Running, Scratch, atoll_with_pool};
+use postgres::error::SqlState;
+use postgres::{Client, SimpleQueryMessage};
+
+/// `len` letters that do not compress to nothing.
+fn letters(len: usize) -> String {
+    let mut state = len as u64 | 1;
+    let letter = |_| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        char::from(b'a' + (state >> 59) as u8 % 26)
+    };
+    (0..len).map(letter).collect()
+}
+
+fn start(scratch: &Scratch, pool: &str) -> Running {
+    let mut command = atoll_with_pool(&scratch.data(), pool);
+    command.args(["--listen", "127.0.0.1:0"]);
+    Running::start(command)
+}
+
+fn served(pool: &str) -> Scratch {
+    let folder = tempfile::tempdir().unwrap();
+    let mut scratch = Scratch { folder, server: None };
+    scratch.server = Some(start(&scratch, pool));
+    scratch
+}
+
+fn simple(client: &mut Client, text: &str) -> Vec<Option<String>> {
+    let messages = client.simple_query(text).unwrap();
+    let rows = messages.into_iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row.get(0).map(str::to_owned)),
+        _ => None,
+    });
+    rows.collect()
+}
+
+fn check(client: &mut Client, sizes: &[usize]) {
+    for (id, size) in sizes.iter().enumerate() {
+        let expected = letters(*size);
+        let select = "select v from long where id = $1";
+        let row = client.query_one(select, &[&(id as i32)]).unwrap();
+        assert!(row.get::<_, &str>(0) == expected, "{size} bytes, extended protocol");
+        let text = format!("select v from long where id = {id}");
+        assert!(simple(client, &text) == [Some(expected)], "{size} bytes, simple protocol");
+    }
+}
+
+const SIZES: [usize; 12] = [
+    1,
+    100,
+    7_990,
+    8_001,
+    16_384,
+    65_536,
+    65_537,
+    1 << 20,
+    5_000_000,
+    10_000_000,
+    30_000_000,
+    100_000_000,
+];
+
+#[test]
+fn values_up_to_100_megabytes_come_back_as_they_went_in() {
+    let mut scratch = served("1GB");
+    let mut client = scratch.connect();
+    client.batch_execute("create table long (id int primary key, v text, n numeric)").unwrap();
+    for (id, size) in SIZES.iter().enumerate() {
+        let value = letters(*size);
+        match id % 3 {
+            0 => {
+                let insert = "insert into long (id, v) values ($1, $2)";
+                client.execute(insert, &[&(id as i32), &value]).unwrap();
+            }
+            1 => {
+                let insert = format!("insert into long (id, v) values ({id}, '{value}')");
+                client.batch_execute(&insert).unwrap();
+            }
+            _ => {
+                let mut copy = client.copy_in("copy long (id, v) from stdin").unwrap();
+                copy.write_all(format!("{id}\t{value}\n").as_bytes()).unwrap();
+                assert_eq!(copy.finish().unwrap(), 1);
+            }
+        }
+    }
+    check(&mut client, &SIZES);
+    // Out again in one go.
+    let mut out = Vec::new();
+    let copy = "copy (select id, v from long order by id) to stdout";
+    let copied = client.copy_out(copy).map(|mut reader| reader.read_to_end(&mut out).unwrap());
+    if copied.is_err() {
+        client.copy_out("copy long (id, v) to stdout").unwrap().read_to_end(&mut out).unwrap();
+    }
+    assert_eq!(out.split(|byte| *byte == b'\n').count(), SIZES.len() + 1);
+    assert!(out.len() > SIZES.iter().sum());
+    // A long value moves through an update of another column, and of itself.
+    client.batch_execute("update long set n = 1").unwrap();
+    client.batch_execute("update long set v = v where id = 7").unwrap();
+    client.batch_execute("begin; delete from long; rollback").unwrap();
+    check(&mut client, &SIZES);
+    drop(client);
+    scratch.kill();
+    scratch.server = Some(start(&scratch, "1GB"));
+    let mut client = scratch.connect();
+    check(&mut client, &SIZES);
+    drop(client);
+    scratch.kill();
+    let check = std::process::Command::new(env!("CARGO_BIN_EXE_atoll"))
+        .arg("check")
+        .arg(scratch.data())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert!(check.status.success(), "{told}{}", String::from_utf8_lossy(&check.stderr));
+}
+
+#[test]
+fn numbers_and_keys_may_be_long_or_are_refused() {
+    let scratch = Scratch::new();
+    let mut client = scratch.connect();
+    client.batch_execute("create table long (id int primary key, v text, n numeric)").unwrap();
+    let digits = "7".repeat(60_000);
+    client.batch_execute(&format!("insert into long values (1, null, {digits})")).unwrap();
+    assert_eq!(simple(&mut client, "select n from long"), [Some(digits)]);
+    client.batch_execute("create index by_v on long (v)").unwrap();
+    for len in [3_000, 20_000] {
+        let insert = format!("insert into long values (2, '{}')", letters(len));
+        let error = client.batch_execute(&insert).unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::PROGRAM_LIMIT_EXCEEDED), "{error}");
+        let message = error.as_db_error().unwrap().message();
+        assert!(message.contains("index row size"), "{message}");
+        let select = format!("select id from long where v = '{}'", letters(len));
+        assert!(simple(&mut client, &select).is_empty());
+    }
+    assert_eq!(simple(&mut client, "select count(*) from long"), [Some("1".to_owned())]);
+}
+
+#[test]
+fn a_full_pool_is_an_error_and_no_more() {
+    let scratch = served("16MB");
+    let mut client = scratch.connect();
+    client.batch_execute("create table long (id int primary key, v text)").unwrap();
+    let kept = letters(3_000_000);
+    client.execute("insert into long values (1, $1)", &[&kept]).unwrap();
+    for _ in 0..3 {
+        let error =
+            client.execute("insert into long values (2, $1)", &[&letters(40_000_000)]).unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::OUT_OF_MEMORY), "{error}");
+        let error = client
+            .execute("update long set v = $1 where id = 1", &[&letters(40_000_000)])
+            .unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::OUT_OF_MEMORY), "{error}");
+        assert!(simple(&mut client, "select v from long") == [Some(kept.clone())]);
+    }
+    for _ in 0..20 {
+        client.execute("update long set v = $1 where id = 1", &[&kept]).unwrap();
+    }
+}

@@ -1,0 +1,213 @@
+//! The insert bench of Shore-MT: each client fills a table of its own, with an int8 primary key.
+//!
+//! Invariants: nothing logical is shared, so what does not scale is the kernel's. A row is 100
+//! bytes of columns: the key, a number, and text. Keys ascend; a transaction has `commit_every`
+//! rows and is settled before the client's next. Tables are made by SQL. At the end every table
+//! is counted, and the sums of keys must be those of the rows that were committed.
+
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use atoll_kernel::api::{
+    Access, ColumnId, Context, Database, Error, InstanceId, Instances, Isolation, Options, Parker,
+    Pin, Result, RowBuffer, Session, TableEntry, TableLockMode, Target,
+};
+
+use crate::cpu;
+use crate::tpcc::run_sql;
+
+pub use report::Report;
+
+/// Bytes of a row's text: with two numbers of 8 bytes a row has 100.
+const TEXT_BYTES: usize = 84;
+/// Bytes of pages that a row and its index entry take, at most.
+const PAGES_ROW: u64 = 180;
+/// Rows that an instance may insert in a second.
+const RATE: u64 = 1_500_000;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Clients, each a task with its table, spread over the instances.
+    pub clients: u64,
+    /// Instances.
+    pub instances: Instances,
+    /// How long is measured.
+    pub seconds: u64,
+    /// Rows of a transaction.
+    pub commit_every: u64,
+    /// Rows after which a run ends early; the pool must hold them all.
+    pub rows_max: u64,
+    /// Where the data goes; none: memory only, which says nothing about durability.
+    pub data: Option<PathBuf>,
+}
+
+impl Setting {
+    /// Rows that may be inserted, in all.
+    fn rows(&self) -> u64 {
+        (self.seconds * RATE * u64::from(self.instances.count())).min(self.rows_max)
+    }
+}
+
+/// Makes the tables, fills them for the setting's seconds, counts. Errors are one line.
+pub fn run(setting: &Setting, say: &mut dyn FnMut(&str)) -> std::result::Result<Report, String> {
+    if setting.clients == 0 || setting.seconds == 0 || setting.commit_every == 0 {
+        return Err("clients, seconds and rows of a transaction must be at least 1".to_owned());
+    }
+    let text = |error: Error| error.to_string();
+    let options = Options {
+        instances: setting.instances,
+        buffer_pool_bytes: (256 << 20) + setting.clients * (1 << 20) + setting.rows() * PAGES_ROW,
+        pin: Pin::Auto,
+        lock_note: "atoll bench insert".to_owned(),
+        ..Options::default()
+    };
+    let database = match &setting.data {
+        Some(directory) => Database::open(directory, options),
+        None => Database::open_in_memory(options),
+    };
+    let database = database.map_err(text)?;
+    say(&format!("making {} tables", setting.clients));
+    let tables: Vec<String> = (0..setting.clients)
+        .map(|it| format!("create table insert_{it} (id int8 primary key, n int8, filler text);"))
+        .collect();
+    run_sql(&database, &tables.concat())?;
+    say(&format!("inserting for {} s", setting.seconds));
+    let before = database.metrics().map_err(text)?;
+    let cpu_before = cpu::own();
+    let (rows, elapsed) = drive(&database, setting, say)?;
+    let cpu = cpu::own().saturating_sub(cpu_before);
+    let after = database.metrics().map_err(text)?;
+    say("counting");
+    for (client, rows) in rows.iter().enumerate() {
+        check(&database, client, *rows)?;
+    }
+    let instances = database.instances();
+    database.close().map_err(text)?;
+    let rows = rows.iter().sum();
+    Ok(Report { setting: setting.clone(), instances, rows, elapsed, cpu, metrics: (before, after) })
+}
+
+struct Told {
+    client: usize,
+    rows: u64,
+    error: Option<Error>,
+}
+
+/// Runs the clients; answers how many rows each has committed.
+fn drive(
+    database: &Database,
+    setting: &Setting,
+    say: &mut dyn FnMut(&str),
+) -> std::result::Result<(Vec<u64>, Duration), String> {
+    let (sender, receiver) = mpsc::channel();
+    let began = Instant::now();
+    for number in 0..setting.clients {
+        let (setting, sender) = (setting.clone(), sender.clone());
+        let table = table(database, number as usize)?;
+        let instance = InstanceId((number % database.instances() as u64) as u16);
+        database.spawn(Target::Instance(instance), move |context| {
+            let tell = |rows, error| {
+                // The receiver waits for every client.
+                let _ = sender.send(Told { client: number as usize, rows, error });
+            };
+            if let Err(error) = fill(context, &table, &setting, &|rows| tell(rows, None)) {
+                tell(0, Some(error));
+            }
+        });
+    }
+    drop(sender);
+    let mut rows = vec![0; setting.clients as usize];
+    let (mut said, mut since) = (Instant::now(), 0);
+    for told in receiver {
+        if let Some(error) = told.error {
+            return Err(error.to_string());
+        }
+        rows[told.client] += told.rows;
+        since += told.rows;
+        let seconds = said.elapsed().as_secs_f64();
+        if seconds >= 1.0 {
+            say(&format!("  {:.0} rows a second", since as f64 / seconds));
+            (said, since) = (Instant::now(), 0);
+        }
+    }
+    Ok((rows, began.elapsed()))
+}
+
+fn table(
+    database: &Database,
+    client: usize,
+) -> std::result::Result<std::sync::Arc<TableEntry>, String> {
+    let (catalog, name) = (database.catalog(), format!("insert_{client}"));
+    let found = catalog.table(atoll_kernel::api::PUBLIC_NAMESPACE, &name).cloned();
+    found.ok_or_else(|| format!("there is no table {name}"))
+}
+
+/// One client: transactions of `commit_every` rows until the time is up.
+fn fill(
+    context: &Context,
+    table: &TableEntry,
+    setting: &Setting,
+    committed: &dyn Fn(u64),
+) -> Result<()> {
+    let mut session = Session::new(context.instance());
+    let end = Instant::now() + Duration::from_secs(setting.seconds);
+    let mut key = 0_i64;
+    let most = (setting.rows() / setting.clients) as i64;
+    while Instant::now() < end && key < most {
+        let mut transaction =
+            session.begin(context, Isolation::ReadCommitted, Access::ReadWrite)?;
+        let mut statement = transaction.statement(&mut session, context)?;
+        statement.lock_table(table.def.oid, TableLockMode::RowExclusive)?;
+        for _ in 0..setting.commit_every {
+            key += 1;
+            let (id, number) = (key.to_le_bytes(), (key * 7).to_le_bytes());
+            let values = [Some(&id[..]), Some(&number[..]), Some(&[b'x'; TEXT_BYTES][..])];
+            statement.insert(table, &values)?;
+            if context.should_yield() {
+                context.yield_now();
+            }
+        }
+        drop(statement);
+        transaction.commit(&mut session, context)?;
+        session.settle(context)?;
+        committed(setting.commit_every);
+    }
+    Ok(())
+}
+
+/// The table must hold exactly the keys from 1 to `rows`.
+fn check(database: &Database, client: usize, rows: u64) -> std::result::Result<(), String> {
+    let table = table(database, client)?;
+    let found = database.run(Target::Any, |context| -> Result<(u64, i128)> {
+        let mut session = Session::new(context.instance());
+        let mut transaction =
+            session.begin(context, Isolation::RepeatableRead, Access::ReadOnly)?;
+        let mut statement = transaction.statement(&mut session, context)?;
+        statement.lock_table(table.def.oid, TableLockMode::AccessShare)?;
+        let mut cursor = statement.scan(&table, &[ColumnId(0)]);
+        let (mut row, mut count, mut sum) = (RowBuffer::new(), 0, 0);
+        while cursor.next(&mut statement, &mut row)?.is_some() {
+            let key = row.column(0).and_then(|bytes| bytes.try_into().ok());
+            count += 1;
+            sum += i128::from(key.map_or(0, i64::from_le_bytes));
+            if context.should_yield() {
+                context.yield_now();
+            }
+        }
+        Ok((count, sum))
+    });
+    let (count, sum) = found.and_then(|it| it).map_err(|error| error.to_string())?;
+    let expect = i128::from(rows) * i128::from(rows + 1) / 2;
+    if (count, sum) != (rows, expect) {
+        return Err(format!(
+            "table insert_{client} has {count} rows with keys that sum to {sum}, not {rows} and {expect}"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! New-Order (clause 2.4): enters an order of five to fifteen lines.
+
+use atoll_kernel::api::{ColumnId, Result, Statement};
+
+use super::super::inputs::{Line, NewOrder};
+use super::super::random::now;
+use super::super::schema::{customer, district, item, stock, warehouse};
+use super::super::stored::decimal;
+use super::{Commands, Ended, Terminal, bytes, int, lock};
+
+/// What of a stock row is read besides the district's text.
+const STOCK: [ColumnId; 5] =
+    [stock::S_QUANTITY, stock::S_YTD, stock::S_ORDER_CNT, stock::S_REMOTE_CNT, stock::S_DATA];
+const STOCK_CHANGED: [ColumnId; 4] =
+    [stock::S_QUANTITY, stock::S_YTD, stock::S_ORDER_CNT, stock::S_REMOTE_CNT];
+
+impl Terminal {
+    pub(super) fn new_order(
+        &mut self,
+        commands: &mut Commands<'_>,
+        input: &NewOrder,
+    ) -> Result<Ended> {
+        let tables = self.tables.clone();
+        let mut statement = commands.next()?;
+        lock(
+            &mut statement,
+            &[&tables.warehouse, &tables.customer, &tables.item],
+            &[
+                &tables.district,
+                &tables.orders,
+                &tables.new_order,
+                &tables.stock,
+                &tables.order_line,
+            ],
+        )?;
+        let (order, charge) = self.order_head(&mut statement, input)?;
+        let (mut total, repeats) = (0, input.repeats());
+        for (number, line) in (1..).zip(input.lines()) {
+            if repeats {
+                // An item that comes twice: the second time sees what the first has done.
+                drop(statement);
+                statement = commands.next()?;
+            }
+            match self.order_line(&mut statement, input, order, number, line)? {
+                Some(amount) => total += amount,
+                None => return Ok(Ended::Rollback),
+            }
+        }
+        // Cents, of (1 - c_discount) * (1 + w_tax + d_tax) in 1/10^8.
+        let total = (i128::from(total) * i128::from(charge) / 100_000_000) as i64;
+        self.shown.extend_from_slice(&total.to_le_bytes());
+        Ok(Ended::Commit(Some((input.warehouse, input.district, order))))
+    }
+
+    /// Customer, warehouse, district; the rows of orders and new_order. Answers the order's number
+    /// and what of the sum is to be paid, times 10^8.
+    fn order_head(
+        &mut self,
+        statement: &mut Statement<'_>,
+        input: &NewOrder,
+    ) -> Result<(i32, i64)> {
+        let tables = self.tables.clone();
+        let NewOrder { warehouse: w, district: d, customer: c, .. } = *input;
+        let columns = [warehouse::W_TAX];
+        self.get(statement, &tables.warehouse, &[w], &columns)?;
+        let tax = decimal(&self.row, 0, 4)?;
+        let columns = [customer::C_DISCOUNT, customer::C_LAST, customer::C_CREDIT];
+        self.get(statement, &tables.customer, &[w, d, c], &columns)?;
+        let discount = decimal(&self.row, 0, 4)?;
+        self.show(1);
+
+        let columns = [district::D_NEXT_O_ID, district::D_TAX];
+        let row = self.get(statement, &tables.district, &[w, d], &columns)?;
+        let mut order = 0;
+        let changed = &columns[..1];
+        self.must_change(statement, (&tables.district, row), &columns, changed, |row, stored| {
+            order = int(row, 0)?;
+            stored.int(order + 1);
+            Ok(())
+        })?;
+        let charge = (10_000 - discount) * (10_000 + tax + decimal(&self.row, 1, 4)?);
+
+        self.stored.clear();
+        for key in [order, d, w, c] {
+            self.stored.int(key);
+        }
+        self.stored.time(now());
+        self.stored.null();
+        self.stored.int(input.lines().len() as i32);
+        self.stored.int(i32::from(input.is_local()));
+        self.insert(statement, &tables.orders)?;
+        self.stored.clear();
+        for key in [order, d, w] {
+            self.stored.int(key);
+        }
+        self.insert(statement, &tables.new_order)?;
+        Ok((order, charge))
+    }
+
+    /// One line: its amount in cents, none if there is no such item.
+    fn order_line(
+        &mut self,
+        statement: &mut Statement<'_>,
+        input: &NewOrder,
+        order: i32,
+        number: i32,
+        line: &Line,
+    ) -> Result<Option<i64>> {
+        let tables = self.tables.clone();
+        let columns = [item::I_PRICE, item::I_DATA, item::I_NAME];
+        if self.find(statement, &tables.item, &[line.item], &columns)?.is_none() {
+            return Ok(None);
+        }
+        let amount = decimal(&self.row, 0, 2)? * i64::from(line.quantity);
+        let is_original = contains_original(bytes(&self.row, 1)?);
+        self.show(2);
+
+        let text = ColumnId(stock::S_DIST_01.0 + input.district as u16 - 1);
+        let columns = [STOCK[0], STOCK[1], STOCK[2], STOCK[3], STOCK[4], text];
+        let key = [line.supply, line.item];
+        let row = self.get(statement, &tables.stock, &key, &columns)?;
+        let remote = i32::from(line.supply != input.warehouse);
+        let at = (&*tables.stock, row);
+        self.must_change(statement, at, &columns, &STOCK_CHANGED, |row, stored| {
+            let left = int(row, 0)? - line.quantity;
+            stored.int(if left >= 10 { left } else { left + 91 });
+            stored.int(int(row, 1)? + line.quantity);
+            stored.int(int(row, 2)? + 1);
+            stored.int(int(row, 3)? + remote);
+            Ok(())
+        })?;
+        let is_original = is_original && contains_original(bytes(&self.row, 4)?);
+        self.shown.push(if is_original { b'B' } else { b'G' });
+
+        self.stored.clear();
+        for key in [order, input.district, input.warehouse, number, line.item, line.supply] {
+            self.stored.int(key);
+        }
+        self.stored.null();
+        self.stored.int(line.quantity);
+        self.stored.decimal(amount, 2);
+        // As it is stored: both are char(24).
+        self.stored.raw(bytes(&self.row, 5)?);
+        self.insert(statement, &tables.order_line)?;
+        Ok(Some(amount))
+    }
+}
+
+fn contains_original(text: &[u8]) -> bool {
+    text.windows(8).any(|it| it == b"ORIGINAL")
+}

@@ -1,0 +1,46 @@
+//! Stock-Level (clause 2.8): how many items of a district's last twenty orders run low.
+
+use atoll_kernel::api::Result;
+
+use super::super::inputs::StockLevel;
+use super::super::schema::{district, order_line, stock};
+use super::{Commands, Ended, ScanDirection, Terminal, between, int, lock};
+
+/// Orders that are looked at.
+const ORDERS: i32 = 20;
+
+impl Terminal {
+    pub(super) fn stock_level(
+        &mut self,
+        commands: &mut Commands<'_>,
+        input: &StockLevel,
+    ) -> Result<Ended> {
+        let tables = self.tables.clone();
+        let mut statement = commands.next()?;
+        lock(&mut statement, &[&tables.district, &tables.order_line, &tables.stock], &[])?;
+        let (w, d) = (input.warehouse, input.district);
+        self.get(&mut statement, &tables.district, &[w, d], &[district::D_NEXT_O_ID])?;
+        let next = int(&self.row, 0)?;
+
+        let index = &tables.order_line.indexes[0];
+        let range = between(index, &[w, d, next - ORDERS], &[w, d, next - 1]);
+        let (columns, direction) = ([order_line::OL_I_ID], ScanDirection::Forward);
+        let table = &tables.order_line;
+        let mut cursor = statement.index_scan(table, index, range, direction, &columns);
+        let mut items = std::mem::take(&mut self.numbers);
+        items.clear();
+        while cursor.next(&mut statement, &mut self.row)?.is_some() {
+            items.push(int(&self.row, 0)?);
+        }
+        items.sort_unstable();
+        items.dedup();
+        let mut low = 0_u32;
+        for item in &items {
+            self.get(&mut statement, &tables.stock, &[w, *item], &[stock::S_QUANTITY])?;
+            low += u32::from(int(&self.row, 0)? < input.threshold);
+        }
+        self.numbers = items;
+        self.shown.extend_from_slice(&low.to_le_bytes());
+        Ok(Ended::Commit(None))
+    }
+}

@@ -1,0 +1,195 @@
+//! Whole runs at a tiny size, and that the check finds a corrupted row for every condition.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use atoll_kernel::api::{
+    Access, ColumnId, Context, Isolation as KernelIsolation, KeyBytes, Result, RowBuffer, Session,
+    Statement, TableEntry, TableLockMode, Target, WriteOutcome,
+};
+
+use super::*;
+use crate::tpcc::schema::{customer, district, history, new_order, order_line, orders, warehouse};
+use crate::tpcc::stored::Stored;
+
+fn setting(warehouses: i32, isolation: Isolation) -> Setting {
+    Setting {
+        warehouses,
+        size: Size::TINY,
+        clients: 8,
+        seconds: 1,
+        warmup_seconds: 0,
+        isolation,
+        durability: Durability::Commit,
+        seed: 42,
+    }
+}
+
+fn open(instances: u16) -> Database {
+    let options = Options {
+        instances: Instances::Count(instances),
+        buffer_pool_bytes: 256 << 20,
+        undo_bytes: 64 << 20,
+        ..Options::default()
+    };
+    Database::open_in_memory(options).unwrap()
+}
+
+#[test]
+fn tables_are_what_their_sql_says() {
+    let database = open(1);
+    load::run_sql(&database, TABLES).unwrap();
+    load::run_sql(&database, INDEXES).unwrap();
+    let tables = Tables::find(&database.catalog()).unwrap();
+    let all: [(&TableEntry, &[(&str, ColumnId)]); 9] = [
+        (&tables.warehouse, warehouse::ALL),
+        (&tables.district, district::ALL),
+        (&tables.customer, customer::ALL),
+        (&tables.history, history::ALL),
+        (&tables.new_order, new_order::ALL),
+        (&tables.orders, orders::ALL),
+        (&tables.order_line, order_line::ALL),
+        (&tables.item, schema::item::ALL),
+        (&tables.stock, schema::stock::ALL),
+    ];
+    for (table, columns) in all {
+        assert_eq!(table.def.columns.len(), columns.len(), "{}", table.def.name);
+        for (name, column) in columns {
+            assert_eq!(table.def.column(&name.to_lowercase()), Some(*column), "{name}");
+        }
+    }
+    database.close().unwrap();
+}
+
+#[test]
+fn tiny_runs_keep_all_conditions() {
+    for (warehouses, instances, isolation) in [
+        (1, 1, Isolation::RepeatableRead),
+        (3, 2, Isolation::RepeatableRead),
+        (2, 2, Isolation::ReadCommitted),
+    ] {
+        let setting = setting(warehouses, isolation);
+        let place =
+            Place { data: None, instances: Instances::Count(instances), buffer_pool_bytes: None };
+        let report = run(&setting, &place, &mut |_| ()).unwrap();
+        let counts = report.driven.counts;
+        assert!(counts.new_orders > 0 && counts.transactions > counts.new_orders);
+        for (kind, latencies) in Kind::ALL.iter().zip(&report.driven.by_kind) {
+            assert!(latencies.count() > 0, "no {} was done", kind.name());
+        }
+        let json = report.json();
+        assert!(json["log_bytes_per_txn"]["payload"].as_f64().unwrap() > 100.0, "{json}");
+        assert!(report.to_string().contains("no think times"));
+    }
+}
+
+/// What breaks a condition: a row by its primary key, and a column's new value.
+enum Corruption {
+    Int(ColumnId, i32),
+    Cents(ColumnId, i64),
+    Null(ColumnId),
+    Time(ColumnId),
+    Delete,
+}
+
+fn corrupt(
+    context: &Context,
+    table: &TableEntry,
+    key: &[i32],
+    corruption: &Corruption,
+) -> Result<()> {
+    let mut session = Session::new(context.instance());
+    let mut transaction =
+        session.begin(context, KernelIsolation::ReadCommitted, Access::ReadWrite)?;
+    let mut statement = transaction.statement(&mut session, context)?;
+    statement.lock_table(table.def.oid, TableLockMode::RowExclusive)?;
+    let row = if table.indexes.is_empty() {
+        let mut cursor = statement.scan(table, &[]);
+        cursor.next(&mut statement, &mut RowBuffer::new())?.unwrap()
+    } else {
+        let key: Vec<[u8; 4]> = key.iter().map(|it| it.to_le_bytes()).collect();
+        let key: Vec<Option<&[u8]>> = key.iter().map(|it| Some(&it[..])).collect();
+        let key = KeyBytes::encode(&table.indexes[0], &key);
+        let index = &table.indexes[0];
+        statement.index_point(table, index, &key, &[], &mut RowBuffer::new())?.unwrap()
+    };
+    change(&mut statement, table, row, corruption)?;
+    drop(statement);
+    transaction.commit(&mut session, context)?;
+    session.settle(context)
+}
+
+fn change(
+    statement: &mut Statement<'_>,
+    table: &TableEntry,
+    row: atoll_kernel::api::RowId,
+    corruption: &Corruption,
+) -> Result<()> {
+    let mut stored = Stored::default();
+    let column = match *corruption {
+        Corruption::Delete => {
+            assert_eq!(statement.delete(table, row)?, WriteOutcome::Done);
+            return Ok(());
+        }
+        Corruption::Int(column, value) => {
+            stored.int(value);
+            column
+        }
+        Corruption::Cents(column, value) => {
+            stored.decimal(value, 2);
+            column
+        }
+        Corruption::Null(column) => {
+            stored.null();
+            column
+        }
+        Corruption::Time(column) => {
+            stored.time(now());
+            column
+        }
+    };
+    let outcome = stored.values(|values| statement.update(table, row, &[(column, values[0])]))?;
+    assert_eq!(outcome, WriteOutcome::Done);
+    Ok(())
+}
+
+#[test]
+fn every_condition_finds_its_corrupted_row() {
+    let setting = Setting {
+        size: Size { items: 100, customers: 20 },
+        ..setting(1, Isolation::RepeatableRead)
+    };
+    // Orders 15 to 20 of each district are new; order 1 is delivered.
+    let cases: [(u8, &str, &[i32], Corruption); 15] = [
+        (1, "warehouse", &[1], Corruption::Cents(warehouse::W_YTD, 1)),
+        (2, "district", &[1, 4], Corruption::Int(district::D_NEXT_O_ID, 20)),
+        (2, "new_order", &[1, 4, 20], Corruption::Delete),
+        (3, "new_order", &[1, 5, 17], Corruption::Delete),
+        (4, "order_line", &[1, 6, 3, 1], Corruption::Delete),
+        (5, "orders", &[1, 7, 2], Corruption::Null(orders::O_CARRIER_ID)),
+        (5, "orders", &[1, 7, 16], Corruption::Int(orders::O_CARRIER_ID, 3)),
+        (6, "orders", &[1, 8, 9], Corruption::Int(orders::O_OL_CNT, 4)),
+        (7, "order_line", &[1, 9, 1, 2], Corruption::Null(order_line::OL_DELIVERY_D)),
+        (7, "order_line", &[1, 9, 18, 2], Corruption::Time(order_line::OL_DELIVERY_D)),
+        (8, "history", &[], Corruption::Cents(history::H_AMOUNT, 77)),
+        (9, "district", &[1, 2], Corruption::Cents(district::D_YTD, 3)),
+        (10, "customer", &[1, 3, 11], Corruption::Cents(customer::C_BALANCE, 5)),
+        (11, "customer", &[1, 1, 7], Corruption::Int(customer::C_DELIVERY_CNT, 1)),
+        (12, "customer", &[1, 2, 6], Corruption::Cents(customer::C_YTD_PAYMENT, 5)),
+    ];
+    for (condition, name, key, corruption) in cases {
+        let database = open(1);
+        prepare(&database, &setting, &mut |_| ()).unwrap();
+        let verdict = check(&database, setting.size, 1).unwrap();
+        assert!(verdict.is_good(), "{:?}", verdict.breaches);
+        let catalog = database.catalog();
+        let table = catalog.table(atoll_kernel::api::PUBLIC_NAMESPACE, name).unwrap().clone();
+        database
+            .run(Target::Any, |context| corrupt(context, &table, key, &corruption))
+            .unwrap()
+            .unwrap();
+        let verdict = check(&database, setting.size, 1).unwrap();
+        let found = verdict.counts[usize::from(condition)];
+        assert!(found > 0, "{name} {key:?}: {condition} found nothing: {:?}", verdict.breaches);
+        assert!(judge(&verdict).is_err());
+        database.close().unwrap();
+    }
+}

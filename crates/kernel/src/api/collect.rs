@@ -1,0 +1,107 @@
+//! Collecting old versions now, on all instances: what VACUUM asks for.
+//!
+//! Garbage collection runs by itself (rule 6.8), each instance over its own undo, when there is
+//! enough to collect. This waits for one collection of everything that no snapshot needs.
+//!
+//! Invariants: collects no more than an instance's own collector would, at the same horizon; waits
+//! without a latch; every instance is counted down exactly once, whether its collector ended, failed,
+//! panicked or never began. A plain statement: its own snapshot holds the horizon where it began, so
+//! what was committed and stable before it is collected, unless an older snapshot needs it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::core::{Context, Instance};
+use super::session::Session;
+use crate::base::{Error, InstanceId, Result};
+use crate::runtime::{Class, Parker, Unparker};
+use crate::sync::{AtomicUsize, Ordering};
+use crate::txn::Reason;
+
+/// How often the waiter looks whether it was interrupted, in nanoseconds.
+const LOOK_NS: u64 = 20_000_000;
+
+/// One collection, shared by the collectors and who waits for them.
+struct Round {
+    // Instances that have not ended. Written by each collector's end (release), read by the
+    // waiter (acquire), who then sees `found`.
+    left: AtomicUsize,
+    found: Mutex<Result<u64>>,
+    waiter: Unparker,
+}
+
+/// One instance's part in a round; dropping it counts it down.
+struct Part(Arc<Round>);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.0.left.fetch_sub(1, Ordering::Release);
+        self.0.waiter.unpark(crate::runtime::UnparkClass::Io);
+    }
+}
+
+impl Part {
+    fn add(&self, collected: Result<u64>) {
+        let mut found = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&mut *found, collected) {
+            (Ok(sum), Ok(more)) => *sum += more,
+            (Ok(_), Err(error)) => *found = Err(error),
+            (Err(_), _) => {}
+        }
+    }
+}
+
+impl Session {
+    /// Reclaims all undo of transactions that no snapshot needs, on every instance, with the index
+    /// entries and reserved bytes that hung on it; waits for the end. Answers how many
+    /// transactions' undo went. May wait; no latch is held. Errors: `Cancelled`, `ShuttingDown`.
+    pub fn collect(&self, context: &Context) -> Result<u64> {
+        // The first round makes every instance take a turn, which publishes its floor: the
+        // horizon of the second is not held by one that slept.
+        let first = self.collect_once(context)?;
+        Ok(first + self.collect_once(context)?)
+    }
+
+    fn collect_once(&self, context: &Context) -> Result<u64> {
+        let hub = context.instance().hub();
+        let round = Arc::new(Round {
+            left: AtomicUsize::new(hub.instances()),
+            found: Mutex::new(Ok(0)),
+            waiter: context.unparker(),
+        });
+        for number in 0..hub.instances() {
+            let part = Part(round.clone());
+            let begin = move |instance: &Instance| {
+                instance.spawn(Class::System, move |context: &Context| part.collect(context));
+            };
+            hub.send(InstanceId(number as u16), Box::new(begin));
+        }
+        while round.left.load(Ordering::Acquire) > 0 {
+            match self.interrupt().reason() {
+                Some(Reason::ShutDown) => return Err(Error::ShuttingDown),
+                Some(_) => return Err(Error::Cancelled),
+                None => {}
+            }
+            context.park(Some(context.now_ns() + LOOK_NS));
+        }
+        let found = round.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.clone()
+    }
+}
+
+impl Part {
+    fn collect(self, context: &Context) {
+        let core = &context.instance().state().inner;
+        loop {
+            match core.txn.collect() {
+                Ok(collected) => {
+                    self.add(Ok(collected.transactions as u64));
+                    if !collected.more {
+                        return;
+                    }
+                }
+                Err(error) => return self.add(Err(error)),
+            }
+            context.yield_now();
+        }
+    }
+}

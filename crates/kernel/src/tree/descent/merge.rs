@@ -1,0 +1,194 @@
+//! Merges: an underfull node and a neighbour become one; a root with one child takes its place
+//! (rules 5.1 and 5.3).
+//!
+//! How: descend to the node, take its parent, then the two children left before right (the order of
+//! README.md), let the owner of the leaves move the right one's contents into the left one. Three
+//! pages change: the parent, which loses the right child's key, the left child, and the right one,
+//! which is freed. Both neighbours have the same parent, so no other page knows the fence that
+//! goes. A parent that is underfull then is merged the same way, one level at a time. At last, a
+//! root above inner nodes that has one child left takes that child's contents: it keeps frame and
+//! PID.
+//!
+//! Invariants: nothing is allocated, so a merge cannot fail for want of memory; it may be given up
+//! at any step and leaves a valid tree. Latches of children are tried, not waited for, while the
+//! parent is held. Whoever has read the freed page or its parent finds their versions changed;
+//! whoever remembers the page by frame and PID finds another or none, and descends. A scan goes on
+//! by its fence: the rows behind it are in the left node now, where it begins at its place.
+//!
+//! Trees shrink here, so a split that climbs may meet a root below the level it was at
+//! (`split.rs` looks at the parent's level).
+
+use crate::base::{Outcome, Stop};
+use crate::buffer::{PageRead, PageWrite};
+use crate::page::keynode::{self, KeyNode, Probe};
+use crate::sync::{mutant, point};
+
+use super::split::lock_child;
+use super::{Side, Trunk};
+
+/// Attempts that may meet others' changes.
+const TRIES: u32 = 16;
+
+/// What came of a merge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Merged {
+    /// Two leaves are one.
+    Yes,
+    /// The neighbours are too full, or there are none.
+    No,
+    /// Something is in the way that will go: try again later.
+    Later,
+}
+
+/// How a tree's owner merges two of its leaves.
+pub trait MergeLeaf {
+    /// Moves everything from `right`, which begins where `left` ends, into `left`, sets its upper
+    /// fence, and empties the side slot of `right`; or does nothing. Both are held exclusively,
+    /// and their parent. Must not wait, latch trees, or fail.
+    fn merge(&mut self, left: &mut PageWrite, right: &mut PageWrite) -> Merged;
+}
+
+/// Merges key nodes: index leaves and inner nodes.
+pub struct MergeKeys;
+
+impl MergeLeaf for MergeKeys {
+    fn merge(&mut self, left: &mut PageWrite, right: &mut PageWrite) -> Merged {
+        if keynode::merge(left.bytes_mut(), right.bytes()) { Merged::Yes } else { Merged::No }
+    }
+}
+
+/// Whether the parent of two merged nodes has little left.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Parent {
+    Underfull,
+    Fine,
+}
+
+impl Trunk {
+    /// Merges the leaf that covers `place` with a neighbour under the same parent, if `how` can,
+    /// and then its ancestors as far as they need it. Returns with nothing held. `Later` also if
+    /// others were in the way all the time.
+    pub fn merge_leaf(&self, place: Probe<'_>, how: &mut dyn MergeLeaf) -> Outcome<Merged> {
+        let (merged, mut parent) = self.try_merge(place, 0, how)?;
+        let mut level = 1;
+        while merged == Merged::Yes && parent == Parent::Underfull {
+            parent = self.try_merge(place, level, &mut MergeKeys)?.1;
+            level += 1;
+        }
+        if merged == Merged::Yes {
+            self.shrink_root()?;
+        }
+        Ok(merged)
+    }
+
+    fn try_merge(
+        &self,
+        place: Probe<'_>,
+        level: u16,
+        how: &mut dyn MergeLeaf,
+    ) -> Outcome<(Merged, Parent)> {
+        for _ in 0..TRIES {
+            match self.merge_step(place, level, how) {
+                Err(Stop::Retry) => {}
+                done => return done,
+            }
+        }
+        Ok((Merged::Later, Parent::Fine))
+    }
+
+    fn merge_step(
+        &self,
+        place: Probe<'_>,
+        level: u16,
+        how: &mut dyn MergeLeaf,
+    ) -> Outcome<(Merged, Parent)> {
+        let root = PageRead::begin(self.root)?;
+        let root_level = self.root_level(&root)?;
+        root.validate()?;
+        if root_level <= level {
+            return Ok((Merged::No, Parent::Fine));
+        }
+        let found = self.descend(place, Side::At, level)?;
+        let parent = found.parent.upgrade()?;
+        point("merge.parent");
+        let node = KeyNode::new(parent.owned());
+        if node.level() != level + 1 {
+            parent.unchanged();
+            return Err(Stop::Retry);
+        }
+        let (at, count) = (node.child_at(place), node.count());
+        let pairs = [at + 1, at].into_iter().filter(|right| *right > 0 && *right < count);
+        let mut answer = Merged::No;
+        for right in pairs {
+            match self.merge_pair(&parent, right, how) {
+                Ok(Merged::Yes) => {
+                    let underfull = self.forget_child(parent, right);
+                    return Ok((Merged::Yes, underfull));
+                }
+                Ok(Merged::No) => {}
+                Ok(Merged::Later) | Err(_) => answer = Merged::Later,
+            }
+        }
+        parent.unchanged();
+        Ok((answer, Parent::Fine))
+    }
+
+    /// Merges the children in slots `right - 1` and `right` of a held parent.
+    fn merge_pair(
+        &self,
+        parent: &PageWrite,
+        right: usize,
+        how: &mut dyn MergeLeaf,
+    ) -> Outcome<Merged> {
+        let node = KeyNode::new(parent.owned());
+        let child = |at: usize| parent.child(node.swip_position(at));
+        let mut left = lock_child(child(right - 1)?).ok_or(Stop::Retry)?;
+        let Some(mut right) = lock_child(child(right)?) else {
+            left.unchanged();
+            return Err(Stop::Retry);
+        };
+        let merged = how.merge(&mut left, &mut right);
+        if merged == Merged::Yes {
+            point("merge.children");
+            self.pool.free(right);
+        } else {
+            left.unchanged();
+            right.unchanged();
+        }
+        Ok(merged)
+    }
+
+    /// Takes a freed child out of its parent.
+    fn forget_child(&self, mut parent: PageWrite, right: usize) -> Parent {
+        keynode::remove(parent.bytes_mut(), right);
+        let alone = KeyNode::new(parent.owned()).count() == 1;
+        if parent.frame() != self.root && (alone || keynode::is_underfull(parent.bytes())) {
+            Parent::Underfull
+        } else {
+            Parent::Fine
+        }
+    }
+
+    /// Pulls the contents of an only child that is an inner node up into the root.
+    fn shrink_root(&self) -> Outcome<()> {
+        loop {
+            let read = PageRead::begin(self.root)?;
+            let level = self.root_level(&read)?;
+            let is_alone = KeyNode::new(read.racy()).count() == 1;
+            read.validate()?;
+            if level < 2 || !is_alone || mutant("merge_root_stays_high") {
+                return Ok(());
+            }
+            let Ok(mut root) = read.upgrade() else { continue };
+            let child = root.child(KeyNode::new(root.owned()).swip_position(0));
+            let child = child.ok().and_then(lock_child);
+            let Some(child) = child else {
+                root.unchanged();
+                return Ok(());
+            };
+            point("merge.root");
+            keynode::replace_contents(root.bytes_mut(), child.bytes());
+            self.pool.free(child);
+        }
+    }
+}

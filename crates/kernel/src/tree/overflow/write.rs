@@ -1,0 +1,133 @@
+//! Writing a long value: block by block, compressed, into a chain of pages.
+//!
+//! Invariants: the chain is private until [`NewLong::adopt`]; a page's successor is named before
+//! the next block begins; what is dropped unfinished or never adopted is freed.
+
+use std::sync::Arc;
+
+use super::free::free_chain;
+use crate::base::{HomeId, Pid, Result, Stop, TreeId};
+use crate::buffer::{BufferPool, FrameRef, PageWrite};
+use crate::page::PageKind;
+use crate::page::overflow::{self, CONTENT_BYTES, LongRef, StoredLong};
+use crate::sync::spin;
+
+/// A long value being written. Blocks are given in order; all but the last hold
+/// [`overflow::BLOCK_BYTES`].
+pub struct LongWriter {
+    chain: NewLong,
+    home: HomeId,
+    tree: TreeId,
+    last: Option<(FrameRef, usize)>,
+}
+
+/// A chain that no row refers to yet: freed when it is dropped.
+pub struct NewLong {
+    pool: Arc<BufferPool>,
+    reference: LongRef,
+    is_adopted: bool,
+}
+
+impl NewLong {
+    /// What a row keeps.
+    pub fn reference(&self) -> LongRef {
+        self.reference
+    }
+
+    /// A row refers to it now: it is freed with that row's version.
+    pub fn adopt(&mut self) {
+        self.is_adopted = true;
+    }
+}
+
+impl Drop for NewLong {
+    fn drop(&mut self) {
+        if !self.is_adopted && self.reference.first != Pid(0) {
+            free_chain(&self.pool, self.reference.first);
+        }
+    }
+}
+
+impl LongWriter {
+    /// Begins a value of `tree` in pages of `home`.
+    pub fn new(pool: &Arc<BufferPool>, home: HomeId, tree: TreeId) -> LongWriter {
+        let reference =
+            LongRef { first: Pid(0), raw_bytes: 0, stored_bytes: 0, pages: 0, checksum: 0 };
+        let chain = NewLong { pool: pool.clone(), reference, is_adopted: false };
+        LongWriter { chain, home, tree, last: None }
+    }
+
+    /// Adds a block: `raw` is what it holds, `block` its stored form. Error: `OutOfMemory`, the
+    /// pool is full; drop the writer then.
+    pub fn put(&mut self, raw: &[u8], block: &[u8]) -> Result<()> {
+        self.put_stored(block)?;
+        let reference = &mut self.chain.reference;
+        reference.checksum = crc32c::crc32c_append(reference.checksum, raw);
+        reference.raw_bytes += raw.len() as u32;
+        Ok(())
+    }
+
+    fn put_stored(&mut self, mut block: &[u8]) -> Result<()> {
+        let pool = self.chain.pool.clone();
+        let room = self.last.map_or(0, |(_, used)| CONTENT_BYTES - used);
+        let pages = block.len().saturating_sub(room).div_ceil(CONTENT_BYTES);
+        let mut reserved = pool.reserve(self.home, pages)?;
+        self.chain.reference.stored_bytes += block.len() as u32;
+        while !block.is_empty() {
+            if let Some((frame, used)) = &mut self.last
+                && *used < CONTENT_BYTES
+            {
+                let taken = overflow::fill(held(*frame).bytes_mut(), block);
+                *used += taken;
+                block = &block[taken..];
+                continue;
+            }
+            let reference = &mut self.chain.reference;
+            let mut page = pool.allocate(&mut reserved, PageKind::Overflow, self.tree);
+            let (pid, frame) = (page.pid(), page.frame());
+            if reference.first == Pid(0) {
+                reference.first = pid;
+            }
+            overflow::format(page.bytes_mut(), reference.first, reference.pages);
+            reference.pages += 1;
+            drop(page);
+            if let Some((before, _)) = self.last.replace((frame, 0)) {
+                overflow::set_next(held(before).bytes_mut(), pid);
+            }
+        }
+        Ok(())
+    }
+
+    /// The whole value was given.
+    pub fn finish(self) -> NewLong {
+        self.chain
+    }
+}
+
+/// Takes a page that only its writer knows: at worst somebody who remembers its frame for another
+/// page looks at it for a moment.
+fn held(frame: FrameRef) -> PageWrite {
+    loop {
+        match PageWrite::lock(frame) {
+            Ok(page) => return page,
+            Err(Stop::Retry) => spin(),
+            Err(stop) => unreachable!("a latch answers nothing else: {stop:?}"),
+        }
+    }
+}
+
+/// Puts a value back as it stood in the log (recovery).
+pub fn write_stored(
+    pool: &Arc<BufferPool>,
+    home: HomeId,
+    tree: TreeId,
+    value: &StoredLong<'_>,
+) -> Result<NewLong> {
+    let mut writer = LongWriter::new(pool, home, tree);
+    for part in value.blocks.chunks(overflow::BLOCK_BYTES) {
+        writer.put_stored(part)?;
+    }
+    writer.chain.reference.raw_bytes = value.raw_bytes;
+    writer.chain.reference.checksum = value.checksum;
+    Ok(writer.finish())
+}

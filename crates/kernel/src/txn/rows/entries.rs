@@ -1,0 +1,153 @@
+//! Index entries of a change, which follow the row (rules 5.5 to 5.7).
+//!
+//! Invariants: what is to be done is worked out when the row changes, from its new values and its
+//! before-image, and done afterwards step by step ([`Progress`]); each step may be repeated. Long
+//! values of keys were read under the row's latch.
+
+use super::changes::{Pending, PendingWhat, SlotChanges};
+use super::holder::has_unique_key;
+use super::{Progress, RowWriter};
+use crate::base::{Error, Outcome, RowId};
+use crate::page::pax::SlotIndex;
+use crate::sync::point;
+use crate::tree::index::{Judgement, UniqueAnswer};
+use crate::tree::table::LeafWrite;
+use crate::version::undo::{HasKey, HasNull, Reader, copy_held, resolve_keys};
+use crate::version::{TableAccess, Unique};
+
+impl RowWriter<'_> {
+    pub(super) fn pend_new_entries(&mut self, table: &TableAccess, values: &[Option<&[u8]>]) {
+        let work = &mut self.changes.work;
+        work.keys.clear();
+        work.pending.clear();
+        for (number, index) in table.indexes.iter().enumerate() {
+            let null = index.encode(&mut work.key, |i| values[index.columns[i] as usize]);
+            let what = add(index.unique, null);
+            pend(&mut work.keys, &mut work.pending, number, &work.key, what);
+        }
+    }
+
+    /// The entries of an update, by its before-image and its new values.
+    pub(super) fn pend_changed_entries(
+        &mut self,
+        table: &TableAccess,
+        changes: &[(u16, Option<&[u8]>)],
+    ) {
+        let SlotChanges { image, work, .. } = &mut *self.changes;
+        work.keys.clear();
+        work.pending.clear();
+        if !changes.iter().any(|(column, _)| table.is_indexed(*column)) {
+            return;
+        }
+        let new = |column: u16| changes.iter().rev().find(|(changed, _)| *changed == column);
+        let long = |column: u16| work.longs.iter().find(|(known, _)| *known == column);
+        let old = |column: u16| match long(column) {
+            Some((_, value)) => Some(&value[..]),
+            None => image.read().find(|old| old.column == column)?.value,
+        };
+        for (number, index) in table.indexes.iter().enumerate() {
+            if !index.columns.iter().any(|column| new(*column).is_some()) {
+                continue;
+            }
+            index.encode(&mut work.key, |i| old(index.columns[i]));
+            let start = work.keys.len();
+            pend(&mut work.keys, &mut work.pending, number, &work.key, PendingWhat::ClearExact);
+            let null = index.encode(&mut work.key, |i| {
+                let column = index.columns[i];
+                new(column).map_or_else(|| old(column), |(_, value)| *value)
+            });
+            if work.keys[start..] == work.key[..] {
+                work.pending.pop();
+                continue;
+            }
+            let what = add(index.unique, null);
+            pend(&mut work.keys, &mut work.pending, number, &work.key, what);
+        }
+    }
+
+    /// The entries of a row that is being deleted, whose leaves are no longer exact.
+    pub(super) fn pend_old_entries(
+        &mut self,
+        table: &TableAccess,
+        leaf: &LeafWrite<'_>,
+        slot: SlotIndex,
+    ) -> Outcome<()> {
+        let work = &mut self.changes.work;
+        work.keys.clear();
+        work.pending.clear();
+        for (number, index) in table.indexes.iter().enumerate() {
+            work.row.clear();
+            copy_held(leaf, slot, &index.columns, &mut work.row);
+            resolve_keys(table.tree.pool(), table.id(), &mut work.row, 0)?;
+            index.encode(&mut work.key, |column| work.row.column(column));
+            pend(&mut work.keys, &mut work.pending, number, &work.key, PendingWhat::ClearExact);
+        }
+        Ok(())
+    }
+
+    /// Does what is left to do in the indexes. May be called again after a `Stop`.
+    pub(super) fn entries(
+        &mut self,
+        table: &TableAccess,
+        row: RowId,
+        progress: &mut Progress,
+    ) -> Outcome<()> {
+        while let Some(pending) = self.changes.work.pending.get(progress.next).copied() {
+            point("row entry");
+            let index = &table.indexes[pending.index as usize];
+            let key = pending.start as usize..pending.end as usize;
+            match pending.what {
+                PendingWhat::ClearExact => {
+                    index.tree.clear_exact(&self.changes.work.keys[key], row)?;
+                }
+                PendingWhat::Add => {
+                    index.tree.insert(&self.changes.work.keys[key], row)?;
+                }
+                PendingWhat::AddUnique => self.add_unique(table, pending, row)?,
+            }
+            progress.next += 1;
+        }
+        Ok(())
+    }
+
+    /// Rule 5.6: check and insertion under the latch of the first leaf that can hold the key.
+    fn add_unique(&mut self, table: &TableAccess, pending: Pending, row: RowId) -> Outcome<()> {
+        let index = &table.indexes[pending.index as usize];
+        let super::changes::Work { keys, row: buffer, key: check, .. } = &mut self.changes.work;
+        let key = &keys[pending.start as usize..pending.end as usize];
+        let (snapshot, states, observed) = (&self.snapshot, self.states, &mut *self.observed);
+        let mut judge = |other: RowId| {
+            if other == row {
+                return Ok(Judgement::Free);
+            }
+            let mut reader = Reader { snapshot, states, observed: &mut *observed };
+            let has = has_unique_key(table, (index, key), other, &mut reader, (buffer, check))?;
+            Ok(if has == HasKey::Yes { Judgement::Taken } else { Judgement::Free })
+        };
+        match index.tree.insert_unique(key, row, &mut judge)? {
+            UniqueAnswer::Added | UniqueAnswer::Already => Ok(()),
+            UniqueAnswer::Taken(_) => {
+                Err(Error::UniqueViolation { index: index.tree.tree() }.into())
+            }
+        }
+    }
+}
+
+fn add(unique: Unique, null: HasNull) -> PendingWhat {
+    match (unique, null) {
+        (Unique::Yes, HasNull::No) => PendingWhat::AddUnique,
+        _ => PendingWhat::Add,
+    }
+}
+
+fn pend(
+    keys: &mut Vec<u8>,
+    pending: &mut Vec<Pending>,
+    index: usize,
+    key: &[u8],
+    what: PendingWhat,
+) {
+    let start = keys.len() as u32;
+    keys.extend_from_slice(key);
+    pending.push(Pending { index: index as u16, start, end: keys.len() as u32, what });
+}

@@ -1,0 +1,153 @@
+//! Long values (rule 5.8) where versions meet them: in keys, and when a version goes.
+//!
+//! Invariants:
+//! - A long value's pages are freed once, with the last version that refers to them: by the
+//!   collection of the record whose before-image has the reference, of the delete of its row, or by
+//!   the rollback of the change that put it there. Who frees has taken the reference out of the row
+//!   under its leaf's latch, or owns the record, so nobody else can.
+//! - Freeing is put off ([`Garbage`]): rollback and collection only note the chain, and collection
+//!   frees it in portions, because a gigabyte is 65,536 pages.
+//! - Keys are short. A long value whose bytes could be a key's is read when a key is made of it; a
+//!   longer one is replaced by something that no index takes ([`TOO_LONG`]).
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::record::ImageReader;
+use super::row_buffer::RowBuffer;
+use crate::base::{Outcome, Stop, TreeId};
+use crate::buffer::BufferPool;
+use crate::page::keynode::KEY_BYTES_MAX;
+use crate::page::overflow::{Form, LongRef};
+use crate::page::pax::SlotIndex;
+use crate::tree::overflow::{FreeChain, read_whole};
+use crate::tree::table::{LeafView, TableTree};
+
+/// Stands for a value that is too long for any index.
+static TOO_LONG: [u8; KEY_BYTES_MAX + 64] = [0; KEY_BYTES_MAX + 64];
+
+/// Puts a long value's bytes behind what `out` has, if a key could have them; else something that
+/// no index takes. `Retry` if its pages are gone: then what led there was not the newest, either.
+pub(crate) fn append_key_value(
+    pool: &BufferPool,
+    tree: TreeId,
+    reference: &[u8],
+    out: &mut Vec<u8>,
+) -> Outcome<()> {
+    let reference = LongRef::decode(reference).ok_or(Stop::Retry)?;
+    if reference.raw_bytes as usize > KEY_BYTES_MAX {
+        out.extend_from_slice(&TOO_LONG);
+        return Ok(());
+    }
+    read_whole(pool, tree, reference, out).map_err(|_| Stop::Retry)
+}
+
+/// Appends what a key is made of a row's column, `None` for a null; long values are read.
+pub fn append_key_column(
+    table: &TableTree,
+    leaf: &LeafView<'_>,
+    slot: SlotIndex,
+    column: usize,
+    out: &mut Vec<u8>,
+) -> Outcome<Option<()>> {
+    let start = out.len();
+    match leaf.append_column(slot, column, out) {
+        None => Ok(None),
+        Some(Form::Inline) => Ok(Some(())),
+        Some(Form::Long) => {
+            let reference = out.split_off(start);
+            append_key_value(table.pool(), table.id(), &reference, out).map(Some)
+        }
+    }
+}
+
+/// Replaces the references in `row`'s cells from `first` on by what a key is made of.
+#[inline]
+pub(crate) fn resolve_keys(
+    pool: &BufferPool,
+    tree: TreeId,
+    row: &mut RowBuffer,
+    first: usize,
+) -> Outcome<()> {
+    for index in first..row.len() {
+        if row.form(index) == Form::Long {
+            resolve_cell(pool, tree, row, index)?;
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn resolve_cell(pool: &BufferPool, tree: TreeId, row: &mut RowBuffer, index: usize) -> Outcome<()> {
+    let mut value = Vec::new();
+    let reference = row.column(index).unwrap_or_default().to_vec();
+    append_key_value(pool, tree, &reference, &mut value)?;
+    row.set(index, Some(&value));
+    Ok(())
+}
+
+/// The long values of a before-image that keys may be made of, resolved; empty if it has none.
+pub(crate) fn resolve_image(
+    pool: &BufferPool,
+    tree: TreeId,
+    image: ImageReader<'_>,
+    is_key: impl Fn(u16) -> bool,
+) -> Outcome<Vec<(u16, Vec<u8>)>> {
+    let mut resolved = Vec::new();
+    for old in image.filter(|old| old.form == Form::Long && is_key(old.column)) {
+        let mut value = Vec::new();
+        append_key_value(pool, tree, old.value.unwrap_or_default(), &mut value)?;
+        resolved.push((old.column, value));
+    }
+    Ok(resolved)
+}
+
+/// Chains that nobody refers to any more, of one instance.
+#[derive(Default)]
+pub(crate) struct Garbage {
+    /// Where pages are; known since the first long value was met.
+    pool: OnceCell<Arc<BufferPool>>,
+    chains: RefCell<VecDeque<FreeChain>>,
+}
+
+impl Garbage {
+    /// Says where pages are.
+    pub(crate) fn know(&self, pool: &Arc<BufferPool>) {
+        self.pool.get_or_init(|| pool.clone());
+    }
+
+    /// Nobody refers to the chain any more.
+    pub(crate) fn add(&self, reference: LongRef) {
+        self.chains.borrow_mut().push_back(FreeChain::new(reference.first));
+    }
+
+    /// Notes the long values that an image's change replaced.
+    pub(crate) fn add_image(&self, image: ImageReader<'_>) {
+        let replaced = image.filter(|old| old.changed && old.form == Form::Long);
+        for reference in replaced.filter_map(|old| LongRef::decode(old.value?)) {
+            self.add(reference);
+        }
+    }
+
+    /// Whether there is nothing to free.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chains.borrow().is_empty()
+    }
+
+    /// Frees up to about `pages_max` pages; answers how many.
+    pub(crate) fn free(&self, pages_max: usize) -> usize {
+        let Some(pool) = self.pool.get() else { return 0 };
+        let mut freed = 0;
+        while freed < pages_max {
+            let Some(mut chain) = self.chains.borrow_mut().pop_front() else { break };
+            let portion = pages_max - freed;
+            let pages = chain.free(pool, portion);
+            freed += pages;
+            if pages == portion {
+                self.chains.borrow_mut().push_front(chain);
+            }
+        }
+        freed
+    }
+}

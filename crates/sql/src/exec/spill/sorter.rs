@@ -1,0 +1,242 @@
+//! Sorting rows of any number: in memory, or in runs on disk that are merged.
+//!
+//! Invariants: stable: rows with equal keys come in the order in which they were added (runs are
+//! merged in the order in which they were made). A row's first values are its keys. At most
+//! [`Sorter::fan_in`] runs are merged at once, so merging needs no more than `work_mem`.
+
+use super::file::{SpillFile, SpillReader, buffer_bytes};
+use super::memory::{Memory, Reservation};
+use super::{Row, row_bytes};
+use crate::error::SqlResult;
+use crate::exec::{Cx, compare::compare};
+use crate::types::{Datum, TypeOid};
+use std::cmp::Ordering;
+
+/// How one key orders.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::exec) struct SortKey {
+    pub ty: TypeOid,
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+impl SortKey {
+    /// Ascending, NULLs last.
+    pub(in crate::exec) fn ascending(ty: TypeOid) -> SortKey {
+        SortKey { ty, descending: false, nulls_first: false }
+    }
+}
+
+/// Compares the keys of two rows.
+pub(in crate::exec) fn order(keys: &[SortKey], a: &[Datum], b: &[Datum]) -> Ordering {
+    for (key, (a, b)) in keys.iter().zip(a.iter().zip(b)) {
+        let found = match (a.is_null(), b.is_null()) {
+            (true, true) => Ordering::Equal,
+            (true, false) if key.nulls_first => Ordering::Less,
+            (true, false) => Ordering::Greater,
+            (false, true) if key.nulls_first => Ordering::Greater,
+            (false, true) => Ordering::Less,
+            (false, false) if key.descending => compare(b, a, key.ty),
+            (false, false) => compare(a, b, key.ty),
+        };
+        if found != Ordering::Equal {
+            return found;
+        }
+    }
+    Ordering::Equal
+}
+
+/// Takes rows.
+pub(in crate::exec) struct Sorter {
+    keys: Box<[SortKey]>,
+    rows: Vec<Row>,
+    reserved: Reservation,
+    runs: Vec<SpillFile>,
+    /// Only so many first rows are wanted.
+    first: Option<usize>,
+}
+
+impl Sorter {
+    /// Of rows that begin with these keys; `first`: only so many rows will be read.
+    pub(in crate::exec) fn new(keys: Box<[SortKey]>, first: Option<usize>) -> Sorter {
+        let (rows, reserved, runs) = (Vec::new(), Reservation::default(), Vec::new());
+        Sorter { keys, rows, reserved, runs, first }
+    }
+
+    /// Adds a row.
+    pub(in crate::exec) fn add(&mut self, row: Row, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+        self.reserved.grow(cx.memory(), row_bytes(&row))?;
+        self.rows.push(row);
+        if let Some(first) = self.first
+            && self.rows.len() >= 2 * first + 1024
+        {
+            self.cut(first, cx)?;
+        }
+        if self.reserved.is_over() {
+            if let Some(first) = self.first.filter(|first| 2 * first < self.rows.len()) {
+                self.cut(first, cx)?;
+            }
+            if self.reserved.is_over() {
+                self.spill(cx)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the first rows only.
+    fn cut(&mut self, first: usize, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+        self.sort();
+        self.rows.truncate(first);
+        self.reserved.clear();
+        let bytes = self.rows.iter().map(|row| row_bytes(row)).sum();
+        self.reserved.grow(cx.memory(), bytes)
+    }
+
+    fn sort(&mut self) {
+        let keys = &self.keys;
+        self.rows.sort_by(|a, b| order(keys, a, b));
+    }
+
+    fn spill(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+        self.sort();
+        let mut run = SpillFile::create(cx)?;
+        for row in self.rows.drain(..) {
+            cx.breathe()?;
+            run.push(&row, cx)?;
+        }
+        run.finish(cx)?;
+        self.rows.shrink_to(0);
+        self.reserved.clear();
+        self.runs.push(run);
+        Ok(())
+    }
+
+    fn fan_in(memory: &Memory) -> usize {
+        (memory.work_bytes() / buffer_bytes(memory)).clamp(4, 256)
+    }
+
+    /// All rows in order.
+    pub(in crate::exec) fn finish(mut self, cx: &mut Cx<'_, '_>) -> SqlResult<Sorted> {
+        if self.runs.is_empty() {
+            self.sort();
+            let rows = std::mem::take(&mut self.rows).into_iter();
+            return Ok(Sorted::Memory { rows, _reserved: self.reserved });
+        }
+        if !self.rows.is_empty() {
+            self.spill(cx)?;
+        }
+        let fan_in = Sorter::fan_in(cx.memory());
+        let mut runs = std::mem::take(&mut self.runs);
+        while runs.len() > fan_in {
+            // Neighbours are merged, so that the order of runs stays that of the rows.
+            let mut merged = Vec::with_capacity(runs.len().div_ceil(fan_in));
+            let mut rest = runs.into_iter().peekable();
+            while rest.peek().is_some() {
+                let some: Vec<SpillFile> = rest.by_ref().take(fan_in).collect();
+                merged.push(merge(&self.keys, some, cx)?);
+            }
+            runs = merged;
+        }
+        Ok(Sorted::Runs(Merge::new(self.keys, runs, cx)?))
+    }
+}
+
+fn merge(keys: &[SortKey], mut runs: Vec<SpillFile>, cx: &mut Cx<'_, '_>) -> SqlResult<SpillFile> {
+    if runs.len() == 1
+        && let Some(run) = runs.pop()
+    {
+        return Ok(run);
+    }
+    let mut merge = Merge::new(keys.into(), runs, cx)?;
+    let mut out = SpillFile::create(cx)?;
+    while let Some(row) = merge.next(cx)? {
+        cx.breathe()?;
+        out.push(&row, cx)?;
+    }
+    out.finish(cx)?;
+    Ok(out)
+}
+
+/// Gives rows in order.
+pub(in crate::exec) enum Sorted {
+    /// They were few.
+    Memory { rows: std::vec::IntoIter<Row>, _reserved: Reservation },
+    /// They are merged.
+    Runs(Merge),
+}
+
+impl Sorted {
+    /// The next row.
+    pub(in crate::exec) fn next(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<Option<Row>> {
+        match self {
+            Sorted::Memory { rows, .. } => Ok(rows.next()),
+            Sorted::Runs(merge) => merge.next(cx),
+        }
+    }
+
+    /// Was it more than memory holds?
+    pub(in crate::exec) fn is_on_disk(&self) -> bool {
+        matches!(self, Sorted::Runs(_))
+    }
+}
+
+/// Runs being merged: a heap of the runs that are not at their end, by their present rows.
+pub(in crate::exec) struct Merge {
+    keys: Box<[SortKey]>,
+    runs: Vec<(SpillFile, SpillReader, Row)>,
+    heap: Vec<usize>,
+}
+
+impl Merge {
+    fn new(keys: Box<[SortKey]>, files: Vec<SpillFile>, cx: &mut Cx<'_, '_>) -> SqlResult<Merge> {
+        let mut merge = Merge { keys, runs: Vec::with_capacity(files.len()), heap: Vec::new() };
+        for file in files {
+            let mut reader = SpillReader::default();
+            if let Some(row) = reader.next(&file, cx)? {
+                merge.runs.push((file, reader, row));
+                merge.heap.push(merge.runs.len() - 1);
+            }
+        }
+        for place in (0..merge.heap.len() / 2).rev() {
+            merge.sift_down(place);
+        }
+        Ok(merge)
+    }
+
+    fn before(&self, a: usize, b: usize) -> bool {
+        let found = order(&self.keys, &self.runs[a].2, &self.runs[b].2);
+        found.then(a.cmp(&b)) == Ordering::Less
+    }
+
+    fn sift_down(&mut self, mut place: usize) {
+        loop {
+            let (left, right) = (2 * place + 1, 2 * place + 2);
+            let mut least = place;
+            for child in [left, right] {
+                if child < self.heap.len() && self.before(self.heap[child], self.heap[least]) {
+                    least = child;
+                }
+            }
+            if least == place {
+                return;
+            }
+            self.heap.swap(place, least);
+            place = least;
+        }
+    }
+
+    fn next(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<Option<Row>> {
+        let Some(&first) = self.heap.first() else { return Ok(None) };
+        let (file, reader, row) = &mut self.runs[first];
+        let given = match reader.next(file, cx)? {
+            Some(next) => std::mem::replace(row, next),
+            None => {
+                let last = std::mem::take(row);
+                self.heap.swap_remove(0);
+                last
+            }
+        };
+        self.sift_down(0);
+        Ok(Some(given))
+    }
+}

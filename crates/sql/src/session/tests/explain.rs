@@ -1,0 +1,114 @@
+//! EXPLAIN and EXPLAIN ANALYZE.
+
+use super::*;
+
+const TABLES: &[&str] = &[
+    "create table a (id int primary key, k int, v text); create index a_k on a (k)",
+    "create table b (id int primary key, k int)",
+    "insert into a select g, g % 100, 'v' || g from generate_series(1, 2000) g",
+    "insert into b select g, g from generate_series(1, 1000) g",
+];
+
+fn plan(context: &Context, session: &mut Session, text: &str) -> String {
+    let said = say(context, session, text);
+    assert_eq!(said.last().map(String::as_str), Some("EXPLAIN"), "{text}: {said:?}");
+    said[1..said.len() - 1].join("\n")
+}
+
+#[test]
+fn plans_are_shown_as_they_run() {
+    with_session(|context, session| {
+        for text in TABLES {
+            say(context, session, text);
+        }
+        for (text, expect) in [
+            (
+                "explain (costs off) select v from a where id = 5 and v <> 'x'",
+                "Index Scan using a_pkey on a\n  Index Cond: ((id = 5))\n  Filter: (a.v <> 'x'::text)\n  Fast Path: select",
+            ),
+            (
+                "explain (costs off) select x.v, count(*) from a as x join b on x.k = b.k where b.id > 900 group by x.v order by 2 desc limit 3",
+                "Limit\n  ->  Sort\n        Sort Key: count(*) DESC\n        Sort Method: top-N\n        ->  HashAggregate",
+            ),
+            (
+                "explain (costs off) update a set k = k + 1 where id = 7",
+                "Update on public.a\n  Fast Path: update\n  ->  Index Scan using a_pkey on a\n        Index Cond: ((id = 7))",
+            ),
+            (
+                "explain (costs off) insert into b values (1, 2) on conflict (id) do nothing",
+                "Insert on public.b\n  Conflict Resolution: NOTHING\n  Conflict Arbiter Indexes: b_pkey",
+            ),
+            (
+                "explain (costs off) select id from a where not exists (select 1 from b where b.k = a.id and b.id <> a.k)",
+                "Hash Anti Join\n  Hash Cond: (a.id = b.k)\n  Join Filter: (b.id <> a.k)",
+            ),
+        ] {
+            let said = plan(context, session, text);
+            assert!(said.starts_with(expect), "{text}\n{said}");
+        }
+        say(context, session, "set enable_hashjoin = off");
+        let said = plan(context, session, "explain select * from a full join b on a.id = b.k");
+        assert!(said.contains("Merge Full Join  (cost="), "{said}");
+        // Nothing has run.
+        assert_eq!(say(context, session, "select k from a where id = 7")[1], "7");
+    });
+}
+
+#[test]
+fn analyze_runs_the_statement_and_counts() {
+    with_session(|context, session| {
+        for text in TABLES {
+            say(context, session, text);
+        }
+        let text = "explain (analyze, costs off, timing off, summary off) select x.id from a x join b on b.k = x.id where b.id <= 10 order by x.v";
+        let said = plan(context, session, text);
+        assert!(said.contains("(actual rows=10.00 loops=1)"), "{said}");
+        let text = "explain (analyze, costs off) select v from a where id = 5";
+        let said = plan(context, session, text);
+        assert!(said.contains("rows=1.00 loops=1"), "{said}");
+        assert!(said.contains("Planning Time: ") && said.contains("Execution Time: "), "{said}");
+        say(context, session, "set work_mem = '64kB'");
+        let text = "explain (analyze, costs off, timing off) select v, id from a order by v";
+        let said = plan(context, session, text);
+        assert!(said.contains("Temporary Files: true"), "{said}");
+        let text = "explain analyze update a set k = -1 where id <= 3";
+        plan(context, session, text);
+        assert_eq!(say(context, session, "select count(*) from a where k = -1")[1], "3");
+        say(context, session, "begin read only");
+        let said = say(context, session, text);
+        assert_eq!(said[0], "ERROR 25006: cannot execute UPDATE in a read-only transaction");
+        say(context, session, "rollback; prepare p (int) as select v from a where id = $1");
+        let said = plan(context, session, "explain (costs off) execute p (3)");
+        assert!(said.contains("Index Cond: ((id = $1))"), "{said}");
+    });
+}
+
+#[test]
+fn json_has_what_text_has() {
+    with_session(|context, session| {
+        for text in TABLES {
+            say(context, session, text);
+        }
+        let text = "explain (analyze, format json) select count(*) from a where v like '%\"%'";
+        let said = plan(context, session, text);
+        assert!(
+            said.starts_with("[\n  {\n    \"Plan\": {\n      \"Node Type\": \"Aggregate\","),
+            "{said}"
+        );
+        for part in [
+            "\"Plans\": [",
+            "\"Total Cost\": ",
+            "\"Actual Rows\": 1.00",
+            "\\\"%",
+            "\"Execution Time\": ",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        let depth = said.matches(['{', '[']).count();
+        assert_eq!(depth, said.matches(['}', ']']).count(), "{said}");
+        assert_eq!(
+            say(context, session, "explain (format yaml) select 1")[0],
+            "ERROR 0A000: EXPLAIN (FORMAT YAML) is not supported @10"
+        );
+    });
+}
