@@ -32,6 +32,9 @@ pub type Instance = crate::runtime::Instance<Core>;
 const COLLECT_AT: usize = 64;
 const COLLECT_BUSY_NS: u64 = 200_000;
 const COLLECT_IDLE_NS: u64 = 2_000_000;
+/// ... and this long when only leaves are left to look after: a transaction that idles may be in
+/// the way of that for hours.
+const COLLECT_LEAVES_NS: u64 = 20_000_000;
 
 /// What all instances of a database share.
 pub struct Shared {
@@ -194,7 +197,11 @@ impl CoreInner {
         if self.collecting.get() || self.txn.environment().versions.is_clean() {
             return Poll::Idle;
         }
-        let pause = if waiting < COLLECT_AT { COLLECT_IDLE_NS } else { COLLECT_BUSY_NS };
+        let pause = match waiting {
+            0 => COLLECT_LEAVES_NS,
+            1..COLLECT_AT => COLLECT_IDLE_NS,
+            _ => COLLECT_BUSY_NS,
+        };
         let due = self.collected_ns.get() + pause;
         if instance.time().now_ns() < due {
             return Poll::Until(due);

@@ -145,9 +145,14 @@ impl InstanceVersions {
         self.queue.borrow().len()
     }
 
-    /// Whether there is nothing to collect, now or later.
+    /// Whether there is nothing to collect, now or later: no undo, no long values, no leaf whose
+    /// twin is to be dropped and none to be merged. (The last two outlive the undo they came from,
+    /// on an instance where no other transaction ends.)
     pub fn is_clean(&self) -> bool {
-        self.queue.borrow().is_empty() && self.garbage.is_empty()
+        self.queue.borrow().is_empty()
+            && self.garbage.is_empty()
+            && self.twins.borrow().is_empty()
+            && self.merges.borrow().is_empty()
     }
 
     /// Frees pages of long values that nobody refers to, about `pages_max`; answers how many.
@@ -194,8 +199,9 @@ impl InstanceVersions {
     /// Notes a leaf whose twin table somebody made.
     pub(crate) fn note_twin(&self, made: Made, leaf: FrameRef) {
         if made == Made::Table {
-            // Made by a transaction that is running: the next one queued at the earliest.
-            let after = self.queued.get() + 1;
+            // Not one more, though its maker is still running: if that one takes long on an
+            // otherwise idle instance, those behind it in the queue would wait for its end.
+            let after = self.queued.get();
             self.twins.borrow_mut().push_back(Twin { leaf, after, horizon: Cts::ZERO });
         }
     }

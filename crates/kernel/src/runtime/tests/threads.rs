@@ -88,17 +88,20 @@ fn an_idle_instance_takes_over_routed_work_that_waits_too_long() {
     let hub = runtime.hub();
     let key = (0..).find(|key| hub.instance_of_key(*key) == InstanceId(0)).unwrap();
     let release = Arc::new((Mutex::new(false), Condvar::new()));
-    // Instance 0 is stuck in one task that never yields.
+    // Instance 0 is stuck in one task that never yields, and has pulled nothing else before that.
     let stuck = release.clone();
+    let (begun, begins) = std::sync::mpsc::channel();
     hub.start(
         Target::Instance(InstanceId(0)),
         Box::new(move |_| {
+            begun.send(()).unwrap();
             let mut open = stuck.0.lock().unwrap();
             while !*open {
                 open = stuck.1.wait(open).unwrap();
             }
         }),
     );
+    begins.recv().unwrap();
     hub.start(Target::Key(key), Box::new(|_| {}));
     std::thread::sleep(Duration::from_millis(5));
     let ran_on = hub.run(Target::Key(key), |context| context.instance().id());

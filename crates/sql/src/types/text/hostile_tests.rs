@@ -193,6 +193,10 @@ fn check_value(ty: Type, value: &Datum, source: &str) {
     ) {
         return;
     }
+    // The least interval prints a time that PostgreSQL does not read either.
+    if text.contains("-2562047788:00:54.775808") {
+        return;
+    }
     let plain = Type::new(ty.oid);
     // An array of such dates is the same; a char(n) that was cut short is not.
     match input(plain, &text, &ConstantContext) {
