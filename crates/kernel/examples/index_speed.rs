@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use atoll_kernel::base::{HomeId, RowId, TreeId};
 use atoll_kernel::buffer::BufferPool;
-use atoll_kernel::tree::index::{IndexBatch, IndexTree, Judgement, ScanDirection};
+use atoll_kernel::tree::index::{IndexBatch, IndexTree, Judgement, Near, ScanDirection};
 
 /// Nanoseconds that this thread has been on a processor; wall time where Linux does not say.
 fn cpu_ns(began: Instant) -> u64 {
@@ -52,7 +52,7 @@ fn main() {
             for _ in 0..3_000_000 {
                 rows.clear();
                 let key = random.below(entries).to_be_bytes();
-                tree.point(&key, &mut rows).expect("nobody writes");
+                tree.point(Near::Nowhere, &key, &mut rows).expect("nobody writes");
                 assert_eq!(rows.len(), 1);
             }
         });
@@ -61,7 +61,7 @@ fn main() {
         for _ in 0..3_000_000 {
             rows.clear();
             let key = random.below(10_000).to_be_bytes();
-            tree.point(&key, &mut rows).expect("nobody writes");
+            tree.point(Near::Nowhere, &key, &mut rows).expect("nobody writes");
         }
     });
     let mut batch = IndexBatch::new();
@@ -81,7 +81,7 @@ fn main() {
     let grown = IndexTree::create(pool.clone(), home, TreeId(2)).expect("the pool is large");
     timed("insertion, ascending", inserted, || {
         for n in 0..inserted {
-            grown.insert(&n.to_be_bytes(), RowId(n)).expect("the pool is large");
+            grown.insert(Near::Nowhere, &n.to_be_bytes(), RowId(n)).expect("the pool is large");
         }
     });
     let random_tree = IndexTree::create(pool.clone(), home, TreeId(3)).expect("the pool is large");
@@ -89,7 +89,9 @@ fn main() {
         for n in 0..inserted {
             let key = random.below(u64::MAX).to_be_bytes();
             let mut judge = |_| Ok(Judgement::Free);
-            random_tree.insert_unique(&key, RowId(n), &mut judge).expect("the pool is large");
+            random_tree
+                .insert_unique(Near::Nowhere, &key, RowId(n), &mut judge)
+                .expect("the pool is large");
         }
     });
     println!("{} frames in use", pool.stats().used);

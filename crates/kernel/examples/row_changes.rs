@@ -13,6 +13,7 @@ use atoll_kernel::base::{
 };
 use atoll_kernel::buffer::BufferPool;
 use atoll_kernel::page::{ColumnType, Layout};
+use atoll_kernel::tree::hints::LeafHints;
 use atoll_kernel::tree::table::TableTree;
 use atoll_kernel::txn::Isolation;
 use atoll_kernel::txn::rows::{Progress, RowReader, RowWriter, SlotChanges, Stamping};
@@ -168,11 +169,13 @@ fn read(database: &Database, snapshot: SnapshotView, what: &str, among: u64) {
     let mut random = fastrand::Rng::with_seed(2);
     let mut out = RowBuffer::new();
     let mut observed: Vec<Observed> = Vec::new();
+    let hints = LeafHints::default();
     timed(what, 1_000_000, || {
         let mut columns = 0;
         for _ in 0..1_000_000 {
             let row = RowId(random.u64(1..=among));
-            let mut reader = RowReader { snapshot, states: &Alone, observed: &mut observed };
+            let observed = &mut observed;
+            let mut reader = RowReader { snapshot, states: &Alone, observed, hints: &hints };
             reader.read(&database.table, row, &[0, 2], &mut out).expect("alone");
             columns += out.len() as u64;
         }

@@ -176,7 +176,8 @@ pub fn run(setting: &Setting, place: &Place, say: &mut dyn FnMut(&str)) -> Resul
     Ok(report)
 }
 
-/// Loads the tables unless they are there; those that are there must have been loaded whole.
+/// Loads the tables unless they are there. Those that are there must have been loaded whole, for as
+/// many warehouses: a load that was interrupted is an error that says what is missing.
 pub fn prepare(
     database: &Database,
     setting: &Setting,
@@ -184,8 +185,9 @@ pub fn prepare(
 ) -> Result<Loaded, String> {
     setting.validate()?;
     if Tables::are_there(&database.catalog()) {
-        Tables::find(&database.catalog())?;
-        say("the tables are there");
+        say("the tables are there: checking them");
+        let verdict = check(database, setting.size, setting.warehouses)?;
+        judge(&verdict).map_err(|what| format!("the tables are there but not whole: {what}"))?;
         return Ok(Loaded::default());
     }
     say(&format!("loading {} warehouses", setting.warehouses));

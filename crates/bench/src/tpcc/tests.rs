@@ -81,6 +81,18 @@ fn tiny_runs_keep_all_conditions() {
     }
 }
 
+#[test]
+fn tables_that_were_not_loaded_whole_are_refused() {
+    let database = open(2);
+    let two = setting(2, Isolation::RepeatableRead);
+    prepare(&database, &two, &mut |_| ()).unwrap();
+    assert_eq!(prepare(&database, &two, &mut |_| ()).unwrap().rows, 0);
+    // As after an interrupted load: the third warehouse never came.
+    let error = prepare(&database, &setting(3, Isolation::RepeatableRead), &mut |_| ()).unwrap_err();
+    assert!(error.contains("not whole") && error.contains("district (3, 1) is missing"), "{error}");
+    database.close().unwrap();
+}
+
 /// What breaks a condition: a row by its primary key, and a column's new value.
 enum Corruption {
     Int(ColumnId, i32),

@@ -15,7 +15,7 @@ use crate::base::{Cts, HomeId, Observed, TreeId};
 use crate::buffer::BufferPool;
 use crate::catalog::{CatalogCache, Oid, Published};
 use crate::io::{Completion, DirLock, Disk};
-use crate::log::{LogHealth, StableMarks, Unflushed};
+use crate::log::{Load, LogHealth, StableMarks, Unflushed};
 use crate::runtime::{Class, Hub, InstanceState, Parker, Poll, TaskContext};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, mutant};
 use crate::txn::{TxnLocal, TxnShared};
@@ -159,8 +159,8 @@ impl Core {
 impl CoreInner {
     fn poll_log(&self, instance: &Instance) -> Poll {
         let log = &self.txn.environment().log;
-        let now = instance.time().now_ns();
-        let polled = log.poll(instance.ring(), now);
+        let load = Load { now_ns: instance.time().now_ns(), ready_tasks: instance.ready_tasks() };
+        let polled = log.poll(instance.ring(), load);
         self.stop_if_poisoned();
         if polled.room {
             // Room can come without a flush's end (a segment became ready).

@@ -15,7 +15,7 @@ use super::savepoint::Position;
 use super::session::Session;
 use crate::base::{Cts, Error, Outcome, Result, RowId, TreeId};
 use crate::catalog::{CatalogRef, ColumnId, IndexEntry, Oid, Relation, TableEntry};
-use crate::tree::index::ScanDirection;
+use crate::tree::index::{Near, ScanDirection};
 use crate::txn::rows::{self, GivenBack, KeyCheck, Progress, RowReader, RowWriter, WriteOutcome};
 use crate::txn::{Isolation, LockMode, TxnHandle, Waited, Waiter};
 use crate::version::{Presence, RowBuffer};
@@ -152,10 +152,11 @@ impl<'t> Statement<'t> {
     ) -> Result<T> {
         let waiter = self.session.waiter(self.context);
         let states = &*self.core.shared.txn;
+        let hints = &self.core.txn.environment().versions.hints;
         self.core.txn.run(self.handle, &waiter, |txn| {
             let snapshot = txn.snapshot();
             let (_, observed) = txn.parts_mut();
-            operation(&mut RowReader { snapshot, states, observed })
+            operation(&mut RowReader { snapshot, states, observed, hints })
         })
     }
 
@@ -314,7 +315,9 @@ impl<'t> Statement<'t> {
         found.clear();
         let columns = ColumnId::numbers(columns);
         let path = &table.access.indexes[at];
-        let mut result = self.read(|_| index.tree.point(key.bytes(), &mut found)).map(|()| None);
+        let looked_up = self
+            .read(|reader| index.tree.point(Near::Hints(reader.hints), key.bytes(), &mut found));
+        let mut result = looked_up.map(|()| None);
         for row in &found {
             let read = self.read(|reader| {
                 let key = (path, key.bytes());

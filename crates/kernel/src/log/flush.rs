@@ -7,21 +7,24 @@
 
 use super::format::{BLOCK_BYTES, FLUSH_MARKS_MAX, Place, encode_flush};
 use super::writer::{Flight, FlightState, Inner};
-use super::{LogHealth, LogPoll, Retention, Unflushed};
+use super::{Load, LogHealth, LogPoll, Retention, Unflushed};
 use crate::base::{Error, HomeId, LogPosition, Observed, Result};
 use crate::io::{Completion, Durability, Op, Returned, Ring};
 use crate::sync::mutant;
 
+/// How long a flush waits for more commits at most, while others run.
+const GATHER_NS_MAX: u64 = 500_000;
+
 impl Inner {
-    pub(super) fn poll(&mut self, ring: &dyn Ring, now_ns: u64) -> LogPoll {
+    pub(super) fn poll(&mut self, ring: &dyn Ring, load: Load) -> LogPoll {
         if self.health == LogHealth::Good {
             let full_before = self.preparer.full().is_some();
-            if let Err(error) = self.preparer.poll(ring, now_ns, self.wanted()) {
+            if let Err(error) = self.preparer.poll(ring, load.now_ns, self.wanted()) {
                 self.poison(&error);
             }
             // Those who wait must hear that the disk is full, or that it may no longer be.
             self.room |= full_before != self.preparer.full().is_some();
-            while self.should_flush() {
+            while self.should_flush(load) {
                 self.start_flush(ring);
             }
         }
@@ -57,12 +60,30 @@ impl Inner {
         self.fill.as_ref().is_some_and(|fill| fill.used > self.head_bytes)
     }
 
-    /// Rule 7.2: at once if none is in flight, else when the buffer is half full. What is
-    /// reserved must fit the buffer that follows; if it does not, its owners commit first.
-    fn should_flush(&self) -> bool {
+    /// Whether the next flush waits for more commits although none is in flight: while more tasks
+    /// are ready to run than have committed, so that the processor has work all the while and as
+    /// much again when the flush flies. Not for long, not if the buffer fills, and not if another
+    /// instance or a transaction without room waits. An instance that has nothing else to do
+    /// flushes at once: there is no timer that anybody waits for.
+    fn gathers(&mut self, load: Load) -> bool {
+        if !self.has_bytes() || !self.flights.is_empty() {
+            return false;
+        }
+        let since = *self.gathers_since.get_or_insert(load.now_ns);
+        self.gathered < load.ready_tasks as u64
+            && load.now_ns.saturating_sub(since) < GATHER_NS_MAX
+            && self.fill.as_ref().is_some_and(|fill| fill.used < self.options.buffer_bytes / 2)
+            && !self.waited
+            && !self.marks.is_asked(self.home)
+    }
+
+    /// Rule 7.2: if none is in flight and enough is gathered, else when the buffer is half full. What
+    /// is reserved must fit the buffer that follows; if it does not, its owners commit first.
+    fn should_flush(&mut self, load: Load) -> bool {
+        let gathers = self.gathers(load);
         let Some(fill) = self.fill.as_ref() else { return false };
         let due = match self.flights.len() {
-            0 => fill.used > self.head_bytes,
+            0 => fill.used > self.head_bytes && !gathers,
             n => n < self.options.flushes_max && fill.used >= self.options.buffer_bytes / 2,
         };
         if !due || self.reserved == 0 {
@@ -103,6 +124,7 @@ impl Inner {
         let op = Op::Write { file, offset, buffer: fill.buffer, durability };
         ring.submit(op, token);
         self.flights.push_back(Flight { token, end, bytes: padded, state: FlightState::Flying });
+        (self.gathers_since, self.gathered) = (None, 0);
         self.counters.flushes += 1;
         self.counters.bytes_padded += padded as u64;
         self.previous_end = end;

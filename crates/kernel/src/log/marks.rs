@@ -75,6 +75,11 @@ impl StableMarks {
         if self.get(home) >= cts { Asked::Reached } else { Asked::Noted }
     }
 
+    /// Whether somebody waits for the home's stable mark to move.
+    pub(super) fn is_asked(&self, home: HomeId) -> bool {
+        self.homes[usize::from(home.0)].asked.load(Ordering::Relaxed)
+    }
+
     /// Publishes a stable mark; returns whether somebody had asked. Called by the home's log.
     pub(super) fn publish_stable(&self, home: HomeId, cts: Cts) -> bool {
         let marks = &self.homes[usize::from(home.0)];

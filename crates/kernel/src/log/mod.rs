@@ -25,7 +25,7 @@ pub use cut::{Dependent, LogSummary, cut};
 pub use format::{Chunks, Dependencies};
 pub use marks::{Asked, StableMarks};
 pub use options::{
-    ChunkRef, LogCounters, LogHealth, LogOptions, LogPoll, Reservation, Retention, Unflushed,
+    ChunkRef, Load, LogCounters, LogHealth, LogOptions, LogPoll, Reservation, Retention, Unflushed,
 };
 pub use reader::{CommitRecord, LogReader};
 pub use recover::{Examined, create, examine, summaries};

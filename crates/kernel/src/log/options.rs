@@ -105,6 +105,20 @@ pub enum Unflushed {
     Some,
 }
 
+/// What a log is told of its instance when it is polled.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Nanoseconds of the database's monotonic clock.
+    pub now_ns: u64,
+    /// Tasks that are ready to run: a flush may wait for their commits (rule 7.2).
+    pub ready_tasks: usize,
+}
+
+impl Load {
+    /// Nothing else to do.
+    pub const IDLE: Load = Load { now_ns: 0, ready_tasks: 0 };
+}
+
 /// What a poll of the log found.
 #[derive(Clone, Copy, Debug)]
 pub struct LogPoll {

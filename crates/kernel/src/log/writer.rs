@@ -20,7 +20,8 @@ use super::manifest::Manifest;
 use super::segment::{Preparer, Segment, numbers};
 use super::stability::Stability;
 use super::{
-    ChunkRef, LogCounters, LogHealth, LogOptions, LogPoll, Reservation, StableMarks, Unflushed,
+    ChunkRef, Load, LogCounters, LogHealth, LogOptions, LogPoll, Reservation, StableMarks,
+    Unflushed,
 };
 use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Outcome, Result, Stop, WaitFor, Xid};
 use crate::io::{Completion, Disk, IoBuffer, Ring, Token};
@@ -73,6 +74,9 @@ pub(super) struct Inner {
     pub(super) last_token: u64,
     /// Somebody was told to wait for room; room may have come since.
     pub(super) waited: bool,
+    /// Commits since the last flush began, and when a poll first saw bytes of theirs.
+    pub(super) gathered: u64,
+    pub(super) gathers_since: Option<u64>,
     pub(super) room: bool,
     scratch: Vec<Observed>,
 }
@@ -179,8 +183,8 @@ impl LogWriter {
 
     /// Starts flushes, prepares segments, advances and publishes the stable mark. Call it in
     /// every turn (rule 2.6), after completions have been given to [`LogWriter::completed`].
-    pub fn poll(&self, ring: &dyn Ring, now_ns: u64) -> LogPoll {
-        self.inner.borrow_mut().poll(ring, now_ns)
+    pub fn poll(&self, ring: &dyn Ring, load: Load) -> LogPoll {
+        self.inner.borrow_mut().poll(ring, load)
     }
 
     /// Whether an operation with this token is the log's.
@@ -285,6 +289,8 @@ impl Inner {
             counters: LogCounters { segments: 1, ..LogCounters::default() },
             last_token: PREPARE_TOKEN.0,
             waited: false,
+            gathered: 0,
+            gathers_since: None,
             room: false,
             scratch: Vec::new(),
         }
@@ -371,6 +377,7 @@ impl Inner {
         self.end = LogPosition(place.position.0 + n as u64);
         self.stability.push(cts, self.end, &self.scratch);
         self.counters.commits += 1;
+        self.gathered += 1;
         self.counters.bytes_payload += n as u64;
         self.counters.dependencies += self.scratch.len() as u64;
         self.end

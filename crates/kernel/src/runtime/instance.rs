@@ -222,6 +222,11 @@ impl<S: InstanceState> Instance<S> {
         self.stopping.get()
     }
 
+    /// Tasks that could run now, system work left out.
+    pub fn ready_tasks(&self) -> usize {
+        self.ready.borrow().len(self.admission())
+    }
+
     /// Tasks that exist on this instance.
     pub fn tasks(&self) -> usize {
         self.tasks.borrow().len()

@@ -85,6 +85,12 @@ impl Ready {
             || (admission == Admission::Open && !self.new.is_empty())
     }
 
+    /// How many tasks could run now, system work left out.
+    pub(super) fn len(&self, admission: Admission) -> usize {
+        let new = if admission == Admission::Open { self.new.len() } else { 0 };
+        self.io.len() + self.lock.len() + self.run.len() + new
+    }
+
     /// New transactions that wait for admission.
     pub(super) fn waiting_new(&self) -> usize {
         self.new.len()

@@ -5,6 +5,7 @@
 //! README.md and none is held when an operation returns. Trees know no transaction.
 
 pub mod descent;
+pub mod hints;
 pub mod index;
 pub mod key;
 pub mod overflow;

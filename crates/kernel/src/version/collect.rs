@@ -31,6 +31,7 @@ use crate::page::header;
 use crate::page::pax::{self, RowState};
 use crate::sync::{mutant, point};
 use crate::tree::descent::Merged;
+use crate::tree::hints::LeafHints;
 use crate::tree::table::AppendCursor;
 
 /// Merges that one collection tries.
@@ -97,6 +98,8 @@ pub struct InstanceVersions {
     pool: Rc<ChunkPool>,
     /// Where this instance appends to each tree.
     cursors: RefCell<HashMap<TreeId, AppendCursor>>,
+    /// Where this instance found rows and keys.
+    pub(crate) hints: LeafHints,
     queue: RefCell<VecDeque<Finished>>,
     /// Leaves whose twin table somebody has to look after.
     twins: RefCell<VecDeque<Twin>>,
@@ -120,6 +123,7 @@ impl InstanceVersions {
             space,
             instance,
             cursors: RefCell::default(),
+            hints: LeafHints::default(),
             queue: RefCell::default(),
             twins: RefCell::default(),
             queued: Cell::new(0),

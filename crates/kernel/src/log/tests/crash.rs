@@ -322,7 +322,7 @@ fn a_lost_flush_ends_the_log_wherever_the_next_one_is() {
                 let room = home.log.reserve(7000).unwrap();
                 home.log.commit(room, Cts(cts), &[], &[], &[cts as u8; 7000]);
             }
-            home.log.poll(home.ring.as_ref(), 0);
+            home.log.poll(home.ring.as_ref(), Load::IDLE);
         }
         // Either, both or none of the two ends now; what is stable then must survive.
         let stable = home.turn(0).stable.0;

@@ -51,7 +51,7 @@ impl Home {
                 self.failed = Some(error);
             }
         }
-        self.log.poll(self.ring.as_ref(), now_ns)
+        self.log.poll(self.ring.as_ref(), Load { now_ns, ..Load::IDLE })
     }
 
     /// Turns until all is durable.

@@ -17,7 +17,7 @@ use crate::sync::mutant;
 use crate::tree::descent::{MergeKeys, SplitLeaf, SplitPlan, fault};
 
 use super::batch::Continue;
-use super::{Entry, FULL_TRIES, IndexTree};
+use super::{Entry, FULL_TRIES, IndexTree, Near};
 
 /// An underfull leaf is tried to be merged when its entries are a multiple of this many.
 const MERGE_EVERY: usize = 8;
@@ -139,10 +139,10 @@ impl IndexTree {
 
     /// Adds an entry unless it is there (rule 5.5) and clears the leaf's *exact* bit. Errors:
     /// `TooLarge` (key over 2000 bytes), `OutOfMemory`; nothing was added.
-    pub fn insert(&self, key: &[u8], row: RowId) -> Outcome<Added> {
+    pub fn insert(&self, near: Near<'_>, key: &[u8], row: RowId) -> Outcome<Added> {
         let entry = Entry::new(key, row)?;
         for _ in 0..FULL_TRIES {
-            let mut leaf = self.trunk.write_leaf(Probe::before(entry.bytes()))?;
+            let mut leaf = self.write_leaf_of(near, entry.bytes())?;
             match put(&mut leaf, entry.bytes()) {
                 Put::Added => return Ok(Added::Yes),
                 Put::Already => return Ok(Added::Already),
@@ -159,13 +159,14 @@ impl IndexTree {
     /// the same row (after a split). Its `Stop` is passed on with nothing held and nothing added.
     pub fn insert_unique(
         &self,
+        near: Near<'_>,
         key: &[u8],
         row: RowId,
         judge: &mut dyn FnMut(RowId) -> Outcome<Judgement>,
     ) -> Outcome<UniqueAnswer> {
         let entry = Entry::new(key, row)?;
         for _ in 0..FULL_TRIES {
-            if let Some(answer) = self.try_unique(key, entry.bytes(), row, judge)? {
+            if let Some(answer) = self.try_unique((near, key), entry.bytes(), row, judge)? {
                 return Ok(answer);
             }
             self.make_room(entry.bytes())?;
@@ -176,12 +177,12 @@ impl IndexTree {
     /// One attempt; `None`: the entry's leaf is full.
     fn try_unique(
         &self,
-        key: &[u8],
+        (near, key): (Near<'_>, &[u8]),
         entry: &[u8],
         row: RowId,
         judge: &mut dyn FnMut(RowId) -> Outcome<Judgement>,
     ) -> Outcome<Option<UniqueAnswer>> {
-        let mut first = Held(Some(self.trunk.write_leaf(Probe::before(key))?));
+        let mut first = Held(Some(self.write_leaf_of(near, key)?));
         // The leaf that covers the entry, if it is not the first.
         let mut target = Held(None);
         let mut next = Held(None);
@@ -203,7 +204,7 @@ impl IndexTree {
         if mutant("index_judge_unlatched") {
             drop(first);
             fault("index_judge_unlatched");
-            first = Held(Some(self.trunk.write_leaf(Probe::before(key))?));
+            first = Held(Some(self.write_leaf_of(near, key)?));
         }
         let place = if target.0.is_some() { &mut target } else { &mut first };
         let mut leaf = place.0.take().expect("the entry's leaf is held");

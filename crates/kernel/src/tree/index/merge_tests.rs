@@ -8,6 +8,7 @@ use super::*;
 use crate::base::{HomeId, Outcome, PAGE_BYTES, Stop};
 use crate::page::keynode::KeyNode;
 use crate::sync::{AtomicBool, Ordering};
+use crate::tree::hints::LeafHints;
 
 fn shell<T>(mut operation: impl FnMut() -> Outcome<T>) -> T {
     loop {
@@ -83,7 +84,7 @@ fn an_index_shrinks_to_a_root_and_a_leaf_or_two() {
         for round in 0..2 {
             let mut numbers: Vec<u64> = (0..count).collect();
             for number in &numbers {
-                shell(|| tree.insert(&key(*number), RowId(*number)));
+                shell(|| tree.insert(Near::Nowhere, &key(*number), RowId(*number)));
             }
             let full = pool.stats().used;
             assert!(full > 60, "{full} pages");
@@ -114,7 +115,7 @@ fn scans_meet_all_that_stays_while_an_index_breathes() {
     let (_pool, tree) = make();
     let staying: BTreeSet<u64> = (0..40_000).filter(|number| number % 53 == 0).collect();
     for number in &staying {
-        shell(|| tree.insert(&key(*number, 200), RowId(*number)));
+        shell(|| tree.insert(Near::Nowhere, &key(*number, 200), RowId(*number)));
     }
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -136,10 +137,11 @@ fn scans_meet_all_that_stays_while_an_index_breathes() {
         let writers: Vec<_> = (0..2)
             .map(|part| {
                 scope.spawn(move || {
+                    let hints = LeafHints::new(6);
                     for _ in 0..3 {
                         let mine = || (0..40_000).filter(move |it| it % 53 != 0 && it % 2 == part);
                         mine().for_each(|it| {
-                            shell(|| tree.insert(&key(it, 200), RowId(it)));
+                            shell(|| tree.insert(Near::Hints(&hints), &key(it, 200), RowId(it)));
                         });
                         mine().for_each(|it| remove(tree, &key(it, 200), RowId(it)));
                     }

@@ -15,6 +15,7 @@ mod bulk;
 mod change;
 #[cfg(all(test, not(loom)))]
 mod merge_tests;
+mod near;
 mod read;
 #[cfg(all(test, not(loom)))]
 mod stress_tests;
@@ -33,6 +34,7 @@ use super::descent::{Trunk, fence_problems};
 pub use batch::{Continue, IndexBatch, LeafStamp, ScanDirection};
 pub use bulk::IndexBuilder;
 pub use change::{Added, Exact, Judgement, Keep, Removed, UniqueAnswer};
+pub use near::Near;
 
 /// Attempts of an operation that finds its leaf full again after a split.
 const FULL_TRIES: u32 = 32;

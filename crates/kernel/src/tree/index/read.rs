@@ -13,8 +13,8 @@ use crate::page::header;
 use crate::page::keynode::{Edge, KeyNode, Probe, UpperFence};
 use crate::sync::mutant;
 
-use super::IndexTree;
 use super::batch::{Continue, IndexBatch, ScanDirection, Source};
+use super::{IndexTree, Near};
 use crate::tree::descent::Side;
 
 /// The place where a range begins.
@@ -52,9 +52,9 @@ impl IndexTree {
     /// Appends the rows of all entries whose key begins with `key` (a whole key, or its first
     /// columns) in entry order. On `Err` nothing was appended.
     #[inline]
-    pub fn point(&self, key: &[u8], out: &mut Vec<RowId>) -> Outcome<()> {
+    pub fn point(&self, near: Near<'_>, key: &[u8], out: &mut Vec<RowId>) -> Outcome<()> {
         let start = out.len();
-        let read = self.trunk.read_leaf(Probe::before(key), Side::At, |leaf| {
+        let read = self.read_leaf_of(near, key, |leaf| {
             out.truncate(start);
             Ok(rows_with(leaf, Probe::before(key), key, out))
         });

@@ -7,6 +7,7 @@ use std::ops::Bound;
 use super::tests::{assert_sound, done, pool, scan_all, seed};
 use super::*;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::tree::hints::LeafHints;
 
 /// Says when its thread ends, by panic too, so that the others end.
 struct EndsWith<'a>(&'a AtomicBool);
@@ -38,7 +39,7 @@ fn readers_meet_all_that_stays_exactly_once_while_leaves_split() {
         let tree = IndexTree::create(pool(256), HomeId(0), TreeId(1)).unwrap();
         let stable: BTreeSet<u64> = (0..400).map(|n| n * 40).collect();
         for n in &stable {
-            tree.insert(&key(*n), RowId(*n)).unwrap();
+            tree.insert(Near::Nowhere, &key(*n), RowId(*n)).unwrap();
         }
         let writing = AtomicBool::new(true);
         std::thread::scope(|scope| {
@@ -51,7 +52,7 @@ fn readers_meet_all_that_stays_exactly_once_while_leaves_split() {
                         continue;
                     }
                     if random.u8(0..4) > 0 {
-                        done(|| tree.insert(&key(n), RowId(n)));
+                        done(|| tree.insert(Near::Nowhere, &key(n), RowId(n)));
                     } else {
                         done(|| tree.remove(&key(n), RowId(n), &mut || Ok(Keep::No)));
                     }
@@ -60,11 +61,11 @@ fn readers_meet_all_that_stays_exactly_once_while_leaves_split() {
             scope.spawn(|| {
                 let mut random = fastrand::Rng::with_seed(seed ^ round ^ 1);
                 let keys: BTreeMap<u64, Vec<u8>> = stable.iter().map(|n| (*n, key(*n))).collect();
-                let mut rows = Vec::new();
+                let (mut rows, hints) = (Vec::new(), LeafHints::new(4));
                 while writing.load(Ordering::Acquire) {
                     let n = random.u64(0..400) * 40;
                     rows.clear();
-                    done(|| tree.point(&keys[&n], &mut rows));
+                    done(|| tree.point(Near::Hints(&hints), &keys[&n], &mut rows));
                     assert_eq!(rows, [RowId(n)], "an entry that stays is found");
                 }
             });
@@ -102,13 +103,13 @@ fn writers_find_what_they_wrote_and_nothing_is_lost() {
         let run = |thread: u64| {
             let mut random = fastrand::Rng::with_seed(seed ^ round << 8 ^ thread);
             let mut model = BTreeSet::new();
-            let mut rows = Vec::new();
+            let (mut rows, hints) = (Vec::new(), LeafHints::new(4));
             for _ in 0..6000 {
                 let n = random.u64(0..6000) * THREADS + thread;
                 let key = key(n);
                 match random.u8(0..6) {
                     0..=2 => {
-                        let added = done(|| tree.insert(&key, RowId(n)));
+                        let added = done(|| tree.insert(Near::Hints(&hints), &key, RowId(n)));
                         assert_eq!(added == Added::Yes, model.insert(n));
                     }
                     3 => {
@@ -117,7 +118,7 @@ fn writers_find_what_they_wrote_and_nothing_is_lost() {
                     }
                     _ => {
                         rows.clear();
-                        done(|| tree.point(&key, &mut rows));
+                        done(|| tree.point(Near::Hints(&hints), &key, &mut rows));
                         assert_eq!(rows.len(), model.contains(&n) as usize, "own entry {n}");
                     }
                 }
@@ -143,7 +144,7 @@ fn of_all_that_want_a_unique_key_one_gets_it() {
     // Every tenth key drags dead entries along, so that it spans leaves.
     for n in (0..KEYS).step_by(10) {
         for row in 0..12 {
-            tree.insert(&key(n), RowId(1 << 20 | row)).unwrap();
+            tree.insert(Near::Nowhere, &key(n), RowId(1 << 20 | row)).unwrap();
         }
     }
     let owners: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
@@ -151,6 +152,7 @@ fn of_all_that_want_a_unique_key_one_gets_it() {
         for thread in 1..=3_u64 {
             let (tree, owners) = (&tree, &owners);
             scope.spawn(move || {
+                let hints = LeafHints::new(4);
                 for n in 0..KEYS {
                     // Rows of the first thread sort before the dead ones, the others' behind.
                     let row = RowId(thread << 20 >> (20 * (thread == 1) as u32));
@@ -158,7 +160,8 @@ fn of_all_that_want_a_unique_key_one_gets_it() {
                         let dead = other.0 >> 20 == 1;
                         Ok(if dead { Judgement::Free } else { Judgement::Taken })
                     };
-                    match done(|| tree.insert_unique(&key(n), row, &mut judge)) {
+                    match done(|| tree.insert_unique(Near::Hints(&hints), &key(n), row, &mut judge))
+                    {
                         UniqueAnswer::Added => {
                             let before = owners[n as usize].swap(row.0, Ordering::Relaxed);
                             assert_eq!(before, 0, "key {n} has two owners");
@@ -173,7 +176,7 @@ fn of_all_that_want_a_unique_key_one_gets_it() {
     assert_sound(&tree);
     for (n, owner) in owners.iter().enumerate() {
         let mut rows = Vec::new();
-        tree.point(&key(n as u64), &mut rows).unwrap();
+        tree.point(Near::Nowhere, &key(n as u64), &mut rows).unwrap();
         rows.retain(|row| row.0 >> 20 != 1);
         assert_eq!(rows, [RowId(owner.load(Ordering::Relaxed))]);
     }
@@ -189,7 +192,10 @@ fn ascending_insertions_of_several_threads_fill_the_tree() {
             scope.spawn(|| {
                 for _ in 0..EACH {
                     let n = next.fetch_add(1, Ordering::Relaxed);
-                    assert_eq!(done(|| tree.insert(&n.to_be_bytes(), RowId(n))), Added::Yes);
+                    assert_eq!(
+                        done(|| tree.insert(Near::Nowhere, &n.to_be_bytes(), RowId(n))),
+                        Added::Yes
+                    );
                 }
             });
         }
@@ -226,10 +232,10 @@ fn threads_in_the_same_splitting_leaf_put_entries_where_they_belong() {
                         std::thread::yield_now();
                     }
                     for n in 0..EACH {
-                        done(|| tree.insert(&key(n * THREADS + thread), RowId(n)));
+                        done(|| tree.insert(Near::Nowhere, &key(n * THREADS + thread), RowId(n)));
                         let n = random.u64(0..=n);
                         rows.clear();
-                        done(|| tree.point(&key(n * THREADS + thread), &mut rows));
+                        done(|| tree.point(Near::Nowhere, &key(n * THREADS + thread), &mut rows));
                         assert_eq!(rows, [RowId(n)], "what was written is found");
                     }
                 }

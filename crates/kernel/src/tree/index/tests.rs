@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::base::Pid;
+use crate::tree::hints::LeafHints;
 
 pub(super) fn seed() -> u64 {
     let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok());
@@ -112,14 +113,17 @@ fn a_tree_agrees_with_a_model() {
     let mut random = fastrand::Rng::with_seed(seed());
     for long in [false, true] {
         let tree = IndexTree::create(pool(64), HomeId(0), TreeId(9)).unwrap();
-        let mut model = Model::new();
+        let (mut model, hints) = (Model::new(), LeafHints::new(3));
         for step in 0..12_000 {
             let (key, row) = (random_key(&mut random, long), random.u64(0..40));
             match random.u8(0..8) {
                 0..=3 => {
                     let added = model.insert((key.clone(), row));
                     let expected = if added { Added::Yes } else { Added::Already };
-                    assert_eq!(tree.insert(&key, RowId(row)).unwrap(), expected);
+                    assert_eq!(
+                        tree.insert(Near::Hints(&hints), &key, RowId(row)).unwrap(),
+                        expected
+                    );
                 }
                 4 | 5 => {
                     let mut asked = 0;
@@ -142,7 +146,7 @@ fn a_tree_agrees_with_a_model() {
                 }
                 6 => {
                     let mut rows = vec![RowId(77)];
-                    tree.point(&key, &mut rows).unwrap();
+                    tree.point(Near::Hints(&hints), &key, &mut rows).unwrap();
                     let expected = model.iter().filter(|(other, _)| *other == key);
                     let expected: Vec<_> = expected.map(|(_, row)| RowId(*row)).collect();
                     assert_eq!(rows[1..], expected);
@@ -169,7 +173,7 @@ fn scans_pass_leaves_that_are_empty() {
     let tree = IndexTree::create(pool(16), HomeId(0), TreeId(1)).unwrap();
     let key = |n: u64| n.to_be_bytes().to_vec();
     for n in 0..5000 {
-        tree.insert(&key(n), RowId(n)).unwrap();
+        tree.insert(Near::Nowhere, &key(n), RowId(n)).unwrap();
     }
     for n in 1000..4000 {
         tree.remove(&key(n), RowId(n), &mut || Ok(Keep::No)).unwrap();
@@ -190,13 +194,13 @@ fn one_key_of_many_rows_spans_leaves() {
     let mut rows: Vec<u64> = (0..5000).map(|n| n * 3).collect();
     fastrand::Rng::with_seed(seed()).shuffle(&mut rows);
     for row in &rows {
-        tree.insert(b"before\0", RowId(*row)).unwrap();
-        tree.insert(b"same\0", RowId(*row)).unwrap();
+        tree.insert(Near::Nowhere, b"before\0", RowId(*row)).unwrap();
+        tree.insert(Near::Nowhere, b"same\0", RowId(*row)).unwrap();
     }
     rows.sort_unstable();
     let rows: Vec<_> = rows.into_iter().map(RowId).collect();
     let mut found = Vec::new();
-    tree.point(b"same\0", &mut found).unwrap();
+    tree.point(Near::Nowhere, b"same\0", &mut found).unwrap();
     assert_eq!(found, rows);
     let mut judged = Vec::new();
     let mut judge = |row| {
@@ -204,13 +208,13 @@ fn one_key_of_many_rows_spans_leaves() {
         Ok(Judgement::Free)
     };
     assert_eq!(
-        tree.insert_unique(b"same\0", RowId(7001), &mut judge).unwrap(),
+        tree.insert_unique(Near::Nowhere, b"same\0", RowId(7001), &mut judge).unwrap(),
         UniqueAnswer::Added
     );
     // A split on the way makes the judge run again from the start.
     assert_eq!(judged[judged.len() - rows.len()..], rows);
     let mut judge = |row| Ok(if row == RowId(14_997) { Judgement::Taken } else { Judgement::Free });
-    let answer = tree.insert_unique(b"same\0", RowId(20_000), &mut judge).unwrap();
+    let answer = tree.insert_unique(Near::Nowhere, b"same\0", RowId(20_000), &mut judge).unwrap();
     assert_eq!(answer, UniqueAnswer::Taken(RowId(14_997)));
     assert_sound(&tree);
 }
@@ -221,20 +225,20 @@ fn unique_insertion_answers_by_the_judge_alone() {
     let mut taken = |_| Ok(Judgement::Taken);
     let mut free = |_| Ok(Judgement::Free);
     let answer = |row, judge: &mut dyn FnMut(RowId) -> Outcome<Judgement>| {
-        tree.insert_unique(b"k\0", RowId(row), judge).unwrap()
+        tree.insert_unique(Near::Nowhere, b"k\0", RowId(row), judge).unwrap()
     };
     assert_eq!(answer(1, &mut taken), UniqueAnswer::Added);
     assert_eq!(answer(1, &mut taken), UniqueAnswer::Already);
     assert_eq!(answer(2, &mut taken), UniqueAnswer::Taken(RowId(1)));
     assert_eq!(answer(2, &mut free), UniqueAnswer::Added);
-    let stopped = tree.insert_unique(b"k\0", RowId(3), &mut |_| Err(Stop::Retry));
+    let stopped = tree.insert_unique(Near::Nowhere, b"k\0", RowId(3), &mut |_| Err(Stop::Retry));
     assert!(matches!(stopped, Err(Stop::Retry)));
     assert_eq!(crate::latch::held_latches(), 0);
     let stopped = tree.remove(b"k\0", RowId(2), &mut || Err(Stop::NeedPage(Pid(5))));
     assert!(matches!(stopped, Err(Stop::NeedPage(Pid(5)))));
     assert_eq!(crate::latch::held_latches(), 0);
     let mut rows = Vec::new();
-    tree.point(b"k\0", &mut rows).unwrap();
+    tree.point(Near::Nowhere, b"k\0", &mut rows).unwrap();
     assert_eq!(rows, [RowId(1), RowId(2)]);
 }
 
@@ -247,7 +251,7 @@ fn a_full_pool_fails_the_insertion_and_loses_nothing() {
     loop {
         let key = random.u64(..);
         let entry = key.to_be_bytes();
-        match tree.insert(&[&entry[..], &[b'x'; 200]].concat(), RowId(key)) {
+        match tree.insert(Near::Nowhere, &[&entry[..], &[b'x'; 200]].concat(), RowId(key)) {
             Ok(_) => there.insert(key),
             Err(Stop::Error(Error::OutOfMemory { what: "buffer pool" })) => break,
             Err(other) => panic!("{other:?}"),
@@ -260,19 +264,19 @@ fn a_full_pool_fails_the_insertion_and_loses_nothing() {
     assert!(all.into_iter().map(|(_, row)| row.0).eq(there.iter().copied()));
     tree.free().unwrap();
     assert_eq!(pool.stats().used, 0);
-    let late = tree.insert(b"k\0", RowId(1));
+    let late = tree.insert(Near::Nowhere, b"k\0", RowId(1));
     assert!(matches!(late, Err(Stop::Error(Error::CatalogChanged))));
 }
 
 #[test]
 fn a_key_too_long_is_refused_and_the_longest_is_not() {
     let tree = IndexTree::create(pool(4), HomeId(0), TreeId(1)).unwrap();
-    let too_long = tree.insert(&[b'x'; KEY_BYTES_MAX + 1], RowId(1));
+    let too_long = tree.insert(Near::Nowhere, &[b'x'; KEY_BYTES_MAX + 1], RowId(1));
     assert!(matches!(too_long, Err(Stop::Error(Error::TooLarge { bytes: 2001, .. }))));
     for row in 0..60 {
         let mut key = [b'x'; KEY_BYTES_MAX];
         key[KEY_BYTES_MAX - 1] = (row as u8).wrapping_mul(37);
-        assert_eq!(tree.insert(&key, RowId(row)).unwrap(), Added::Yes);
+        assert_eq!(tree.insert(Near::Nowhere, &key, RowId(row)).unwrap(), Added::Yes);
     }
     assert_sound(&tree);
 }
@@ -298,7 +302,7 @@ fn bulk_load_builds_what_insertion_builds() {
             for _ in 0..count.min(500) {
                 let mut key = random_key(&mut random, long);
                 key.insert(0, random.u8(..));
-                tree.insert(&key, RowId(5)).unwrap();
+                tree.insert(Near::Nowhere, &key, RowId(5)).unwrap();
             }
             assert_sound(&tree);
             tree.free().unwrap();
@@ -343,7 +347,7 @@ fn the_exact_bit_is_set_by_a_sweep_and_cleared_by_changes() {
     let tree = IndexTree::create(pool(16), HomeId(0), TreeId(1)).unwrap();
     let key = |n: u64| n.to_be_bytes();
     for n in 0..3000 {
-        tree.insert(&key(n * 2), RowId(n * 2)).unwrap();
+        tree.insert(Near::Nowhere, &key(n * 2), RowId(n * 2)).unwrap();
     }
     let exact_at = |n: u64| {
         let mut batch = IndexBatch::with_limit(1);
@@ -372,17 +376,17 @@ fn the_exact_bit_is_set_by_a_sweep_and_cleared_by_changes() {
     assert!(!exact_at(0) && exact_at(5998));
     sweep(u64::MAX);
     assert!(exact_at(0) && exact_at(3000));
-    tree.insert(&key(1), RowId(1)).unwrap();
+    tree.insert(Near::Nowhere, &key(1), RowId(1)).unwrap();
     assert!(!exact_at(0), "adding an entry clears the bit");
     assert!(exact_at(3000));
     tree.clear_exact(&key(3000), RowId(3000)).unwrap();
     assert!(!exact_at(3000));
     sweep(u64::MAX);
-    tree.insert(&key(1), RowId(1)).unwrap();
+    tree.insert(Near::Nowhere, &key(1), RowId(1)).unwrap();
     assert!(!exact_at(0), "adding it again clears the bit: its row has changed");
     let mut free = |_| Ok(Judgement::Free);
     assert!(exact_at(5000));
-    tree.insert_unique(&key(5000), RowId(9), &mut free).unwrap();
+    tree.insert_unique(Near::Nowhere, &key(5000), RowId(9), &mut free).unwrap();
     assert!(!exact_at(5000));
 }
 
@@ -390,7 +394,7 @@ fn the_exact_bit_is_set_by_a_sweep_and_cleared_by_changes() {
 fn a_stamp_names_the_leaf_and_its_version() {
     let tree = IndexTree::create(pool(16), HomeId(0), TreeId(1)).unwrap();
     for n in 0..3000_u64 {
-        tree.insert(&n.to_be_bytes(), RowId(n)).unwrap();
+        tree.insert(Near::Nowhere, &n.to_be_bytes(), RowId(n)).unwrap();
     }
     let mut batch = IndexBatch::new();
     let from = 1500_u64.to_be_bytes();

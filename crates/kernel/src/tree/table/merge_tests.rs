@@ -10,6 +10,7 @@ use crate::buffer::BufferPool;
 use crate::page::{ColumnType, Layout};
 use crate::sync::{AtomicBool, Ordering};
 use crate::tree::descent::Merged;
+use crate::tree::hints::{LeafHint, LeafHints};
 
 fn shell<T>(mut operation: impl FnMut() -> Outcome<T>) -> T {
     loop {
@@ -91,6 +92,28 @@ fn a_tree_shrinks_as_its_rows_go() {
         assert!(tree.leaves() <= 2, "{} leaves without a row", tree.leaves());
         assert!(pool.stats().used <= 4, "{} pages", pool.stats().used);
     }
+}
+
+#[test]
+fn a_hint_to_a_page_that_another_tree_has_now_leads_nowhere() {
+    let (pool, tree) = make();
+    let mut cursor = AppendCursor::new(HomeId(0));
+    let all: Vec<RowId> = (0..400).map(|_| append(&tree, &mut cursor, 400)).collect();
+    let hints = LeafHints::new(10);
+    let is_there = |row: RowId| {
+        let find = &mut |leaf: &LeafView<'_>| Ok(leaf.find(row).is_some());
+        shell(|| tree.read_near((&hints, &mut LeafHint::default()), row, find))
+    };
+    assert!(all.iter().all(|row| is_there(*row)));
+    all[1..].iter().for_each(|row| remove(&tree, *row));
+    // The freed pages, under their old PIDs, become leaves of a tree with rows of the same ids.
+    let layout = tree.layout().clone();
+    let sides = Arc::new(NoSideTables);
+    let other = TableTree::create(&pool, HomeId(0), TreeId(6), layout, sides).expect("room");
+    let mut cursor = AppendCursor::new(HomeId(0));
+    let theirs: Vec<RowId> = (0..400).map(|_| append(&other, &mut cursor, 400)).collect();
+    assert_eq!(theirs, all);
+    assert!(is_there(all[0]) && !all[1..].iter().any(|row| is_there(*row)));
 }
 
 #[test]

@@ -21,7 +21,6 @@ mod tree;
 
 pub use append::{AppendCursor, RANGE_ROWS};
 pub use leaf::{LeafView, LeafWrite, NoSideTables, SideTables};
-pub use near::LeafHint;
 pub use restore::{RestoreCursor, Restored};
 pub use tree::TableTree;
 

@@ -9,6 +9,7 @@ use crate::base::{Error, HomeId, Outcome, PAGE_BYTES, RowId, Stop, TreeId};
 use crate::buffer::{BufferPool, FrameRef};
 use crate::latch::held_latches;
 use crate::page::{ColumnType, Layout};
+use crate::tree::hints::{LeafHint, LeafHints};
 
 type Row = Vec<Option<Vec<u8>>>;
 
@@ -365,7 +366,7 @@ fn hints_of_any_age_lead_to_the_row_or_nowhere() {
     let tree = tree(&pool);
     let mut cursor = AppendCursor::new(HomeId(0));
     let mut rows = Vec::new();
-    let mut hints = [LeafHint::default(); 8];
+    let (hints, mut nears) = (LeafHints::new(3), [LeafHint::default(); 8]);
     for round in 0..4000 {
         let row = random_row(&mut rng, 60);
         rows.push((append(&tree, &mut cursor, &row).unwrap(), row));
@@ -375,16 +376,19 @@ fn hints_of_any_age_lead_to_the_row_or_nowhere() {
             shell(|| tree.make_room(id, 4000)).unwrap();
         }
         let (id, row) = &rows[rng.usize(..rows.len())];
-        let near = rng.usize(..hints.len());
-        let hint = &mut hints[near];
+        let near = &mut nears[rng.usize(..8)];
         let read = &mut |leaf: &LeafView<'_>| Ok(leaf.find(*id).map(|slot| leaf.column(slot, 1)));
-        let found = shell(|| tree.read_near(hint, *id, read)).unwrap();
+        let found = shell(|| tree.read_near((&hints, near), *id, read)).unwrap();
         assert_eq!(found.as_ref(), Some(&row[1]), "row {id}");
-        let leaf = shell(|| tree.write_near(&hints[rng.usize(..8)], *id)).unwrap();
+        let leaf = shell(|| tree.write_near(&nears[rng.usize(..8)], *id)).unwrap();
         assert!(leaf.find(*id).is_some(), "row {id}");
         leaf.unchanged();
         // Another tree's rows are not looked for in this one's leaves.
-        let none = shell(|| other.read_near(&mut hints[near].clone(), *id, read)).unwrap();
+        let leaf = shell(|| other.write_near(&nears[rng.usize(..8)], *id)).unwrap();
+        assert!(leaf.find(*id).is_none());
+        leaf.unchanged();
+        let mut near = LeafHint::default();
+        let none = shell(|| other.read_near((&hints, &mut near), *id, read)).unwrap();
         assert_eq!(none, None);
     }
     sound(&tree);

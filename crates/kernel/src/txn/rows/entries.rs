@@ -10,7 +10,7 @@ use super::{Progress, RowWriter};
 use crate::base::{Error, Outcome, RowId};
 use crate::page::pax::SlotIndex;
 use crate::sync::point;
-use crate::tree::index::{Judgement, UniqueAnswer};
+use crate::tree::index::{Judgement, Near, UniqueAnswer};
 use crate::tree::table::LeafWrite;
 use crate::version::undo::{HasKey, HasNull, Reader, copy_held, resolve_keys};
 use crate::version::{TableAccess, Unique};
@@ -101,7 +101,8 @@ impl RowWriter<'_> {
                     index.tree.clear_exact(&self.changes.work.keys[key], row)?;
                 }
                 PendingWhat::Add => {
-                    index.tree.insert(&self.changes.work.keys[key], row)?;
+                    let near = Near::Hints(&self.changes.versions.hints);
+                    index.tree.insert(near, &self.changes.work.keys[key], row)?;
                 }
                 PendingWhat::AddUnique => self.add_unique(table, pending, row)?,
             }
@@ -124,7 +125,8 @@ impl RowWriter<'_> {
             let has = has_unique_key(table, (index, key), other, &mut reader, (buffer, check))?;
             Ok(if has == HasKey::Yes { Judgement::Taken } else { Judgement::Free })
         };
-        match index.tree.insert_unique(key, row, &mut judge)? {
+        let near = Near::Hints(&self.changes.versions.hints);
+        match index.tree.insert_unique(near, key, row, &mut judge)? {
             UniqueAnswer::Added | UniqueAnswer::Already => Ok(()),
             UniqueAnswer::Taken(_) => {
                 Err(Error::UniqueViolation { index: index.tree.tree() }.into())

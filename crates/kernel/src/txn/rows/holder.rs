@@ -8,6 +8,7 @@
 use super::RowWriter;
 use crate::base::{Error, Outcome, RowId};
 use crate::sync::mutant;
+use crate::tree::index::Near;
 use crate::txn::Isolation;
 use crate::version::undo::{HasKey, Newest, Reader};
 use crate::version::{IndexAccess, Presence, RowBuffer, TableAccess};
@@ -43,7 +44,7 @@ impl RowWriter<'_> {
         found: &mut Vec<RowId>,
     ) -> Outcome<Option<RowId>> {
         found.clear();
-        index.tree.point(key, found)?;
+        index.tree.point(Near::Hints(&self.changes.versions.hints), key, found)?;
         for &row in found.iter() {
             let super::changes::Work { row: buffer, key: check, .. } = &mut self.changes.work;
             let mut reader = Reader {

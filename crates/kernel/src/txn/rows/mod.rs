@@ -24,7 +24,8 @@ pub use read::{KeyCheck, RowBatch, RowReader, read_newest};
 use super::Isolation;
 use crate::base::RowId;
 use crate::page::pax::SlotIndex;
-use crate::tree::table::{LeafHint, LeafWrite};
+use crate::tree::hints::LeafHint;
+use crate::tree::table::LeafWrite;
 use crate::version::{Observe, SnapshotView, TransactionStates};
 
 /// What a change of a row answers.

@@ -5,7 +5,8 @@
 
 use crate::base::{Outcome, RowId};
 use crate::page::pax::SlotIndex;
-use crate::tree::table::{LeafHint, LeafView};
+use crate::tree::hints::{LeafHint, LeafHints};
+use crate::tree::table::LeafView;
 use crate::version::undo::{Reader, copy_newest, resolve_keys};
 use crate::version::{
     IndexAccess, Observe, Presence, RowBuffer, SnapshotView, TableAccess, TransactionStates,
@@ -19,6 +20,8 @@ pub struct RowReader<'a> {
     pub states: &'a dyn TransactionStates,
     /// Where observations go (rule 7.4).
     pub observed: &'a mut dyn Observe,
+    /// Where the instance found rows and keys.
+    pub hints: &'a LeafHints,
 }
 
 /// The visible rows of one leaf.
@@ -109,15 +112,16 @@ impl RowReader<'_> {
         all.clear();
         all.extend_from_slice(columns);
         all.extend_from_slice(&index.columns);
-        let presence = table.tree.read_near(near, row, &mut |leaf: &LeafView<'_>| {
-            out.clear();
-            let Some(slot) = leaf.find(row) else { return Ok(Presence::Absent) };
-            let present = self.visible(table, leaf, slot, all, out)?;
-            if present == Presence::Present {
-                resolve_keys(table.tree.pool(), table.id(), out, columns.len())?;
-            }
-            Ok(present)
-        })?;
+        let presence =
+            table.tree.read_near((self.hints, near), row, &mut |leaf: &LeafView<'_>| {
+                out.clear();
+                let Some(slot) = leaf.find(row) else { return Ok(Presence::Absent) };
+                let present = self.visible(table, leaf, slot, all, out)?;
+                if present == Presence::Present {
+                    resolve_keys(table.tree.pool(), table.id(), out, columns.len())?;
+                }
+                Ok(present)
+            })?;
         if presence == Presence::Absent {
             return Ok(Presence::Absent);
         }
@@ -170,7 +174,7 @@ impl RowReader<'_> {
 pub struct KeyCheck {
     columns: Vec<u16>,
     key: Vec<u8>,
-    /// Where the last row was found; the next is often there, too.
+    /// Where the last row was found: for its change.
     pub near: LeafHint,
 }
 

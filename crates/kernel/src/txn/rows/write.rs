@@ -12,7 +12,8 @@ use crate::base::{Cts, Error, Observed, Outcome, RowId, Stop, TreeId, WaitFor};
 use crate::page::overflow::Form;
 use crate::page::pax::{self, RowState, SlotIndex};
 use crate::sync::{mutant, point};
-use crate::tree::table::{LeafHint, LeafWrite};
+use crate::tree::hints::LeafHint;
+use crate::tree::table::LeafWrite;
 use crate::txn::Isolation;
 use crate::version::TableAccess;
 use crate::version::undo::{

@@ -373,7 +373,9 @@ impl Txn {
     }
 
     fn reader<'a>(&'a mut self, world: &'a World) -> RowReader<'a> {
-        RowReader { snapshot: self.snapshot, states: &world.slots, observed: &mut self.observed }
+        let SlotChanges { versions, .. } = &self.changes;
+        let (states, observed) = (&world.slots, &mut self.observed);
+        RowReader { snapshot: self.snapshot, states, observed, hints: &versions.hints }
     }
 
     /// A new command; in READ COMMITTED with a new snapshot.

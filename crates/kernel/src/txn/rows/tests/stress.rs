@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::sync::{AtomicU64, Ordering::SeqCst};
+use crate::tree::index::Near;
 
 const THREADS: usize = 3;
 const ACCOUNTS: i32 = 48;
@@ -150,9 +151,9 @@ impl Worker<'_> {
         let (mut out, mut check) = (RowBuffer::new(), KeyCheck::new());
         let mut rows = Vec::new();
         let index = &self.shared.table.indexes[0];
-        self.run(|_| {
+        self.run(|worker| {
             rows.clear();
-            index.tree.point(&wanted, &mut rows)
+            index.tree.point(Near::Hints(&worker.versions.hints), &wanted, &mut rows)
         });
         let mut found = Vec::new();
         for row in rows {
@@ -161,6 +162,7 @@ impl Worker<'_> {
                     snapshot,
                     states: &worker.shared.slots,
                     observed: &mut worker.observed,
+                    hints: &worker.versions.hints,
                 };
                 let place = (index, &wanted[..]);
                 let table = &worker.shared.table;
@@ -261,6 +263,7 @@ impl Worker<'_> {
                         snapshot,
                         states: &worker.shared.slots,
                         observed: &mut worker.observed,
+                        hints: &worker.versions.hints,
                     };
                     reader.scan(&worker.shared.table, at, &ALL, &mut batch)
                 })

@@ -1,0 +1,103 @@
+//! Where leaves were found last: an instance that has looked something up often looks it up, or its
+//! neighbour, again, and need not descend from the root then (rule 5.2's validated cached position,
+//! for every look-up).
+//!
+//! Invariants: a [`LeafHint`] is a guess and never more. Whoever takes it checks, under the version
+//! or the latch with which the page is then used, that the page is a leaf of the tree and that its
+//! fences cover what is looked for: frames are never unmapped, and such a page is what a descent
+//! would have found. (The PID alone tells nothing: PIDs are given again.) A hint holds nothing and
+//! may be kept over waits. Hints are an instance's own: neither shared nor waited for.
+
+use std::cell::Cell;
+
+use crate::base::{Pid, RowId, TreeId};
+use crate::buffer::{FrameRef, PageRead, PageWrite};
+use crate::latch::PageBytes;
+use crate::page::{PageKind, header};
+
+/// Where something was found last.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LeafHint(Option<(TreeId, FrameRef, Pid)>);
+
+impl LeafHint {
+    /// The leaf of `tree` in this frame.
+    #[inline]
+    pub(super) fn new(tree: TreeId, frame: FrameRef) -> LeafHint {
+        LeafHint(Some((tree, frame, frame.pid())))
+    }
+
+    /// The place, if it is in `tree`.
+    #[inline]
+    pub(super) fn place(&self, tree: TreeId) -> Option<(FrameRef, Pid)> {
+        self.0.filter(|place| place.0 == tree).map(|place| (place.1, place.2))
+    }
+}
+
+/// Whether the page is a leaf of `tree`, of this kind.
+#[inline]
+pub(super) fn is_leaf(page: impl PageBytes, tree: TreeId, kind: PageKind) -> bool {
+    header::kind(page) == Some(kind) && header::tree(page) == tree
+}
+
+/// Begins a read of the hinted page, if it looks like a leaf of the tree.
+#[inline]
+pub(super) fn begin(hint: LeafHint, tree: TreeId, kind: PageKind) -> Option<PageRead> {
+    let page = PageRead::begin(hint.place(tree)?.0).ok()?;
+    is_leaf(page.racy(), tree, kind).then_some(page)
+}
+
+/// Takes a page exclusively as it was read, without waiting.
+#[inline]
+pub(super) fn upgrade(page: PageRead) -> Option<PageWrite> {
+    page.upgrade().ok()
+}
+
+/// Consecutive rows that share a hint: fewer than most leaves hold, so most hints are right.
+const ROWS_LOG2: u32 = 4;
+/// Hints that an instance keeps, of 24 bytes each.
+const HINTS_LOG2: u32 = 13;
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Where an instance has found leaves of all its trees: of those that share a place in here, the
+/// one that was used last.
+pub struct LeafHints {
+    hints: Box<[Cell<LeafHint>]>,
+    log2: u32,
+}
+
+impl Default for LeafHints {
+    fn default() -> LeafHints {
+        LeafHints::new(HINTS_LOG2)
+    }
+}
+
+impl LeafHints {
+    /// `1 << log2` hints, at least two.
+    pub fn new(log2: u32) -> LeafHints {
+        LeafHints { hints: (0..1 << log2).map(|_| Cell::default()).collect(), log2 }
+    }
+
+    /// Of a row and its neighbours.
+    #[inline]
+    pub(super) fn of_row(&self, tree: TreeId, row: RowId) -> &Cell<LeafHint> {
+        self.at((row.0 >> ROWS_LOG2) ^ u64::from(tree.0) << 40)
+    }
+
+    /// Of an index key and those that differ in the last byte only: 256 consecutive numbers.
+    #[inline]
+    pub(super) fn of_key(&self, tree: TreeId, key: &[u8]) -> &Cell<LeafHint> {
+        let mut hash = u64::from(tree.0);
+        let mut words = key[..key.len().saturating_sub(1)].chunks_exact(8);
+        for word in &mut words {
+            let word = word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+            hash = (hash ^ word).wrapping_mul(MIX).rotate_left(29);
+        }
+        let rest = words.remainder().iter().fold(0, |rest, byte| rest << 8 | u64::from(*byte));
+        self.at(hash ^ rest)
+    }
+
+    #[inline]
+    fn at(&self, what: u64) -> &Cell<LeafHint> {
+        &self.hints[(what.wrapping_mul(MIX) >> (64 - self.log2)) as usize]
+    }
+}

@@ -1,0 +1,75 @@
+//! The leaf of a key, where it was found last ([`crate::tree::hints`]).
+//!
+//! Invariants: the hinted leaf is taken only if, under the version (or the latch) with which it is
+//! then used, it is a leaf of this index whose fences cover the key. Everything else descends, and
+//! a hinted leaf is never waited for.
+
+use super::IndexTree;
+use crate::base::{Outcome, Stop};
+use crate::buffer::{PageRead, PageWrite};
+use crate::page::PageKind;
+use crate::page::keynode::{KeyNode, Probe};
+use crate::sync::{mutant, point};
+use crate::tree::descent::Side;
+use crate::tree::hints::{self, LeafHint, LeafHints};
+
+/// Whether a key's leaf is looked for where it was found last.
+#[derive(Clone, Copy)]
+pub enum Near<'h> {
+    /// It is; and where it is found is noted.
+    Hints(&'h LeafHints),
+    /// By a descent.
+    Nowhere,
+}
+
+impl IndexTree {
+    /// Runs `read` on the leaf that covers `key`, as `Trunk::read_leaf`.
+    #[inline]
+    pub(super) fn read_leaf_of<R>(
+        &self,
+        near: Near<'_>,
+        key: &[u8],
+        mut read: impl FnMut(&PageRead) -> Outcome<R>,
+    ) -> Outcome<R> {
+        let place = Probe::before(key);
+        let Near::Hints(hints) = near else { return self.trunk.read_leaf(place, Side::At, read) };
+        let hint = hints.of_key(self.tree(), key);
+        if let Some(leaf) = self.hinted(hint.get(), place) {
+            let result = read(&leaf);
+            point("index.near.read");
+            // What is not to be believed yet is asked again by a descent.
+            if leaf.validate().is_ok() && !matches!(result, Err(Stop::Retry)) {
+                return result;
+            }
+        }
+        let mut found = LeafHint::default();
+        let result = self.trunk.read_leaf(place, Side::At, |leaf| {
+            found = LeafHint::new(self.tree(), leaf.frame());
+            read(leaf)
+        });
+        hint.set(found);
+        result
+    }
+
+    /// The leaf that covers `key`, held exclusively, as `Trunk::write_leaf`.
+    #[inline]
+    pub(super) fn write_leaf_of(&self, near: Near<'_>, key: &[u8]) -> Outcome<PageWrite> {
+        let place = Probe::before(key);
+        let Near::Hints(hints) = near else { return self.trunk.write_leaf(place) };
+        let hint = hints.of_key(self.tree(), key);
+        if let Some(leaf) = self.hinted(hint.get(), place).and_then(hints::upgrade) {
+            return Ok(leaf);
+        }
+        let leaf = self.trunk.write_leaf(place)?;
+        hint.set(LeafHint::new(self.tree(), leaf.frame()));
+        Ok(leaf)
+    }
+
+    /// The hinted leaf, if it seems to cover the place: true if the read validates.
+    #[inline]
+    fn hinted(&self, hint: LeafHint, place: Probe<'_>) -> Option<PageRead> {
+        let leaf = hints::begin(hint, self.tree(), PageKind::IndexLeaf)?;
+        let covers = KeyNode::new(leaf.racy()).covers(place);
+        (covers || mutant("index_hint_fence_unchecked")).then_some(leaf)
+    }
+}
