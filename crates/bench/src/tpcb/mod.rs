@@ -90,6 +90,11 @@ impl Report {
         self.transactions as f64 / self.elapsed.as_secs_f64()
     }
 
+    fn transactions(&self, of: impl Fn(&atoll_kernel::txn::TxnCounters) -> u64) -> u64 {
+        let sum = |metrics: &Metrics| metrics.transactions.iter().map(&of).sum::<u64>();
+        sum(&self.metrics.1) - sum(&self.metrics.0)
+    }
+
     fn logs(&self, of: impl Fn(&atoll_kernel::log::LogCounters) -> u64) -> u64 {
         let sum = |metrics: &Metrics| metrics.logs.iter().map(&of).sum::<u64>();
         sum(&self.metrics.1) - sum(&self.metrics.0)
@@ -120,6 +125,8 @@ impl Report {
             },
             "flushes_per_second": flushes as f64 / seconds,
             "txns_per_flush": commits as f64 / flushes.max(1) as f64,
+            "row_turns_per_txn": each(self.transactions(|txn| txn.row_turns)),
+            "wakes_per_txn": each(self.transactions(|txn| txn.end_wakes)),
             "dependencies_per_txn": each(self.logs(|log| log.dependencies)),
             "instances": self.instances,
             "clients": self.setting.clients,
@@ -162,6 +169,14 @@ impl std::fmt::Display for Report {
             each(self.logs(|log| log.bytes_padded)),
             flushes as f64 / self.elapsed.as_secs_f64(),
             commits as f64 / flushes.max(1) as f64
+        )?;
+        let (turns, wakes) =
+            (self.transactions(|txn| txn.row_turns), self.transactions(|txn| txn.end_wakes));
+        writeln!(
+            f,
+            "  rows: {:.2} of a transaction awaited and taken, {:.2} wake-ups each",
+            each(turns),
+            wakes as f64 / turns.max(1) as f64
         )?;
         write!(f, "  loaded at {:.0} rows a second", self.loaded_per_second)
     }

@@ -7,7 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::registry::LocalTables;
-use crate::base::{Cts, HomeId, LogPosition, Observed, Outcome, Result, SlotId, Xid};
+use crate::base::{
+    Cts, HomeId, LogPosition, Observed, Outcome, Result, RowId, SlotId, TreeId, Xid,
+};
 use crate::log::{ChunkRef, LogWriter, Reservation, StableMarks};
 use crate::txn::rows::{SlotChanges, Stamping};
 use crate::txn::{Changes, Environment};
@@ -97,6 +99,10 @@ impl Changes for SlotChanges {
 
     fn is_empty(&self) -> bool {
         SlotChanges::is_empty(self)
+    }
+
+    fn has_just_taken(&self, tree: TreeId, row: RowId) -> bool {
+        SlotChanges::has_just_taken(self, tree, row)
     }
 
     fn redo(&self) -> &[u8] {

@@ -3,7 +3,7 @@
 //! Every core operation is a plain function that never blocks; it returns [`Outcome`]. The shell
 //! around it (`txn::shell`) does what [`Stop`] asks and calls the operation again.
 
-use super::{Cts, Error, HomeId, Pid, TreeId, Xid};
+use super::{Cts, Error, HomeId, Pid, RowId, TreeId, Xid};
 
 /// What a core operation answers: a result, or the reason it stopped.
 pub type Outcome<T> = std::result::Result<T, Stop>;
@@ -32,6 +32,15 @@ impl From<Error> for Stop {
 pub enum WaitFor {
     /// The transaction ends (commits or rolls back).
     End(Xid),
+    /// The row is the caller's turn to take (rule 6.5).
+    Row {
+        /// Who has it in flight, or is to have it next.
+        holder: Xid,
+        /// The row's table.
+        tree: TreeId,
+        /// The row.
+        row: RowId,
+    },
     /// The word of the *preparing* transaction changes (rule 3.5).
     Decision(Xid),
     /// A table lock held or awaited by others is free to take.

@@ -163,6 +163,8 @@ impl<E: Environment> TxnLocal<E> {
     fn end_slot(&self, txn: &mut TxnHandle<E>, seen: Option<Observed>) {
         self.release_snapshot(txn);
         self.release_locks(txn, seen);
+        // It stands there still if a panic ended its operation.
+        self.leave_row(txn);
         txn.phase = Phase::Ended;
         let parts = txn.parts.take().expect("a transaction ends once");
         let exhausted = parts.changes.is_exhausted();

@@ -1,19 +1,20 @@
 //! Deadlock detection (rule 6.6): a waiter that has waited `deadlock_timeout` follows the edges.
 //!
-//! The graph is read in place from the slots' wait words and the table locks' queues, while others
-//! change it. So a cycle that was found is read again: only if each member still is in the same
+//! The graph is read in place from the slots' wait words and the queues of rows and table locks,
+//! while others change it. So a cycle that was found is read again: only if each member still is in the same
 //! wait (same number) of the same use (same sequence) and each edge still leads on, all of them
 //! waited at one moment, and a cycle of waits does not go away by itself. Its youngest member
 //! (latest begin, then larger xid, so that all detectors agree) is ended with 40P01; the text
 //! names every member.
 //!
-//! Invariants: reads shared words and takes one table's queue mutex at a time; never waits.
+//! Invariants: reads shared words and takes one queue's mutex at a time; never waits.
 //! Detection is rare; its cost does not matter, its correctness does.
 
 use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::locks::{Asker, TableLocks};
+use super::row_queue::{RowName, RowQueues};
 use super::slot::{Edge, SlotTable, Wait, Wake};
 use crate::base::{Cts, Xid};
 use crate::sync::{mutant, point};
@@ -43,18 +44,22 @@ pub(super) enum Detected {
 }
 
 /// Looks for a cycle through the waiting transaction `asker`, and ends its youngest member.
-pub(super) fn detect<W: Wake>(slots: &SlotTable<W>, locks: &TableLocks<W>, asker: Xid) -> Detected {
-    detect_with(slots, locks, asker, || point("txn-cycle-found"))
+pub(super) fn detect<W: Wake + Clone>(
+    slots: &SlotTable<W>,
+    (locks, queues): (&TableLocks<W>, &RowQueues<W>),
+    asker: Xid,
+) -> Detected {
+    detect_with(slots, (locks, queues), asker, || point("txn-cycle-found"))
 }
 
 /// As [`detect`]; `between` runs between the two readings.
-fn detect_with<W: Wake>(
+fn detect_with<W: Wake + Clone>(
     slots: &SlotTable<W>,
-    locks: &TableLocks<W>,
+    (locks, queues): (&TableLocks<W>, &RowQueues<W>),
     asker: Xid,
     between: impl FnOnce(),
 ) -> Detected {
-    let graph = Graph { slots, locks };
+    let graph = Graph { slots, locks, queues };
     let Some(cycle) = graph.find_cycle(asker) else { return Detected::Nothing };
     between();
     if !mutant("txn-cycle-read-once") && !graph.still_holds(&cycle) {
@@ -85,7 +90,7 @@ fn describe(cycle: &[Member]) -> String {
         let (xid, end) = (member.xid, if index + 1 == cycle.len() { "." } else { ";\n" });
         // Writing to a string cannot fail.
         let _ = match member.wait.edge {
-            Edge::End(_) => {
+            Edge::End(_) | Edge::Row(..) => {
                 write!(text, "Transaction {xid} waits for the end of transaction {next}{end}")
             }
             Edge::Table(tree, mode, _) => write!(
@@ -101,9 +106,10 @@ fn describe(cycle: &[Member]) -> String {
 struct Graph<'a, W> {
     slots: &'a SlotTable<W>,
     locks: &'a TableLocks<W>,
+    queues: &'a RowQueues<W>,
 }
 
-impl<W: Wake> Graph<'_, W> {
+impl<W: Wake + Clone> Graph<'_, W> {
     /// A path from `asker` back to it, in order of the edges.
     fn find_cycle(&self, asker: Xid) -> Option<Vec<Member>> {
         // Depth first, with the untried successors of each member of the path.
@@ -148,6 +154,10 @@ impl<W: Wake> Graph<'_, W> {
                 let moved = self.slots.get(xid).slot.given_back() != member.wait.given_back;
                 if moved && !mutant("txn-moved-edge-counts") { Vec::new() } else { vec![xid] }
             }
+            Edge::Row(tree, row) => {
+                let name = RowName { tree, row };
+                self.queues.blocker(self.slots, name, member.xid).into_iter().collect()
+            }
             Edge::Table(tree, mode, held) => {
                 let lock = self.locks.get(tree);
                 let blockers = lock.blockers(Asker { owner: member.xid, held }, mode);
@@ -177,9 +187,10 @@ impl<W: Wake> Graph<'_, W> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::base::{InstanceId, TreeId};
+    use crate::base::{InstanceId, RowId, TreeId};
     use crate::sync::{AtomicUsize, Ordering};
     use crate::txn::locks::{Asked, LockMode, ModeSet};
+    use crate::txn::row_queue::Next;
     use crate::txn::slot::FreeSlots;
     use std::sync::Arc;
 
@@ -194,6 +205,7 @@ mod tests {
     struct World {
         slots: SlotTable<Count>,
         locks: TableLocks<Count>,
+        queues: RowQueues<Count>,
         free: Vec<FreeSlots>,
     }
 
@@ -202,6 +214,7 @@ mod tests {
             World {
                 slots: SlotTable::new(2),
                 locks: TableLocks::new(2),
+                queues: RowQueues::new(),
                 free: (0..2).map(|instance| FreeSlots::new(InstanceId(instance))).collect(),
             }
         }
@@ -217,7 +230,7 @@ mod tests {
         }
 
         fn detect(&self, who: Xid) -> Detected {
-            detect(&self.slots, &self.locks, who)
+            detect(&self.slots, (&self.locks, &self.queues), who)
         }
     }
 
@@ -293,7 +306,7 @@ mod tests {
         let (a, b) = (world.begin(0, 1), world.begin(1, 2));
         world.wait(a, Edge::End(b));
         world.wait(b, Edge::End(a));
-        let found = detect_with(&world.slots, &world.locks, b, || {
+        let found = detect_with(&world.slots, (&world.locks, &world.queues), b, || {
             world.slots.get(b).wait.end();
             world.wait(b, Edge::End(a));
         });
@@ -312,6 +325,27 @@ mod tests {
         world.wait(b, Edge::End(a));
         assert_eq!(world.detect(a), Detected::Nothing);
         assert_eq!(world.detect(b), Detected::Nothing);
+    }
+
+    /// Two stand at a row; its holder waits for something that the last of them has.
+    #[test]
+    fn edges_lead_through_a_rows_queue_and_past_who_stands_in_front() {
+        let world = World::new();
+        let name = RowName { tree: TreeId(3), row: RowId(4) };
+        let (holder, head) = (world.begin(0, 1), world.begin(1, 9));
+        let last = world.begin(0, 3);
+        for who in [head, last] {
+            world.queues.stand(name, who, Count::default());
+            while world.queues.found(&world.slots, name, who, holder) == Next::Look {}
+            world.wait(who, Edge::Row(name.tree, name.row));
+        }
+        assert_eq!(world.detect(last), Detected::Nothing);
+        world.wait(holder, Edge::End(last));
+        assert_eq!(world.detect(head), Detected::Nothing, "its end would help nobody");
+        assert_eq!(world.detect(holder), Detected::Other(last), "not the head, who is younger");
+        // The holder has gone back to a savepoint: the row is free.
+        world.slots.get(holder).slot.give_back();
+        assert_eq!(world.detect(holder), Detected::Nothing);
     }
 
     #[test]

@@ -5,7 +5,9 @@
 //! simple models behind the same trait, so that begin, commit, abort and their waits can be
 //! tested without trees or files.
 
-use crate::base::{Cts, HomeId, LogPosition, Observed, Outcome, Result, SlotId, Xid};
+use crate::base::{
+    Cts, HomeId, LogPosition, Observed, Outcome, Result, RowId, SlotId, TreeId, Xid,
+};
 use crate::version::{CollectLimit, Collected};
 
 use super::rows::Stamping;
@@ -21,6 +23,8 @@ pub trait Changes {
     fn is_empty(&self) -> bool;
     /// The redo collected and not spilled yet.
     fn redo(&self) -> &[u8];
+    /// Whether the newest change or lock is of this row, which so is in flight by the transaction.
+    fn has_just_taken(&self, tree: TreeId, row: RowId) -> bool;
     /// How many bytes of redo come before [`Changes::redo`], in chunks: what was spilled, less
     /// what a rollback to a savepoint has discarded since.
     fn redo_spilled_bytes(&self) -> u64;

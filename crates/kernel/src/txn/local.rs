@@ -41,8 +41,14 @@ pub struct TxnCounters {
     pub preparing_met: u64,
     /// Reads that did not validate and were repeated.
     pub retries: u64,
-    /// Waits for another transaction's end.
+    /// Waits for another transaction's end, those for a row included.
     pub end_waits: u64,
+    /// How often those who waited so were woken.
+    pub end_wakes: u64,
+    /// Operations that stood in a row's queue,
+    pub rows_awaited: u64,
+    /// ... and how many of them took their row: it was handed over.
+    pub row_turns: u64,
     /// Waits for a table lock.
     pub table_lock_waits: u64,
     /// Waits for a log to be stable.
@@ -149,6 +155,7 @@ impl<E: Environment> TxnLocal<E> {
             ticket: None,
             parts: Some(parts),
             pending: None,
+            standing: None,
             phase: Phase::Running,
             at_committed: None,
         })

@@ -11,6 +11,7 @@ mod local;
 mod locks;
 mod observe;
 pub mod redo;
+mod row_queue;
 pub mod rows;
 mod sequence;
 mod shared;

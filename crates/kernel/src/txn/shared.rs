@@ -8,9 +8,10 @@ use std::sync::Arc;
 use super::deadlock::{Detected, detect};
 use super::horizon::{Floor, Floors};
 use super::locks::TableLocks;
+use super::row_queue::{RowName, RowQueues};
 use super::slot::{Seen, SlotTable, Wake};
 use super::stability::StableWaiters;
-use crate::base::{Cts, INSTANCES_MAX, InstanceId, WaitFor, Xid};
+use crate::base::{Cts, INSTANCES_MAX, InstanceId, RowId, TreeId, WaitFor, Xid};
 use crate::runtime::{Clock, UnparkClass, Unparker};
 use crate::version::{Fate, Judgement, SnapshotView, TransactionStates};
 
@@ -73,13 +74,14 @@ impl Default for TxnOptions {
     }
 }
 
-/// Slots, floors, table locks, stability waits and the clock of one database.
+/// Slots, floors, table locks, who waits for rows or stability, and the clock of one database.
 pub struct TxnShared {
     pub(super) options: TxnOptions,
     pub(super) clock: Arc<Clock>,
     pub(super) slots: SlotTable<Unparker>,
     pub(super) floors: Floors,
     pub(super) locks: TableLocks<Unparker>,
+    pub(super) rows: RowQueues<Unparker>,
     pub(super) stable_waiters: StableWaiters<StableWaker>,
 }
 
@@ -94,6 +96,7 @@ impl TxnShared {
             slots: SlotTable::new(options.instances),
             floors: Floors::new(options.instances),
             locks: TableLocks::new(options.instances),
+            rows: RowQueues::new(),
             stable_waiters: StableWaiters::new(options.homes),
         })
     }
@@ -132,7 +135,7 @@ impl TxnShared {
 
     /// Looks for a deadlock through the waiting transaction `asker`, and ends the youngest member.
     pub(super) fn detect_deadlock(&self, asker: Xid) -> Detected {
-        detect(&self.slots, &self.locks, asker)
+        detect(&self.slots, (&self.locks, &self.rows), asker)
     }
 
     /// A snapshot for a thread that is no instance (rule 2.9); it holds the horizon back until it
@@ -181,5 +184,10 @@ impl TransactionStates for TxnShared {
 
     fn fate(&self, xid: Xid) -> Fate {
         self.slots.fate(xid)
+    }
+
+    #[inline]
+    fn in_front(&self, tree: TreeId, row: RowId, own: Xid) -> Option<Xid> {
+        self.rows.in_front(RowName { tree, row }, own)
     }
 }

@@ -16,6 +16,7 @@ use super::interrupt::Interrupt;
 use super::local::{TxnLocal, is_short_of_memory};
 use super::locks::{Asked, Asker, LockMode};
 use super::observe::{Session, Synchronous};
+use super::row_queue::{Next, RowName, Took};
 use super::shared::{IoWaker, StableWaker};
 use super::slot::{Edge, Enlisted};
 use crate::base::{Cts, Error, HomeId, Observed, Outcome, Result, Stop, TreeId, WaitFor, Xid};
@@ -89,6 +90,7 @@ impl<E: Environment> TxnLocal<E> {
         let mut queued = None;
         let result = self.run_queued(txn, waiter, &mut queued, &mut operation);
         self.leave(queued);
+        self.leave_row(txn);
         result
     }
 
@@ -112,9 +114,15 @@ impl<E: Environment> TxnLocal<E> {
                     }
                     other => {
                         self.leave(other);
+                        // Who stands in a row's queue waits for nothing else.
+                        self.leave_row(txn);
                         *queued = self.enlist(txn, xid, waiter);
                     }
                 },
+                Err(Stop::WaitFor(WaitFor::Row { holder, tree, row })) => {
+                    self.leave(queued.take());
+                    self.wait_for_row(txn, RowName { tree, row }, holder, waiter)?;
+                }
                 Err(Stop::Retry) => {
                     retries += 1;
                     self.retry(retries, waiter)?;
@@ -150,7 +158,7 @@ impl<E: Environment> TxnLocal<E> {
     /// Waits for one thing that is not another's end. Nothing is latched.
     fn wait(&self, what: WaitFor, waiter: &Waiter<'_>) -> Result<()> {
         match what {
-            WaitFor::End(xid) => {
+            WaitFor::End(xid) | WaitFor::Row { holder: xid, .. } => {
                 let detail = format!("the end of transaction {xid} is waited for through run");
                 Err(Error::Internal { detail })
             }
@@ -219,6 +227,48 @@ impl<E: Environment> TxnLocal<E> {
         waited
     }
 
+    /// `holder` has the row, or is to have it first: stands in its queue, and sleeps there unless
+    /// the row is to be looked at again at once (rule 6.5).
+    fn wait_for_row(
+        &self,
+        txn: &mut TxnHandle<E>,
+        name: RowName,
+        holder: Xid,
+        waiter: &Waiter<'_>,
+    ) -> Result<()> {
+        let (own, shared) = (txn.xid, &self.shared);
+        assert_ne!(holder, own, "a transaction does not wait for itself");
+        if txn.standing != Some(name) {
+            self.leave_row(txn);
+            shared.rows.stand(name, own, waiter.parker.unparker());
+            txn.standing = Some(name);
+            self.count(|counters| counters.rows_awaited += 1);
+        }
+        if shared.rows.found(&shared.slots, name, own, holder) == Next::Look {
+            self.observe_end(txn, holder);
+            return Ok(());
+        }
+        self.count(|counters| counters.end_waits += 1);
+        let edge = (Edge::Row(name.tree, name.row), 0);
+        let is_over = || shared.rows.is_over(&shared.slots, name, own);
+        let waited = self.park_in_graph(own, edge, waiter, is_over);
+        if let Some(holder) = shared.rows.woke(&shared.slots, name, own) {
+            self.observe_end(txn, holder);
+        }
+        waited
+    }
+
+    /// Stands in no row's queue any more; passes the turn on.
+    pub(super) fn leave_row(&self, txn: &mut TxnHandle<E>) {
+        let Some(name) = txn.standing.take() else { return };
+        let took = match txn.changes().has_just_taken(name.tree, name.row) {
+            true => Took::TheRow,
+            false => Took::Nothing,
+        };
+        self.count(|counters| counters.row_turns += u64::from(took == Took::TheRow));
+        self.shared.rows.leave(&self.shared.slots, name, txn.xid, took);
+    }
+
     /// Having waited for a transaction that committed is an observation (rule 7.4).
     fn observe_end(&self, txn: &mut TxnHandle<E>, xid: Xid) {
         if let Some(ending) = self.entry(xid).slot.ending(xid.sequence())
@@ -250,8 +300,12 @@ impl<E: Environment> TxnLocal<E> {
             if let Some(detail) = wait.doomed() {
                 break Err(Error::Deadlock { waited_for: waited_for(edge, own), detail });
             }
-            if let Err(error) = waiter.park(Some(look_at_ns)) {
-                break Err(error);
+            match waiter.park(Some(look_at_ns)) {
+                Err(error) => break Err(error),
+                Ok(Parked::Woken) if !matches!(edge, Edge::Table(..)) => {
+                    self.count(|counters| counters.end_wakes += 1);
+                }
+                Ok(_) => {}
             }
             if waiter.parker.now_ns() >= look_at_ns {
                 look_at_ns = waiter.parker.now_ns() + timeout_ns;
@@ -426,6 +480,6 @@ fn waited_for(edge: Edge, own: Xid) -> Xid {
     match edge {
         Edge::End(xid) => xid,
         // The text names the holders.
-        Edge::Table(..) => own,
+        Edge::Row(..) | Edge::Table(..) => own,
     }
 }

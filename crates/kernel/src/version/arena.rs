@@ -222,7 +222,6 @@ impl Arena {
     }
 
     /// An own record's header.
-    #[cfg(all(test, not(loom)))]
     pub(crate) fn header(&self, position: u64) -> Header {
         self.with(position, |words| header(words).expect("an own record is whole"))
     }

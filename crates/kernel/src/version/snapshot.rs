@@ -4,7 +4,7 @@
 //! itself: it asks [`TransactionStates`], which `txn` implements (rule 3.5), so that the same
 //! visibility code runs against a fake in tests. Nothing here blocks or latches.
 
-use crate::base::{CommandId, Cts, Observed, WaitFor, Xid};
+use crate::base::{CommandId, Cts, Observed, RowId, TreeId, WaitFor, Xid};
 
 /// A snapshot: commits strictly below `timestamp`, and own changes of commands before `command`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub enum Fate {
 }
 
 /// The states of all transactions of the database. Implemented by `txn`, and by fakes in tests.
-/// Called under latches: must not block, latch or allocate.
+/// Called under latches: must not wait, latch or allocate; a mutex is held for moments only.
 pub trait TransactionStates {
     /// Rule 3.5 for the writer `xid` of a version that a reader with `snapshot` met. Never called
     /// for the reader's own transaction.
@@ -50,6 +50,11 @@ pub trait TransactionStates {
 
     /// What `xid` is now. Never called for the caller's own transaction.
     fn fate(&self, xid: Xid) -> Fate;
+
+    /// Who has the right to a free row before `own` (rule 6.5), if anybody waits for it.
+    fn in_front(&self, _tree: TreeId, _row: RowId, _own: Xid) -> Option<Xid> {
+        None
+    }
 }
 
 /// Where a read or write tells which commits it observed (rule 7.4). Implementations drop what

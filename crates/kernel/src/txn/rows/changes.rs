@@ -150,6 +150,12 @@ impl SlotChanges {
         self.last == 0 && self.redo.bytes().is_empty() && self.redo.spilled_bytes() == 0
     }
 
+    /// Whether the newest own record is of this row.
+    pub fn has_just_taken(&self, tree: TreeId, row: RowId) -> bool {
+        let newest = (self.last != 0).then(|| self.arena.header(self.last));
+        newest.is_some_and(|record| record.tree == tree && record.row == row)
+    }
+
     /// The redo so far that was not spilled (see `txn::redo`).
     pub fn redo(&self) -> &[u8] {
         self.redo.bytes()

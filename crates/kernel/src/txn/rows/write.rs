@@ -8,7 +8,7 @@
 
 use super::changes::SlotChanges;
 use super::{Longs, Progress, RowWriter, WriteOutcome, set_columns};
-use crate::base::{Cts, Error, Observed, Outcome, RowId, Stop, TreeId, WaitFor};
+use crate::base::{Cts, Error, Observed, Outcome, RowId, Stop, TreeId, WaitFor, Xid};
 use crate::page::overflow::Form;
 use crate::page::pax::{self, RowState, SlotIndex};
 use crate::sync::{mutant, point};
@@ -349,8 +349,8 @@ impl RowWriter<'_> {
     }
 
     /// Whether the row's newest version is the transaction's to change (rule 6.4). If it is newer
-    /// than a READ COMMITTED snapshot, it is locked now. Stops: `WaitFor::End` of who has it;
-    /// `SerializationFailure`.
+    /// than a READ COMMITTED snapshot, it is locked now. Stops: `WaitFor::Row` while
+    /// another has it, or is to have it first; `SerializationFailure`.
     fn claim(
         &mut self,
         table: &TableAccess,
@@ -374,31 +374,47 @@ impl RowWriter<'_> {
             Newest::InFlight(_) if mutant("write-over-in-flight") => {
                 return Ok(Claim::Granted(Held::Not));
             }
-            Newest::InFlight(xid) => return Err(Stop::WaitFor(WaitFor::End(xid))),
+            Newest::InFlight(holder) => return Err(wait_for(holder, table, row)),
             Newest::Own(Some(command)) if command >= self.snapshot.command => {
                 return Ok(Claim::Refused(WriteOutcome::DoneByThisCommand));
             }
             Newest::Own(_) if deleted => return Ok(Claim::Refused(WriteOutcome::Gone)),
             Newest::Own(_) => return Ok(Claim::Granted(Held::Before)),
             Newest::Settled if deleted => return Ok(Claim::Refused(WriteOutcome::Gone)),
-            Newest::Settled => return Ok(Claim::Granted(Held::Not)),
+            Newest::Settled => {
+                self.check_turn(table, row)?;
+                return Ok(Claim::Granted(Held::Not));
+            }
             Newest::Committed(home, cts) => (home, cts),
         };
         if !mutant("write-not-observed") {
             self.observed.observe(Observed { home, cts });
         }
         if cts < self.snapshot.timestamp || mutant("first-updater-loses") {
-            let refused = Claim::Refused(WriteOutcome::Gone);
-            return Ok(if deleted { refused } else { Claim::Granted(Held::Not) });
+            if deleted {
+                return Ok(Claim::Refused(WriteOutcome::Gone));
+            }
+            self.check_turn(table, row)?;
+            return Ok(Claim::Granted(Held::Not));
         }
         match self.isolation {
             Isolation::RepeatableRead => Err(serialization_failure(table.id(), row, cts, deleted)),
             Isolation::ReadCommitted if deleted => Ok(Claim::Refused(WriteOutcome::Gone)),
             Isolation::ReadCommitted => {
+                self.check_turn(table, row)?;
                 // The least record always fits what was reserved.
                 self.push_mark(table, leaf, row, Kind::Lock);
                 Ok(Claim::Refused(WriteOutcome::Changed))
             }
+        }
+    }
+
+    /// The row is free: whether it is this transaction's to take (rule 6.5).
+    #[inline]
+    fn check_turn(&self, table: &TableAccess, row: RowId) -> Outcome<()> {
+        match self.states.in_front(table.id(), row, self.changes.xid()) {
+            Some(first) => Err(wait_for(first, table, row)),
+            None => Ok(()),
         }
     }
 
@@ -534,6 +550,10 @@ enum Room {
 enum Undo {
     Yes,
     No,
+}
+
+fn wait_for(holder: Xid, table: &TableAccess, row: RowId) -> Stop {
+    Stop::WaitFor(WaitFor::Row { holder, tree: table.id(), row })
 }
 
 /// Lets go of a leaf in which nothing was changed.

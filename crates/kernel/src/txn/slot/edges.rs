@@ -7,7 +7,7 @@
 //! for an earlier wait is never taken for this one.
 
 use super::handshake::Wake;
-use crate::base::{TreeId, Xid};
+use crate::base::{RowId, TreeId, Xid};
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use crate::txn::locks::{LockMode, ModeSet};
 
@@ -16,26 +16,34 @@ use crate::txn::locks::{LockMode, ModeSet};
 pub(in crate::txn) enum Edge {
     /// The end of one transaction.
     End(Xid),
+    /// The turn to take a row; its queue knows whom that is to be waited for.
+    Row(TreeId, RowId),
     /// A table lock in a mode, while holding others on the same table.
     Table(TreeId, LockMode, ModeSet),
 }
 
 const TABLE_MARK: u64 = 1 << 62;
+const ROW_MARK: u64 = 1 << 61;
 
 impl Edge {
-    // An xid has the top bit set; a table edge the next one; 0 is "waits for nothing".
+    // An xid has the top bit set; a table edge the next one, a row's the one below; 0 is "waits
+    // for nothing".
     fn raw(self) -> u64 {
         match self {
             Edge::End(xid) => xid.raw(),
+            Edge::Row(tree, _) => ROW_MARK | tree.0 as u64,
             Edge::Table(tree, mode, held) => {
                 TABLE_MARK | (held.bits() as u64) << 40 | (mode as u64) << 32 | tree.0 as u64
             }
         }
     }
 
-    fn from_raw(raw: u64) -> Option<Edge> {
+    fn from_raw(raw: u64, row: u64) -> Option<Edge> {
         if raw == 0 {
             return None;
+        }
+        if raw >> 61 == 1 {
+            return Some(Edge::Row(TreeId(raw as u32), RowId(row)));
         }
         if raw >> 63 != 0 {
             let crate::base::Stamp::InFlight(xid) = crate::base::Stamp::from_raw(raw) else {
@@ -75,6 +83,8 @@ pub(in crate::txn) struct WaitEdge<W> {
     number: AtomicU64,
     // Of the wait: see `Wait`. Owner writes before `edge`, detectors read.
     given_back: AtomicU64,
+    // The row of an edge that is one. Owner writes before `edge`, detectors read.
+    row: AtomicU64,
     // The edge, 0 = none. Owner writes (Release), detectors read (Acquire).
     edge: AtomicU64,
     // Who was doomed, why, and how to wake it. Owner and detectors, under the mutex.
@@ -86,6 +96,7 @@ impl<W: Wake> Default for WaitEdge<W> {
         WaitEdge {
             number: AtomicU64::new(0),
             given_back: AtomicU64::new(0),
+            row: AtomicU64::new(0),
             edge: AtomicU64::new(0),
             doom: Mutex::new(Doom { waker: None, number: 0, detail: String::new() }),
         }
@@ -102,6 +113,9 @@ impl<W: Wake> WaitEdge<W> {
             doom.detail.clear();
             self.number.store(number, Ordering::Relaxed);
             self.given_back.store(given_back, Ordering::Relaxed);
+        }
+        if let Edge::Row(_, row) = edge {
+            self.row.store(row.0, Ordering::Relaxed);
         }
         self.edge.store(edge.raw(), Ordering::Release);
     }
@@ -122,12 +136,13 @@ impl<W: Wake> WaitEdge<W> {
 
     /// The present wait, if any.
     pub fn read(&self) -> Option<Wait> {
-        let edge = Edge::from_raw(self.edge.load(Ordering::Acquire))?;
+        let raw = self.edge.load(Ordering::Acquire);
         let number = self.number.load(Ordering::Acquire);
         let given_back = self.given_back.load(Ordering::Acquire);
+        let edge = Edge::from_raw(raw, self.row.load(Ordering::Acquire))?;
         // Still the same wait: `number` changes only while `edge` is 0.
-        let again = Edge::from_raw(self.edge.load(Ordering::Acquire));
-        (again == Some(edge)).then_some(Wait { number, edge, given_back })
+        let again = self.edge.load(Ordering::Acquire);
+        (again == raw).then_some(Wait { number, edge, given_back })
     }
 
     /// A detector ends the wait `number` with a deadlock error; false if it is over already.
@@ -238,10 +253,11 @@ mod tests {
         let end = Edge::End(Xid::new(InstanceId(3), SlotId(4), 5));
         let held = ModeSet::NONE.with(LockMode::RowExclusive);
         let table = Edge::Table(TreeId(u32::MAX), LockMode::AccessExclusive, held);
-        for edge in [end, table] {
-            assert_eq!(Edge::from_raw(edge.raw()), Some(edge));
+        let row = Edge::Row(TreeId(u32::MAX), RowId(u64::MAX - 1));
+        for edge in [end, table, row] {
+            assert_eq!(Edge::from_raw(edge.raw(), u64::MAX - 1), Some(edge));
         }
-        assert_eq!(Edge::from_raw(0), None);
+        assert_eq!(Edge::from_raw(0, 7), None);
     }
 
     #[test]

@@ -10,8 +10,7 @@ mod word;
 
 pub(in crate::txn) use edges::Edge;
 pub(in crate::txn) use edges::Wait;
-pub(in crate::txn) use handshake::Enlisted;
-pub(in crate::txn) use handshake::Seen;
 pub use handshake::Wake;
+pub(in crate::txn) use handshake::{Enlisted, Seen, Slot};
 pub(in crate::txn) use table::{FreeSlots, SlotEntry, SlotTable};
 pub use word::State;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test says so by panicking")]
 
 mod harness;
+mod hot_rows;
 mod scenarios;
 mod transfers;
 mod world;

@@ -14,7 +14,7 @@ use crate::txn::{
 const TABLE: TreeId = TreeId(5);
 
 /// Runs `body` as a task with a session and a waiter.
-fn client(
+pub(super) fn client(
     harness: &Harness,
     instance: usize,
     body: impl FnOnce(&Context, &mut Session, &Waiter<'_>) + 'static,
@@ -28,14 +28,14 @@ fn client(
     interrupt
 }
 
-fn begin(context: &Context, session: &Session, isolation: Isolation) -> Txn {
+pub(super) fn begin(context: &Context, session: &Session, isolation: Isolation) -> Txn {
     let txn = &context.instance().state().txn;
     let mut handle = txn.begin(session, isolation).unwrap();
     txn.begin_command(&mut handle);
     handle
 }
 
-fn add(
+pub(super) fn add(
     context: &Context,
     waiter: &Waiter<'_>,
     txn: &mut Txn,
@@ -52,12 +52,17 @@ fn read(context: &Context, waiter: &Waiter<'_>, txn: &mut Txn, row: usize) -> i6
     state.txn.run(txn, waiter, |txn| state.world.read(shared, txn, row)).unwrap()
 }
 
-fn commit(context: &Context, session: &mut Session, waiter: &Waiter<'_>, txn: Txn) -> Committed {
+pub(super) fn commit(
+    context: &Context,
+    session: &mut Session,
+    waiter: &Waiter<'_>,
+    txn: Txn,
+) -> Committed {
     context.instance().state().txn.commit(txn, session, waiter, &()).unwrap()
 }
 
 /// Yields until `flag` is set.
-fn until(context: &Context, flag: &Cell<bool>) {
+pub(super) fn until(context: &Context, flag: &Cell<bool>) {
     use crate::runtime::Parker;
     while !flag.get() {
         context.yield_now();
@@ -301,6 +306,7 @@ fn waits_can_be_cancelled_and_time_out_and_leave_nothing_behind() {
     go.set(true);
     harness.run(10_000);
     assert!(harness.shared.locks.get(TABLE).is_idle());
+    assert!(harness.shared.rows.is_idle());
 }
 
 #[test]

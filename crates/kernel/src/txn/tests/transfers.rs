@@ -235,6 +235,7 @@ fn random_transfers_keep_their_promises() {
         for index in 0..instances {
             let seen = harness.instance(index).state().txn.counters();
             counters.end_waits += seen.end_waits;
+            counters.row_turns += seen.row_turns;
             counters.table_lock_waits += seen.table_lock_waits;
             counters.dependencies += seen.dependencies;
             counters.chunks += seen.chunks;
@@ -248,10 +249,12 @@ fn random_transfers_keep_their_promises() {
         }
         assert!(harness.world.records() > 0);
         assert!(harness.shared.locks.get(TABLE).is_idle(), "every lock was given back");
+        assert!(harness.shared.rows.is_idle(), "nobody stands in a queue");
     }
     println!("{deadlocks} deadlocks, {failures} serialization failures, {audits} audits");
     println!("{counters:?}");
     assert!(deadlocks > 0 && failures > 0 && audits > 0, "rare states were met");
+    assert!(counters.row_turns > 0);
     assert!(counters.end_waits > 0 && counters.table_lock_waits > 0 && counters.chunks > 0);
     assert!(counters.dependencies > 0 && counters.stable_waits > 0 && counters.room_waits > 0);
     assert!(counters.slots_reused > 0 && counters.read_only > 0);

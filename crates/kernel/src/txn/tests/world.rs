@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::base::{
-    CommandId, Cts, Error, HomeId, LogPosition, Observed, Outcome, Result, SlotId, Stop, WaitFor,
-    Xid,
+    CommandId, Cts, Error, HomeId, LogPosition, Observed, Outcome, Result, RowId, SlotId, Stop,
+    TreeId, WaitFor, Xid,
 };
 use crate::txn::rows::Stamping;
 use crate::txn::{Changes, Environment, Isolation, Observations, TxnHandle, TxnShared};
@@ -123,19 +123,25 @@ impl World {
         panic!("row {row} has no version for {snapshot:?}: it was collected too early");
     }
 
-    /// Adds `delta` to a row's newest version, waiting for whoever has it in flight.
+    /// Adds `delta` to a row's newest version, waiting for whoever has it in flight: in the row's
+    /// queue for every row but each third, there for the holder's end as unique checks do.
     pub fn add(&self, states: &TxnShared, txn: &mut Txn, row: usize, delta: i64) -> Outcome<()> {
         let (changes, versions) = self.copy(row);
         let newest = &versions[0];
         let overwritten = match newest.writer {
             Err(xid) if xid == txn.xid() => None,
             Err(xid) => match states.fate(xid) {
-                Fate::InFlight => return Err(Stop::WaitFor(WaitFor::End(xid))),
+                Fate::InFlight if row % 3 == 2 => return Err(Stop::WaitFor(WaitFor::End(xid))),
+                Fate::InFlight => return Err(in_the_way(xid, row)),
                 Fate::Reread => return Err(Stop::Retry),
                 Fate::Committed(cts) => Some(cts),
             },
             Ok(cts) => Some(cts),
         };
+        let first = states.in_front(TREE, RowId(row as u64), txn.xid());
+        if let (Some(_), Some(first)) = (overwritten, first) {
+            return Err(in_the_way(first, row));
+        }
         self.validate(row, changes)?;
         if let Some(cts) = overwritten {
             txn.observe(Observed { home: newest.home, cts });
@@ -255,6 +261,13 @@ impl World {
     }
 }
 
+/// The table that rows are of.
+pub(super) const TREE: TreeId = TreeId(1);
+
+fn in_the_way(holder: Xid, row: usize) -> Stop {
+    Stop::WaitFor(WaitFor::Row { holder, tree: TREE, row: RowId(row as u64) })
+}
+
 fn stable(logs: &[Log], home: HomeId) -> Cts {
     let log = &logs[home.0 as usize];
     log.stable.checked_sub(1).map_or(Cts::ZERO, |last| log.records[last].cts)
@@ -308,6 +321,11 @@ impl Changes for TestChanges {
 
     fn is_empty(&self) -> bool {
         self.own.is_empty()
+    }
+
+    fn has_just_taken(&self, tree: TreeId, row: RowId) -> bool {
+        assert_eq!(tree, TREE);
+        self.own.last().is_some_and(|(own, _)| *own as u64 == row.0)
     }
 
     fn redo(&self) -> &[u8] {

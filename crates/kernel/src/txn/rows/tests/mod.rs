@@ -484,7 +484,11 @@ impl Txn {
 
 /// Whether the outcome is a wait for the end of `xid`.
 fn waits_for<T: std::fmt::Debug>(outcome: &Outcome<T>, xid: Xid) -> bool {
-    matches!(outcome, Err(Stop::WaitFor(WaitFor::End(found))) if *found == xid)
+    match outcome {
+        Err(Stop::WaitFor(WaitFor::End(found))) => *found == xid,
+        Err(Stop::WaitFor(WaitFor::Row { holder, tree: TABLE, .. })) => *holder == xid,
+        _ => false,
+    }
 }
 
 fn violates<T>(outcome: &Outcome<T>) -> bool {

@@ -324,7 +324,9 @@ impl Model {
     ) {
         let is = match found {
             Ok(outcome) => Expected::Is(*outcome),
-            Err(Stop::WaitFor(WaitFor::End(xid))) => Expected::Wait(*xid),
+            Err(Stop::WaitFor(WaitFor::Row { holder, row: of, .. })) if *of == row => {
+                Expected::Wait(*holder)
+            }
             Err(Stop::Error(Error::SerializationFailure { .. })) => Expected::Fails,
             Err(stop) => panic!("step {}: {stop:?}", self.step),
         };

@@ -1,0 +1,282 @@
+//! Queues of those who wait for a row (rule 6.5): a hot row goes to one waiter at a time.
+//!
+//! A row's owner is in its twin entry and undo record; this has only who waits for it, by the
+//! row's name. Nobody touches a queue but who finds a row in another's hands (and a claim looks at
+//! one word of the shard), and a row that moves in a split or merge, or whose leaf loses its twin,
+//! keeps its queue, since the name stays.
+//!
+//! - Who finds the row held **stands** at the end of the queue. Only the head *watches* the holder:
+//!   it is on the list of the holder's slot (rule 6.6). All others sleep until the turn is theirs.
+//! - The head **looks again** before it sleeps: it enlists, then tries its operation again.
+//! - Who **leaves** passes the turn on, whatever made it leave. If it has taken the row, the next
+//!   one watches it from now on and is not woken: it is put on the leaver's own list, which the
+//!   leaver will look at when it ends or gives the row back. If not (it gave up, or the row was
+//!   not to be had), the next one is woken and looks.
+//! - A **newcomer** that finds the row free while somebody stands there conflicts with the head, and
+//!   goes behind ([`RowQueues::in_front`]). One that came to the page before the head stood may
+//!   still be first; then the head finds it there and watches it.
+//!
+//! **No turn is lost.** Whether somebody stands, is the head, and what the head watches change
+//! under the shard's mutex only. A sleeper that is not the head has somebody in front, who leaves
+//! under that mutex some time: by its operation's end, or by its transaction's. A head that
+//! watches is on a slot's list, and `slot::handshake` argues that it is woken. A head that does not
+//! watch is awake: it was woken after the turn became its own, or has not slept since it stood.
+//!
+//! **No deadlock is hidden.** Who stands here waits for nothing else: an operation that meets
+//! another row, or a key, leaves first. So all of a queue wait for the one that the head watches,
+//! and that is everybody's edge ([`RowQueues::blocker`]). (An edge from the back to the head adds no
+//! cycle that the head's own edge does not make, only members whose end would help nobody.) While
+//! the head looks, it is itself who the others wait for.
+//!
+//! There is one strength yet, exclusive. Weaker ones (rule 6.5) would stand here with theirs, and
+//! the turn would pass to all at the front that do not conflict.
+//!
+//! Who writes: any thread, under the shard's mutex; `standing` too, and claims read it without.
+//! Lock order: a leaf's latch, then a shard's mutex, then a slot's list. Wake-ups come after the
+//! mutex. `loom_row_queue_*` runs this code.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::slot::{Enlisted, Slot, SlotTable, Wake};
+use crate::base::{RowId, TreeId, Xid};
+use crate::sync::{AtomicU64, Mutex, Ordering, mutant, point};
+
+#[cfg(not(loom))]
+const SHARDS: usize = 256;
+#[cfg(loom)]
+const SHARDS: usize = 1;
+
+/// A row for as long as its table lives.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(in crate::txn) struct RowName {
+    /// Its table's tree.
+    pub tree: TreeId,
+    /// The row.
+    pub row: RowId,
+}
+
+/// Where slots are found.
+pub(in crate::txn) trait Slots<W> {
+    /// The slot that `xid` names, whichever use it is in.
+    fn slot(&self, xid: Xid) -> &Slot<W>;
+}
+
+impl<W: Wake> Slots<W> for SlotTable<W> {
+    fn slot(&self, xid: Xid) -> &Slot<W> {
+        &self.get(xid).slot
+    }
+}
+
+/// What a head does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::txn) enum Next {
+    /// It is on the holder's list now, or the holder has ended: look at the row again.
+    Look,
+    /// Sleep until [`RowQueues::is_over`].
+    Sleep,
+}
+
+/// Whether who leaves has the row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::txn) enum Took {
+    /// It is in flight by the leaver.
+    TheRow,
+    /// It is not.
+    Nothing,
+}
+
+struct Standing<W> {
+    owner: Xid,
+    waker: W,
+}
+
+/// On whose list the head is.
+#[derive(Clone, Copy)]
+struct Watched {
+    holder: Xid,
+    place: Enlisted,
+}
+
+struct Queue<W> {
+    // Never empty while the queue is in its shard's map.
+    standing: VecDeque<Standing<W>>,
+    // None while the head is awake.
+    watched: Option<Watched>,
+}
+
+impl<W> Queue<W> {
+    fn head(&self) -> Xid {
+        self.standing.front().expect("an empty queue goes at once").owner
+    }
+}
+
+/// Aligned so that two shards never share a line.
+#[repr(align(128))]
+struct Shard<W> {
+    // How many stand in this shard. Written under the mutex, read by claims.
+    standing: AtomicU64,
+    queues: Mutex<HashMap<RowName, Queue<W>>>,
+}
+
+/// All queues of a database.
+pub(in crate::txn) struct RowQueues<W> {
+    shards: Box<[Shard<W>]>,
+}
+
+impl<W: Wake + Clone> RowQueues<W> {
+    /// Nobody waits.
+    pub fn new() -> RowQueues<W> {
+        let shard =
+            |_| Shard { standing: AtomicU64::new(0), queues: Mutex::new(HashMap::default()) };
+        RowQueues { shards: (0..SHARDS).map(shard).collect() }
+    }
+
+    fn shard(&self, name: RowName) -> &Shard<W> {
+        let mixed = (name.row.0 ^ (name.tree.0 as u64) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &self.shards[(mixed >> 32) as usize % self.shards.len()]
+    }
+
+    fn with<R>(&self, name: RowName, look: impl FnOnce(&mut HashMap<RowName, Queue<W>>) -> R) -> R {
+        look(&mut self.shard(name).queues.lock().expect("no panic while it is held"))
+    }
+
+    /// `own` found the row in another's hands and stands at the end of its queue from now on. It
+    /// stands nowhere else. `waker` ends its sleep.
+    pub fn stand(&self, name: RowName, own: Xid, waker: W) {
+        self.with(name, |queues| {
+            let new = || Queue { standing: VecDeque::new(), watched: None };
+            let queue = queues.entry(name).or_insert_with(new);
+            debug_assert!(queue.standing.iter().all(|other| other.owner != own));
+            queue.standing.push_back(Standing { owner: own, waker });
+            self.shard(name).standing.fetch_add(1, Ordering::Relaxed);
+        });
+        point("txn-row-stood");
+    }
+
+    /// `own`, who stands here, has found `holder` in the way.
+    pub fn found(&self, slots: &impl Slots<W>, name: RowName, own: Xid, holder: Xid) -> Next {
+        self.with(name, |queues| {
+            let queue = queues.get_mut(&name).expect("who stands has a queue");
+            if queue.head() != own {
+                return Next::Sleep;
+            }
+            match queue.watched {
+                Some(watched) if watched.holder == holder => return Next::Sleep,
+                Some(watched) => slots.slot(watched.holder).withdraw(watched.place.ticket),
+                None => {}
+            }
+            let waker = queue.standing[0].waker.clone();
+            let place = slots.slot(holder).enlist(holder.sequence(), waker);
+            queue.watched = place.map(|place| Watched { holder, place });
+            Next::Look
+        })
+    }
+
+    /// Whether `own`, who sleeps here, is to look at the row again.
+    pub fn is_over(&self, slots: &impl Slots<W>, name: RowName, own: Xid) -> bool {
+        self.with(name, |queues| {
+            let Some(queue) = queues.get(&name).filter(|queue| queue.head() == own) else {
+                return false;
+            };
+            queue.watched.is_none_or(|Watched { holder, place }| {
+                slots.slot(holder).has_moved(holder.sequence(), place)
+            })
+        })
+    }
+
+    /// `own` sleeps no more: if it was the head it is off the list that it was on. Answers whom it
+    /// watched.
+    pub fn woke(&self, slots: &impl Slots<W>, name: RowName, own: Xid) -> Option<Xid> {
+        self.with(name, |queues| {
+            let queue = queues.get_mut(&name).filter(|queue| queue.head() == own)?;
+            let Watched { holder, place } = queue.watched.take()?;
+            slots.slot(holder).withdraw(place.ticket);
+            Some(holder)
+        })
+    }
+
+    /// `own` stands here no more, and passes its turn on if it has it.
+    pub fn leave(&self, slots: &impl Slots<W>, name: RowName, own: Xid, took: Took) {
+        let next = self.with(name, |queues| {
+            let queue = queues.get_mut(&name)?;
+            let at = queue.standing.iter().position(|other| other.owner == own)?;
+            queue.standing.remove(at);
+            self.shard(name).standing.fetch_sub(1, Ordering::Relaxed);
+            if at > 0 {
+                return None;
+            }
+            if let Some(watched) = queue.watched.take() {
+                slots.slot(watched.holder).withdraw(watched.place.ticket);
+            }
+            let Some(next) = queue.standing.front() else {
+                queues.remove(&name);
+                return None;
+            };
+            let waker = next.waker.clone();
+            if took == Took::Nothing {
+                return Some(waker);
+            }
+            // The leaver runs, so it has not ended.
+            let place = slots.slot(own).enlist(own.sequence(), waker);
+            queue.watched = place.map(|place| Watched { holder: own, place });
+            None
+        });
+        point("txn-row-left");
+        if let Some(waker) = next
+            && !mutant("row-turn-not-passed-on")
+        {
+            waker.wake();
+        }
+    }
+
+    /// Who has the first right to the row, if that is another than `own`. Called under the leaf's
+    /// latch by who found the row free: takes the mutex only if somebody stands in this shard.
+    #[inline]
+    pub fn in_front(&self, name: RowName, own: Xid) -> Option<Xid> {
+        // Relaxed: who stood before the row was let go of did so before its holder's latch; one
+        // who stands later has no right to be seen.
+        if self.shard(name).standing.load(Ordering::Relaxed) == 0 || mutant("row-queue-jumped") {
+            return None;
+        }
+        self.with(name, |queues| queues.get(&name).map(Queue::head).filter(|head| *head != own))
+    }
+
+    /// Whom `own`, who stands here, waits for; for detectors.
+    pub fn blocker(&self, slots: &impl Slots<W>, name: RowName, own: Xid) -> Option<Xid> {
+        self.with(name, |queues| {
+            let queue = queues.get(&name)?;
+            if !queue.standing.iter().any(|other| other.owner == own) {
+                return None;
+            }
+            match queue.watched {
+                None => Some(queue.head()).filter(|head| *head != own),
+                // Who has given rows back has ended this wait, for what a detector knows.
+                Some(Watched { holder, place }) => {
+                    let moved = slots.slot(holder).has_moved(holder.sequence(), place);
+                    (!moved || mutant("txn-moved-edge-counts")).then_some(holder)
+                }
+            }
+        })
+    }
+
+    /// Whether nobody waits for any row.
+    #[cfg(all(test, not(loom)))]
+    pub fn is_idle(&self) -> bool {
+        let idle = |shard: &Shard<W>| shard.queues.lock().expect("no panic").is_empty();
+        self.shards.iter().all(|it| idle(it) && it.standing.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Who stands at the row, the head first.
+    #[cfg(all(test, not(loom)))]
+    pub fn standing(&self, name: RowName) -> Vec<Xid> {
+        self.with(name, |queues| {
+            let queue = queues.get(&name);
+            queue.map_or(Vec::new(), |it| it.standing.iter().map(|other| other.owner).collect())
+        })
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,142 @@
+//! One row's queue, step by step.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::base::{Cts, InstanceId};
+use crate::sync::AtomicUsize;
+use crate::txn::slot::FreeSlots;
+
+const NAME: RowName = RowName { tree: TreeId(3), row: RowId(77) };
+
+#[derive(Clone, Default)]
+struct Count(Arc<AtomicUsize>);
+impl Wake for Count {
+    fn wake(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+struct World {
+    slots: SlotTable<Count>,
+    free: FreeSlots,
+    queues: RowQueues<Count>,
+}
+
+impl World {
+    fn new() -> World {
+        let free = FreeSlots::new(InstanceId(0));
+        World { slots: SlotTable::new(1), free, queues: RowQueues::new() }
+    }
+
+    fn begin(&self) -> Xid {
+        self.free.begin(&self.slots, Cts(1)).expect("slots are free")
+    }
+
+    /// Stands and sleeps, as the shell does.
+    fn wait(&self, own: Xid, holder: Xid) -> Count {
+        let bell = Count::default();
+        self.queues.stand(NAME, own, bell.clone());
+        while self.queues.found(&self.slots, NAME, own, holder) == Next::Look {}
+        bell
+    }
+
+    fn is_over(&self, own: Xid) -> bool {
+        self.queues.is_over(&self.slots, NAME, own)
+    }
+
+    fn leave(&self, own: Xid, took: Took) {
+        self.queues.leave(&self.slots, NAME, own, took);
+    }
+
+    fn enlisted(&self, holder: Xid) -> u64 {
+        self.slots.get(holder).slot.enlisted()
+    }
+}
+
+fn woken(bell: &Count) -> usize {
+    bell.0.load(Ordering::Relaxed)
+}
+
+#[test]
+fn a_row_goes_to_one_waiter_at_a_time_with_one_wake_up_each() {
+    let world = World::new();
+    let xids: Vec<Xid> = (0..5).map(|_| world.begin()).collect();
+    let bells: Vec<Count> = (1..5).map(|at| world.wait(xids[at], xids[0])).collect();
+    assert_eq!(world.enlisted(xids[0]), 1, "only the head is on the holder's list");
+    for at in 0..4 {
+        assert_eq!(world.queues.standing(NAME), xids[at + 1..]);
+        world.slots.get(xids[at]).slot.end();
+        assert!(world.is_over(xids[at + 1]));
+        world.queues.woke(&world.slots, NAME, xids[at + 1]);
+        world.leave(xids[at + 1], Took::TheRow);
+        let counts: Vec<usize> = bells.iter().map(woken).collect();
+        let expected: Vec<usize> = (0..4).map(|bell| usize::from(bell <= at)).collect();
+        assert_eq!(counts, expected, "after {at}");
+    }
+    assert_eq!(world.queues.standing(NAME), []);
+    assert_eq!(world.queues.in_front(NAME, xids[0]), None);
+}
+
+#[test]
+fn who_gives_up_passes_the_turn_on_only_if_it_had_it() {
+    let world = World::new();
+    let [holder, head, middle, last] = std::array::from_fn(|_| world.begin());
+    let (_, _, bell) =
+        (world.wait(head, holder), world.wait(middle, holder), world.wait(last, holder));
+    world.leave(middle, Took::Nothing);
+    assert_eq!((woken(&bell), world.is_over(last)), (0, false));
+    world.leave(head, Took::Nothing);
+    assert_eq!((woken(&bell), world.is_over(last)), (1, true));
+    assert_eq!(world.enlisted(holder), 0, "who left is on no list");
+    assert_eq!(world.queues.found(&world.slots, NAME, last, holder), Next::Look);
+    assert_eq!(world.queues.found(&world.slots, NAME, last, holder), Next::Sleep);
+    assert_eq!(world.enlisted(holder), 1);
+    world.leave(last, Took::Nothing);
+    assert_eq!(world.enlisted(holder), 0);
+}
+
+#[test]
+fn a_newcomer_goes_behind_who_stands_though_the_row_is_free() {
+    let world = World::new();
+    let [holder, head, newcomer] = std::array::from_fn(|_| world.begin());
+    world.wait(head, holder);
+    world.slots.get(holder).slot.end();
+    assert_eq!(world.queues.in_front(NAME, newcomer), Some(head));
+    assert_eq!(world.queues.in_front(NAME, head), None, "the head itself may take it");
+    let elsewhere = RowName { row: RowId(78), ..NAME };
+    assert_eq!(world.queues.in_front(elsewhere, newcomer), None);
+}
+
+#[test]
+fn all_of_a_queue_wait_for_whom_the_head_watches() {
+    let world = World::new();
+    let [holder, head, behind, stranger] = std::array::from_fn(|_| world.begin());
+    world.wait(head, holder);
+    world.wait(behind, holder);
+    let blocker = |own| world.queues.blocker(&world.slots, NAME, own);
+    assert_eq!([head, behind].map(blocker), [Some(holder); 2]);
+    assert_eq!(blocker(stranger), None);
+    // It went back to a savepoint: the row is on its way.
+    world.slots.get(holder).slot.give_back();
+    assert_eq!([head, behind].map(blocker), [None; 2]);
+    world.queues.woke(&world.slots, NAME, head);
+    assert_eq!([head, behind].map(blocker), [None, Some(head)], "the head looks");
+    world.leave(head, Took::TheRow);
+    assert_eq!(blocker(behind), Some(head), "the head has it");
+}
+
+#[test]
+fn a_head_that_finds_another_holder_changes_lists() {
+    let world = World::new();
+    let [first, second, head] = std::array::from_fn(|_| world.begin());
+    world.wait(head, first);
+    assert_eq!(world.queues.found(&world.slots, NAME, head, second), Next::Look);
+    assert_eq!((world.enlisted(first), world.enlisted(second)), (0, 1));
+    world.slots.get(second).slot.end();
+    assert!(world.is_over(head));
+    // An end that came before the head is on the list is seen at once.
+    assert_eq!(world.queues.woke(&world.slots, NAME, head), Some(second));
+    assert_eq!(world.queues.found(&world.slots, NAME, head, second), Next::Look);
+    assert!(world.is_over(head), "it watches nobody");
+}
