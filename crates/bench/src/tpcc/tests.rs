@@ -88,7 +88,8 @@ fn tables_that_were_not_loaded_whole_are_refused() {
     prepare(&database, &two, &mut |_| ()).unwrap();
     assert_eq!(prepare(&database, &two, &mut |_| ()).unwrap().rows, 0);
     // As after an interrupted load: the third warehouse never came.
-    let error = prepare(&database, &setting(3, Isolation::RepeatableRead), &mut |_| ()).unwrap_err();
+    let error =
+        prepare(&database, &setting(3, Isolation::RepeatableRead), &mut |_| ()).unwrap_err();
     assert!(error.contains("not whole") && error.contains("district (3, 1) is missing"), "{error}");
     database.close().unwrap();
 }
