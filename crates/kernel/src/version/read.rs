@@ -72,6 +72,7 @@ pub(crate) fn copy_newest<B: PageBytes>(
     columns: &[u16],
     out: &mut RowBuffer,
 ) -> Presence {
+    leaf.prefetch(slot, columns);
     for column in columns {
         out.push_with(|bytes| leaf.append_column(slot, *column as usize, bytes));
     }

@@ -269,28 +269,63 @@ pub(crate) fn reserve(page: &mut [u8; PAGE_BYTES], bytes: isize) {
     put_u16(page, AT_RESERVED, reserved as u16);
 }
 
-fn bit(bits: &[u8], i: usize) -> bool {
-    bits[i / 8] >> (i % 8) & 1 != 0
+/// The lowest `count` bits, of at most eight.
+fn low(count: usize) -> u8 {
+    ((1_u16 << count) - 1) as u8
 }
 
-fn set(bits: &mut [u8], i: usize, on: bool) {
-    let mask = 1 << (i % 8);
-    bits[i / 8] = if on { bits[i / 8] | mask } else { bits[i / 8] & !mask };
-}
-
-/// Moves bits `at..count` up by one.
+/// Moves bits `at..count` up by one; bit `at` keeps its value, and there is room for the last.
 fn bits_up(bits: &mut [u8], at: usize, count: usize) {
-    for i in (at..count).rev() {
-        let on = bit(bits, i);
-        set(bits, i + 1, on);
+    let (first, last) = (at / 8, count / 8);
+    for byte in (first..=last).rev() {
+        let old = bits[byte];
+        let carry = if byte > first { bits[byte - 1] >> 7 } else { 0 };
+        let below = if byte == first { low(at % 8 + 1) } else { 0 };
+        let above = if byte == last { !low(count % 8 + 1) } else { 0 };
+        let kept = below | above;
+        bits[byte] = old & kept | (old << 1 | carry) & !kept;
     }
 }
 
 /// Moves bits `at + 1..count` down by one, onto `at`, and clears the last.
 fn bits_down(bits: &mut [u8], at: usize, count: usize) {
-    for i in at + 1..count {
-        let on = bit(bits, i);
-        set(bits, i - 1, on);
+    let (first, last) = (at / 8, (count - 1) / 8);
+    bits[last] &= low((count - 1) % 8 + 1);
+    for byte in first..=last {
+        let old = bits[byte];
+        let carry = if byte < last { bits[byte + 1] << 7 } else { 0 };
+        let kept = if byte == first { low(at % 8) } else { 0 };
+        bits[byte] = old & kept | (old >> 1 | carry) & !kept;
     }
-    set(bits, count - 1, false);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_move_as_one_by_one() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..20_000 {
+            let count = random.usize(1..80);
+            let at = random.usize(..count);
+            // No bit is set where no row is.
+            let bits: Vec<bool> = (0..88).map(|i| i < count && random.bool()).collect();
+            let pack = |bits: &[bool]| -> Vec<u8> {
+                let byte = |eight: &[bool]| {
+                    eight.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit))
+                };
+                bits.chunks(8).map(byte).collect()
+            };
+            let (mut up, mut down) = (bits.clone(), bits.clone());
+            up.insert(at, bits[at]);
+            down.remove(at);
+            down.push(false);
+            let (mut moved_up, mut moved_down) = (pack(&bits), pack(&bits));
+            bits_up(&mut moved_up, at, count);
+            bits_down(&mut moved_down, at, count);
+            assert_eq!(moved_up, pack(&up[..88]), "up from {at} of {count}");
+            assert_eq!(moved_down, pack(&down), "down to {at} of {count}");
+        }
+    }
 }
