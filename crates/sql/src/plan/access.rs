@@ -241,7 +241,7 @@ impl Planner<'_> {
         }
         if prefix.len() == width && unique {
             let access = Access::Point(index.clone(), prefix);
-            return Ok(Some((Choice { access, used, rows: 1.0, indexed: true }, 1.0)));
+            return Ok(Some((Choice { access, used, rows: 1.0, indexed: true }, 0.0)));
         }
         if let Some(choice) = self.try_in(index, known, found, &prefix, total * fraction)? {
             return Ok(Some(choice));
@@ -258,7 +258,9 @@ impl Planner<'_> {
             ([a, b], Some(_)) => (a + b - 1.0).max(0.005),
             (shares, _) => shares.iter().product(),
         };
-        let rows = (total * fraction).max(1.0);
+        // Not rounded up to a row: of two indexes the one that leaves less is better, also where
+        // the guesses say that either leaves next to nothing.
+        let rows = total * fraction;
         let order = Order::Forward;
         let access = Access::Range { index: index.clone(), prefix, low, high, order };
         let choice = Choice { access, used, rows: rows.min(filtered).max(1.0), indexed: true };

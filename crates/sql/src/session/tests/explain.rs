@@ -49,6 +49,16 @@ fn plans_are_shown_as_they_run() {
         say(context, session, "set enable_hashjoin = off");
         let said = plan(context, session, "explain select * from a full join b on a.id = b.k");
         assert!(said.contains("Merge Full Join  (cost="), "{said}");
+        // Three columns leave less than two, though both guesses are below one row.
+        say(
+            context,
+            session,
+            "create table o (w int, d int, id int, c int, primary key (w, d, id))",
+        );
+        say(context, session, "create index o_by_c on o (w, d, c, id)");
+        let said =
+            plan(context, session, "explain select * from o where w = 1 and d = 2 and c = 3");
+        assert!(said.starts_with("Index Scan using o_by_c on o"), "{said}");
         // Nothing has run.
         assert_eq!(say(context, session, "select k from a where id = 7")[1], "7");
     });
