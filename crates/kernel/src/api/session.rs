@@ -14,6 +14,7 @@ use super::savepoint::{self, Position, Savepoints};
 use super::statement::Statement;
 use crate::base::{Cts, Error, Result, Xid};
 use crate::catalog::CatalogRef;
+use crate::sync::mutant;
 use crate::txn::{Committed, HeldSnapshot, Interrupt, Isolation, Synchronous, TxnHandle, Waiter};
 
 /// When a commit's answer may leave.
@@ -139,13 +140,26 @@ impl Transaction {
         Ok(Statement::new(&self.core, handle, &mut self.catalog, session, context))
     }
 
-    /// Goes on with the present command (a portal between two fetches).
+    /// Nobody reads by the present command's snapshot any more: in READ COMMITTED it is given back,
+    /// so that a transaction that idles holds back no undo (rule 6.4). For whoever runs statements,
+    /// before it waits for its client; a portal's snapshot was taken from the command and stays.
+    pub fn end_command(&mut self) {
+        if let Some(handle) = &mut self.handle
+            && !mutant("snapshot-kept-between-commands")
+        {
+            self.core.txn.end_command(handle);
+        }
+    }
+
+    /// Goes on with the present command: by the snapshot that was exchanged for its own (a portal
+    /// between two fetches), else by its own, or if READ COMMITTED has given that back, a new one.
     pub fn resume<'t>(
         &'t mut self,
         session: &'t mut Session,
         context: &'t Context,
     ) -> Result<Statement<'t>> {
         let handle = self.handle.as_mut().ok_or_else(ended)?;
+        self.core.txn.resume_command(handle);
         Ok(Statement::new(&self.core, handle, &mut self.catalog, session, context))
     }
 
@@ -230,7 +244,7 @@ impl Transaction {
         }
     }
 
-    /// The timestamp of its present snapshot.
+    /// The timestamp of its present or last snapshot.
     pub fn snapshot_timestamp(&self) -> Option<Cts> {
         self.handle.as_ref().map(|handle| handle.snapshot().timestamp)
     }

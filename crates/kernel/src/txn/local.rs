@@ -190,6 +190,14 @@ impl<E: Environment> TxnLocal<E> {
         }
     }
 
+    /// Goes on with the transaction's command: READ COMMITTED by the snapshot that is there (the
+    /// command's, or one that was exchanged for it), or by a new one after the command's end.
+    pub fn resume_command(&self, txn: &mut TxnHandle<E>) {
+        if txn.isolation == Isolation::ReadCommitted && txn.ticket.is_none() {
+            self.take_snapshot(txn);
+        }
+    }
+
     /// READ COMMITTED: takes a new snapshot for the present command (after a lock wait, or to run
     /// the command again). REPEATABLE READ: nothing.
     pub fn refresh_snapshot(&self, txn: &mut TxnHandle<E>) {

@@ -198,9 +198,11 @@ impl Session {
         self.kernel.interrupt()
     }
 
-    /// Waits until everything that this session has told its client may be told.
+    /// Waits until everything that this session has told its client may be told. Its statements are
+    /// over: what its client does next may take for ever.
     pub fn settle(&mut self, context: &Context) -> SqlResult<()> {
-        if let Some(transaction) = &self.transaction {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.end_command();
             transaction.settle(&self.kernel, context);
         }
         Ok(self.kernel.settle(context)?)

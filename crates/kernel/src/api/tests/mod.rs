@@ -10,6 +10,7 @@ mod long;
 mod savepoints;
 mod sequences;
 mod shrink;
+mod snapshots;
 
 fn options(instances: u16) -> Options {
     Options {
