@@ -146,6 +146,7 @@ impl Clients {
     fn met(&self, error: &Error) {
         let name = match error {
             Error::SerializationFailure { .. } => "serialization failure",
+            Error::SnapshotTooOld => "snapshot too old",
             Error::Deadlock { .. } => "deadlock",
             Error::UniqueViolation { .. } => "unique conflict",
             Error::DiskFull { .. } => "disk full",

@@ -8,7 +8,7 @@ use atoll_kernel::log::LogCounters;
 use atoll_kernel::txn::TxnCounters;
 
 /// States that every run of some minutes must have met, or it did not test what it should.
-pub const RARE: [&str; 26] = [
+pub const RARE: [&str; 27] = [
     "preparing met",
     "read retried",
     "slot reused",
@@ -19,6 +19,7 @@ pub const RARE: [&str; 26] = [
     "chunk spilled",
     "deadlock",
     "serialization failure",
+    "row handed over",
     "unique conflict",
     "newer version locked",
     "log shortened by the cut",
@@ -76,6 +77,9 @@ impl Counters {
         self.add("preparing met", txn.preparing_met);
         self.add("read retried", txn.retries);
         self.add("waited for another's end", txn.end_waits);
+        self.add("stood in a row's queue", txn.rows_awaited);
+        self.add("row handed over", txn.row_turns);
+        self.add("old snapshots ended", txn.snapshots_ended);
         self.add("waited for a table lock", txn.table_lock_waits);
         self.add("waited for stability", txn.stable_waits);
         self.add("waited for log room", txn.room_waits + log.waits);

@@ -147,6 +147,7 @@ states! {
     CRASH_SHUTDOWN = "57P02";
     CANNOT_CONNECT_NOW = "57P03";
     IO_ERROR = "58030";
+    SNAPSHOT_TOO_OLD = "72000";
     UNDEFINED_FILE = "58P01";
     INTERNAL_ERROR = "XX000";
     DATA_CORRUPTED = "XX001";
@@ -338,6 +339,7 @@ impl From<KernelError> for SqlError {
             KernelError::SerializationFailure { detail } => {
                 (SqlState::SERIALIZATION_FAILURE, Some(detail))
             }
+            KernelError::SnapshotTooOld => (SqlState::SNAPSHOT_TOO_OLD, None),
             KernelError::Deadlock { detail, .. } => (SqlState::DEADLOCK_DETECTED, Some(detail)),
             KernelError::UniqueViolation { .. } => (SqlState::UNIQUE_VIOLATION, None),
             KernelError::TooLarge { .. } | KernelError::Limit { .. } => {
@@ -378,6 +380,7 @@ mod tests {
     fn kernel_errors_get_their_states() {
         let cancelled = "canceling statement due to user request";
         check(KernelError::Cancelled, "57014", cancelled);
+        check(KernelError::SnapshotTooOld, "72000", "snapshot too old");
         check(KernelError::OutOfMemory { what: "pool" }, "53200", "out of memory: pool is full");
         let serialization = "could not serialize access due to concurrent update";
         check(KernelError::SerializationFailure { detail: "x".into() }, "40001", serialization);

@@ -31,10 +31,18 @@ impl Embedded {
     where
         B: Backend<Core, Shared = Arc<Engine>>,
     {
+        Embedded::serve_with::<B>(disk, 32 << 20)
+    }
+
+    /// As [`Embedded::serve`], with so much memory for undo.
+    pub fn serve_with<B>(disk: Arc<dyn Disk>, undo_bytes: u64) -> Embedded
+    where
+        B: Backend<Core, Shared = Arc<Engine>>,
+    {
         let options = Options {
             instances: Instances::Count(2),
             buffer_pool_bytes: 64 << 20,
-            undo_bytes: 32 << 20,
+            undo_bytes,
             log_segment_bytes: 1 << 20,
             log_buffer_bytes: 256 << 10,
             ..Options::default()

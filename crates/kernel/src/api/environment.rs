@@ -84,6 +84,10 @@ impl Environment for KernelEnvironment {
         self.marks.get(home)
     }
 
+    fn snapshots_to_end(&self, limit: CollectLimit) -> Option<Cts> {
+        self.versions.snapshots_to_end(limit)
+    }
+
     fn collect(&self, limit: CollectLimit, records_max: usize) -> Result<Collected> {
         self.tables.refresh();
         Ok(self.versions.collect(limit, &*self.tables, records_max))

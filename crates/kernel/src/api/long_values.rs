@@ -4,7 +4,8 @@
 //! large comes here. The longest values are written to overflow pages and to the redo first, a block
 //! at a time, yielding and spilling in between, nothing latched; then the row is changed, with
 //! references in their place. Whatever fails leaves the transaction as it was and no page behind.
-//! Fetching is for rows that the command's snapshot (or lock) holds, so their pages stay.
+//! Fetching is for rows that the command's snapshot (or lock) holds, so their pages stay; unless the
+//! snapshot was ended (rule 6.9), which is asked after each value.
 
 use std::borrow::Cow;
 
@@ -61,6 +62,8 @@ impl Statement<'_> {
             let start = bytes.len();
             let fetched = self.fetch(tree, reference, &mut bytes);
             out.put_long(index, bytes, start);
+            // If the snapshot was ended its pages may have become others'.
+            self.core.txn.check_snapshot(self.handle)?;
             fetched?;
             next = out.next_long(index + 1);
         }

@@ -15,6 +15,8 @@ pub enum Error {
         /// The transaction or commit that was first, as text.
         detail: String,
     },
+    /// The snapshot was ended, because the undo that it held back took too much memory (72000).
+    SnapshotTooOld,
     /// The youngest member of a cycle of waiters was ended (40P01).
     Deadlock {
         /// The transaction waited for.
@@ -99,6 +101,7 @@ impl std::fmt::Display for Error {
             Error::SerializationFailure { .. } => {
                 write!(f, "could not serialize access due to concurrent update")
             }
+            Error::SnapshotTooOld => write!(f, "snapshot too old"),
             Error::Deadlock { .. } => write!(f, "deadlock detected"),
             Error::UniqueViolation { index } => write!(f, "duplicate key in index tree {index}"),
             Error::TooLarge { what: "index key", bytes, bytes_max } => {

@@ -92,6 +92,11 @@ pub trait Environment {
     fn durable(&self) -> LogPosition;
     /// The stable mark of any home.
     fn stable(&self, home: HomeId) -> Cts;
+    /// After a collection within `limit`: below what snapshots are to be ended, because they hold
+    /// back too much undo (rule 6.9).
+    fn snapshots_to_end(&self, _limit: CollectLimit) -> Option<Cts> {
+        None
+    }
     /// Reclaims undo within `limit`, about `records_max` records.
     fn collect(&self, limit: CollectLimit, records_max: usize) -> Result<Collected>;
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use crate::base::{Cts, InstanceId};
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, mutant, point};
+use crate::version::EndedMark;
 
 /// The floor of one who takes no snapshots until it has published another.
 const ASLEEP: u64 = u64::MAX;
@@ -67,6 +68,8 @@ pub(super) struct Floors {
     instances: Box<[Floor]>,
     // Registered and dropped rarely, under the mutex; collectors walk it.
     outside: Mutex<Vec<Arc<Floor>>>,
+    /// Instances' snapshots below are ended (rule 6.9).
+    pub ended: EndedMark,
 }
 
 impl Floors {
@@ -75,6 +78,7 @@ impl Floors {
         Floors {
             instances: (0..instances).map(|_| Floor::asleep()).collect(),
             outside: Mutex::new(Vec::new()),
+            ended: EndedMark::new(),
         }
     }
 
@@ -96,21 +100,25 @@ impl Floors {
         outside.retain(|other| !Arc::ptr_eq(other, floor));
     }
 
-    /// The horizon: no snapshot, present or future, is below it. `read_clock` is called first.
+    /// The horizon: no snapshot, present or future, is below it but those that are ended.
+    /// `read_clock` is called first.
     pub fn horizon(&self, read_clock: impl FnOnce() -> Cts) -> Cts {
         let mut horizon =
             if mutant("txn-collector-reads-clock-last") { Cts::MAX } else { read_clock() };
         point("txn-collector-clock-read");
         // Partner: the fence in `Floor::wake`.
         fence(Ordering::SeqCst);
+        let read = |floor: &Floor| match floor.value.load(Ordering::Acquire) {
+            ASLEEP => Cts::MAX,
+            floor => Cts(floor),
+        };
+        // What an ended snapshot hides in its instance's floor is not below the mark.
+        let ended = self.ended.below();
+        let instances = self.instances.iter().map(|floor| read(floor).max(ended));
+        horizon = instances.fold(horizon, Cts::min);
+        // A checkpoint's S is never ended, nor is what an outside thread reads.
         let outside = self.outside.lock().expect("no panic while it is held");
-        for floor in self.instances.iter().chain(outside.iter().map(|floor| &**floor)) {
-            let floor = floor.value.load(Ordering::Acquire);
-            if floor != ASLEEP {
-                horizon = horizon.min(Cts(floor));
-            }
-        }
-        horizon
+        outside.iter().map(|floor| read(floor)).fold(horizon, Cts::min)
     }
 }
 
@@ -141,10 +149,23 @@ impl Snapshots {
         SnapshotTicket(self.first.get() + held.len() as u64 - 1)
     }
 
+    /// Forgets the snapshots below `ended`: they hold nothing back any more.
+    pub fn forget_ended(&self, ended: Cts) {
+        let mut held = self.held.borrow_mut();
+        while held.front().is_some_and(|(timestamp, live)| !live || *timestamp < ended) {
+            held.pop_front();
+            self.first.set(self.first.get() + 1);
+        }
+    }
+
     /// The snapshot is not used any more.
     pub fn release(&self, ticket: SnapshotTicket) {
+        let Some(index) = ticket.0.checked_sub(self.first.get()) else {
+            // It was ended, and forgotten.
+            return;
+        };
         let mut held = self.held.borrow_mut();
-        held[(ticket.0 - self.first.get()) as usize].1 = false;
+        held[index as usize].1 = false;
         while held.front().is_some_and(|(_, live)| !live) {
             held.pop_front();
             self.first.set(self.first.get() + 1);
@@ -176,6 +197,38 @@ mod tests {
         let fourth = snapshots.take(Cts(9));
         assert_eq!(snapshots.oldest(), Some(Cts(9)));
         snapshots.release(fourth);
+    }
+
+    #[test]
+    fn ended_snapshots_are_forgotten_and_may_be_released_all_the_same() {
+        let snapshots = Snapshots::default();
+        let [old, other, young] = [1, 3, 5].map(|at| snapshots.take(Cts(at)));
+        snapshots.forget_ended(Cts(5));
+        assert_eq!(snapshots.oldest(), Some(Cts(5)));
+        snapshots.release(old);
+        assert_eq!(snapshots.oldest(), Some(Cts(5)));
+        snapshots.release(young);
+        assert_eq!(snapshots.oldest(), None);
+        let next = snapshots.take(Cts(7));
+        snapshots.release(other);
+        assert_eq!(snapshots.oldest(), Some(Cts(7)));
+        snapshots.release(next);
+    }
+
+    #[test]
+    fn an_ended_snapshot_holds_nothing_back_unless_it_is_an_outside_ones() {
+        let floors = Floors::new(2);
+        floors.of(InstanceId(0)).wake(Cts(10));
+        floors.of(InstanceId(1)).wake(Cts(60));
+        assert_eq!(floors.horizon(|| Cts(90)), Cts(10));
+        floors.ended.end_below(Cts(40));
+        assert_eq!(floors.horizon(|| Cts(90)), Cts(40), "others of the instance may be there");
+        let outside = floors.register_outside();
+        outside.wake(Cts(20));
+        assert_eq!(floors.horizon(|| Cts(90)), Cts(20));
+        floors.forget_outside(&outside);
+        floors.of(InstanceId(0)).publish(Cts(70));
+        assert_eq!(floors.horizon(|| Cts(90)), Cts(60));
     }
 
     #[test]

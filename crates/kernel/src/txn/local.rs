@@ -22,6 +22,7 @@ use crate::base::{
     SlotId, Xid,
 };
 use crate::runtime::Unparker;
+use crate::sync::point;
 use crate::version::{CollectLimit, Collected};
 
 /// Counters of one instance; plain numbers, read by their own thread.
@@ -63,6 +64,8 @@ pub struct TxnCounters {
     pub chunks: u64,
     /// Cycles of waiters broken by this instance's detectors.
     pub deadlocks: u64,
+    /// Times that this instance ended old snapshots for the undo that they held back.
+    pub snapshots_ended: u64,
 }
 
 /// One instance's transactions. Not `Sync`.
@@ -261,9 +264,25 @@ impl<E: Environment> TxnLocal<E> {
     /// Once a turn, after the log's poll: publishes the floor (rule 6.8) and wakes whoever waited
     /// for this home's stable mark or for room in the log. True if somebody was woken.
     pub fn poll(&self) -> bool {
-        let oldest = self.snapshots.oldest().unwrap_or(Cts::MAX);
-        self.floor().publish(oldest.min(self.shared.clock.snapshot()));
+        self.floor().publish(self.bound());
         self.log_progressed()
+    }
+
+    /// The oldest snapshot that is held and not ended, or the clock.
+    fn bound(&self) -> Cts {
+        self.snapshots.forget_ended(self.shared.floors.ended.below());
+        let oldest = self.snapshots.oldest().unwrap_or(Cts::MAX);
+        oldest.min(self.shared.clock.snapshot())
+    }
+
+    /// Whether the transaction's snapshot was ended (rule 6.9): then what was read or decided by it
+    /// up to now is not to be believed. `SnapshotTooOld` if so.
+    #[inline]
+    pub fn check_snapshot(&self, txn: &TxnHandle<E>) -> Result<()> {
+        if txn.ticket.is_some() && self.shared.floors.ended.has_ended(txn.timestamp) {
+            return Err(Error::SnapshotTooOld);
+        }
+        Ok(())
     }
 
     /// The log made progress, perhaps: wakes whoever waited for it.
@@ -295,13 +314,13 @@ impl<E: Environment> TxnLocal<E> {
 
     /// The instance is about to sleep (rule 6.8).
     pub fn sleeps(&self) {
+        self.snapshots.forget_ended(self.shared.floors.ended.below());
         self.floor().sleep(self.snapshots.oldest());
     }
 
     /// The instance is awake again; before it takes any snapshot.
     pub fn woke(&self) {
-        let oldest = self.snapshots.oldest().unwrap_or(Cts::MAX);
-        self.floor().wake(oldest.min(self.shared.clock.snapshot()));
+        self.floor().wake(self.bound());
     }
 
     /// The log's buffer has room again, sooner than its durable end shows: wakes whoever waits.
@@ -324,10 +343,23 @@ impl<E: Environment> TxnLocal<E> {
         }
     }
 
-    /// Reclaims one portion of undo. For a task of class System, which yields after each while
+    /// Reclaims one portion of undo; if that leaves too much, ends the oldest snapshots that are in
+    /// the way (rule 6.9), and the next portion takes what they held. For a task of class System, which yields after each while
     /// `more`, and parks or ends when there is no more.
     pub fn collect(&self) -> Result<Collected> {
-        self.environment.collect(self.collect_limit(), self.shared.options.collect_portion)
+        let limit = self.collect_limit();
+        let mut collected = self.environment.collect(limit, self.shared.options.collect_portion)?;
+        if !collected.more
+            && let Some(timestamp) = self.environment.snapshots_to_end(limit)
+            // Once: what an outside thread's snapshot holds as well stays.
+            && timestamp > self.shared.floors.ended.below()
+        {
+            self.shared.floors.ended.end_below(timestamp);
+            point("txn-snapshots-ended");
+            self.count(|counters| counters.snapshots_ended += 1);
+            collected.more = true;
+        }
+        Ok(collected)
     }
 
     /// Undo memory is short: reclaims all that can be reclaimed now. True if that was anything.

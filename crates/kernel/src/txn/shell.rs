@@ -104,7 +104,10 @@ impl<E: Environment> TxnLocal<E> {
         let mut retries = 0;
         let mut collected = false;
         loop {
-            match operation(txn) {
+            let outcome = operation(txn);
+            // After the copy, before anybody believes it; whatever else it says.
+            self.check_snapshot(txn)?;
+            match outcome {
                 Ok(answer) => return Ok(answer),
                 // Enlist, fence, look again: the second look is the operation's own, because who
                 // has the row may give it back before its end.

@@ -50,6 +50,11 @@ impl ChunkPool {
         self.free.borrow_mut().push(chunk);
     }
 
+    /// Bytes that may be in use.
+    pub(super) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
     /// Bytes in use.
     pub(super) fn used_bytes(&self) -> u64 {
         self.allocated_bytes.get() - self.free.borrow().len() as u64 * CHUNK_BYTES
@@ -115,9 +120,10 @@ impl Arena {
         self.head.get() != self.claimed.get()
     }
 
-    /// Says that everything up to here is queued for collection.
-    pub(crate) fn claim(&self) {
-        self.claimed.set(self.head.get());
+    /// Says that everything up to here is queued for collection; answers how many bytes it is.
+    pub(crate) fn claim(&self) -> u64 {
+        let head = self.head.get();
+        (head - self.claimed.replace(head)) * 8
     }
 
     /// Whether the slot must be retired: its positions are nearly used up.

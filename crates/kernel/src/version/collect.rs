@@ -39,6 +39,16 @@ const MERGES_MAX: usize = 64;
 /// How often a merge that something is in the way of is tried.
 const MERGE_TRIES: u32 = 64;
 
+/// Parts of an instance's share of undo memory, in sixteenths: above the first, old snapshots are
+/// ended until it takes no more than the second, if that gives back at least the third.
+const END_ABOVE: u64 = 12;
+const END_TO: u64 = 8;
+const END_FOR: u64 = 1;
+
+fn part(share: u64, sixteenths: u64) -> u64 {
+    share / 16 * sixteenths
+}
+
 /// What a collection may take.
 #[derive(Clone, Copy, Debug)]
 pub struct CollectLimit {
@@ -76,6 +86,8 @@ pub(crate) struct Finished {
     pub(crate) next: u64,
     /// Where its undo ends.
     pub(crate) end: u64,
+    /// How long it is.
+    pub(crate) bytes: u64,
     /// Its commit; zero if it rolled back (its records are in no chain).
     pub(crate) cts: Cts,
     /// Whether any record needs a visit.
@@ -214,6 +226,27 @@ impl InstanceVersions {
     pub(crate) fn queue(&self, finished: Finished) {
         self.queued.set(self.queued.get() + 1);
         self.queue.borrow_mut().push_back(finished);
+    }
+
+    /// If undo takes more than [`END_ABOVE`] of the share: below which timestamp no snapshot may be
+    /// if it is to shrink to [`END_TO`], the oldest undo first (rule 6.9). None if no snapshot is in
+    /// its way (what is not stable, or of a running transaction, no snapshot's end lets go of), or
+    /// if all together hold back less than [`END_FOR`]. Ask after a collection within `limit`.
+    pub fn snapshots_to_end(&self, limit: CollectLimit) -> Option<Cts> {
+        let (used, share) = (self.pool.used_bytes(), self.pool.bytes_max());
+        if used <= part(share, END_ABOVE) {
+            return None;
+        }
+        let wanted = used - part(share, END_TO);
+        let (mut bytes, mut below) = (0, Cts::ZERO);
+        for finished in self.queue.borrow().iter() {
+            if finished.cts > limit.stable || bytes >= wanted {
+                break;
+            }
+            bytes += finished.bytes;
+            below = below.max(finished.cts.next());
+        }
+        (below > limit.horizon && bytes >= part(share, END_FOR)).then_some(below)
     }
 
     /// Reclaims up to about `records_max` records of finished transactions, oldest first, then

@@ -7,6 +7,7 @@
 mod access;
 mod arena;
 mod collect;
+mod ended;
 mod entries;
 mod longs;
 mod read;
@@ -18,6 +19,7 @@ mod twin;
 
 pub use access::{IndexAccess, TableAccess, Tables, Unique};
 pub use collect::{CollectLimit, Collected, InstanceVersions};
+pub use ended::EndedMark;
 pub use longs::append_key_column;
 pub use row_buffer::RowBuffer;
 pub use snapshot::{Fate, Judgement, Observe, SnapshotView, TransactionStates};

@@ -287,9 +287,9 @@ impl SlotChanges {
         let end = self.arena.position();
         self.xid = None;
         if self.arena.has_unclaimed() {
-            self.arena.claim();
+            let bytes = self.arena.claim();
             let arena = Rc::clone(&self.arena);
-            self.versions.queue(Finished { arena, next: last, end, cts, visits });
+            self.versions.queue(Finished { arena, next: last, end, bytes, cts, visits });
         } else {
             self.arena.release_unused();
         }
