@@ -38,6 +38,16 @@ fn psql_describes_tables_indexes_and_databases() {
     assert_eq!(tables, "public|t|table|postgres\n");
     let indexes = scratch.succeeds("psql", &["-Atc", "\\di"]);
     assert_eq!(indexes, "public|t_b|index|postgres|t\npublic|t_pkey|index|postgres|t\n");
+    scratch.succeeds("psql", &["-c", "create sequence s increment by 5 maxvalue 500"]);
+    scratch.succeeds("psql", &["-c", "create table u (id serial, n bigint)"]);
+    let sequences = scratch.succeeds("psql", &["-Atc", "\\ds"]);
+    assert_eq!(sequences, "public|s|sequence|postgres\npublic|u_id_seq|sequence|postgres\n");
+    let described = scratch.succeeds("psql", &["-Atc", "\\d s"]);
+    assert_eq!(described, "bigint|1|1|500|5|no|1\n");
+    let owned = scratch.succeeds("psql", &["-c", "\\d u_id_seq"]);
+    assert!(owned.contains("Sequence \"public.u_id_seq\""), "{owned}");
+    assert!(owned.contains("Owned by: public.u.id"), "{owned}");
+    assert_eq!(scratch.succeeds("psql", &["-Atc", "table s"]), "1|0|f\n");
     assert!(scratch.succeeds("psql", &["-Atc", "\\l"]).contains("postgres|postgres|UTF8"));
     let info = scratch.succeeds("psql", &["-c", "\\conninfo"]);
     assert!(info.contains("connected to database \"postgres\" as user \"postgres\""), "{info}");

@@ -125,6 +125,12 @@ impl Sequence {
         self.values.lock().expect("no panic while it is held").state
     }
 
+    /// Where it stands, and how many values may still be taken before the next record.
+    pub fn state_and_covered(&self) -> (SequenceState, u64) {
+        let values = self.values.lock().expect("no panic while it is held");
+        (values.state, values.covered)
+    }
+
     /// Takes the next `count` values, or as many as there are before its limit; none if it has
     /// come to its end. `raise` logs the bound that it is given, after the record that it is
     /// given; its `Stop` is answered, and nothing was taken.

@@ -11,6 +11,7 @@ use crate::functions::{
 use crate::parse::ast::{At, Extreme, JoinKind, Quantifier, SetOperation, Test};
 use crate::relations::RelationInfo;
 use crate::types::{Datum, Type, TypeOid};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -165,6 +166,8 @@ pub enum BoundKind {
     Subscript(Box<Bound>, Vec<Bound>),
     /// `array[low:high]`.
     Slice(Box<Bound>, Option<Box<Bound>>, Option<Box<Bound>>),
+    /// An array with the element at these subscripts set to a value.
+    SetElement(Box<(Bound, Vec<Bound>, Bound)>),
     /// A subquery.
     Subquery(Box<BoundSubquery>),
     /// The value of a grouping key that is no plain column, of the query with this output.
@@ -231,8 +234,44 @@ pub struct SortKey {
 pub struct Cte {
     /// Its number in the statement.
     pub id: u32,
-    /// Its query.
-    pub query: Query,
+    /// Its name.
+    pub name: Arc<str>,
+    /// What makes its rows.
+    pub source: CteSource,
+    /// MATERIALIZED.
+    pub is_kept: bool,
+    /// How often it is named.
+    pub references: Cell<u32>,
+}
+
+/// The rows that an iteration of a recursion has made, for the next one to read.
+#[derive(Debug)]
+pub struct Working {
+    /// Its number in the statement.
+    pub id: u32,
+    /// What it is called.
+    pub name: Arc<str>,
+    /// How many columns it has.
+    pub width: usize,
+}
+
+/// What makes a common table expression's rows.
+#[derive(Debug)]
+pub enum CteSource {
+    /// A query.
+    Query(Query),
+    /// A data change, with what it returns.
+    Change(Box<BoundStatement>),
+}
+
+impl Cte {
+    /// Its columns; none of a data change without RETURNING.
+    pub fn outputs(&self) -> &[Output] {
+        match &self.source {
+            CteSource::Query(query) => &query.outputs[..query.visible],
+            CteSource::Change(change) => change.returning(),
+        }
+    }
 }
 
 /// A query.
@@ -268,6 +307,16 @@ pub enum Body {
         /// Which.
         operation: SetOperation,
         /// ALL.
+        all: bool,
+        /// The sides.
+        sides: Box<(Query, Query)>,
+    },
+    /// WITH RECURSIVE: the rows of the left side, then those that the right side makes of the
+    /// newest ones, until it makes none. Both sides have the outputs' types.
+    Recursive {
+        /// The number of the working table that the right side reads.
+        id: u32,
+        /// UNION ALL; else each row comes once.
         all: bool,
         /// The sides.
         sides: Box<(Query, Query)>,
@@ -341,6 +390,8 @@ pub enum From {
     Subquery(Box<Query>),
     /// A common table expression; its outputs are copied to the relation's columns.
     Cte(RelationId, Rc<Cte>),
+    /// The working table of a recursion; its columns are copied to the relation's.
+    Working(RelationId, Rc<Working>),
     /// A function; the last column is the ordinality, if asked for.
     Function {
         /// The relation.
@@ -381,6 +432,28 @@ pub enum BoundStatement {
     Update(Update),
     /// DELETE.
     Delete(Delete),
+}
+
+impl BoundStatement {
+    /// RETURNING of a data change.
+    pub fn returning(&self) -> &[Output] {
+        match self {
+            BoundStatement::Query(_) => &[],
+            BoundStatement::Insert(insert) => &insert.returning,
+            BoundStatement::Update(update) => &update.returning,
+            BoundStatement::Delete(delete) => &delete.returning,
+        }
+    }
+
+    /// The table that a data change writes.
+    pub fn written(&self) -> Option<&Arc<RelationInfo>> {
+        match self {
+            BoundStatement::Query(_) => None,
+            BoundStatement::Insert(insert) => Some(&insert.table),
+            BoundStatement::Update(update) => Some(&update.table),
+            BoundStatement::Delete(delete) => Some(&delete.table),
+        }
+    }
 }
 
 /// INSERT.

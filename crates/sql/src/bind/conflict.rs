@@ -35,9 +35,10 @@ impl<'a> Binder<'a> {
         let shown = [shown];
         self.check_new_names(std::slice::from_ref(item), &shown, At::NONE)?;
         let [shown] = shown;
+        let own = item.relation.ok_or_else(|| SqlError::internal("a table without a relation"))?;
         self.block().items = vec![item.clone(), shown];
         self.block().enter("ON CONFLICT DO UPDATE", false, false);
-        let assignments = self.assignments(&update.assignments, table)?;
+        let assignments = self.assignments(&update.assignments, table, own)?;
         let filter = self.filter(update.filter.as_ref())?;
         let update = Some(ConflictUpdate { excluded, assignments, filter });
         Ok(Conflict { arbiters, update })

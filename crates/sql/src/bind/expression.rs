@@ -301,14 +301,7 @@ impl<'a> Binder<'a> {
     fn subscript(&mut self, array: &'a Expr, indices: &'a [Expr], at: At) -> SqlResult<Bound> {
         let array = self.expr(array)?;
         let Some(element) = array.ty.oid.element_type() else {
-            return Err(error_at(
-                SqlState::DATATYPE_MISMATCH,
-                format!(
-                    "cannot subscript type {} because it does not support subscripting",
-                    array.ty.oid
-                ),
-                at,
-            ));
+            return Err(no_subscripts(array.ty.oid, at));
         };
         let mut subscripts = Vec::with_capacity(indices.len());
         for index in indices {
@@ -318,7 +311,8 @@ impl<'a> Binder<'a> {
         Ok(Bound::new(BoundKind::Subscript(Box::new(array), subscripts), ty, at))
     }
 
-    fn array_index(&mut self, index: &'a Expr) -> SqlResult<Bound> {
+    /// A subscript.
+    pub(super) fn array_index(&mut self, index: &'a Expr) -> SqlResult<Bound> {
         let value = self.expr(index)?;
         self.convert(value, TypeOid::INT4, CastContext::Assignment)?.ok_or_else(|| {
             error_at(
@@ -338,14 +332,7 @@ impl<'a> Binder<'a> {
     ) -> SqlResult<Bound> {
         let array = self.expr(array)?;
         if array.ty.oid.element_type().is_none() {
-            return Err(error_at(
-                SqlState::DATATYPE_MISMATCH,
-                format!(
-                    "cannot subscript type {} because it does not support subscripting",
-                    array.ty.oid
-                ),
-                at,
-            ));
+            return Err(no_subscripts(array.ty.oid, at));
         }
         let ty = array.ty;
         let low = low.map(|low| self.array_index(low)).transpose()?.map(Box::new);
@@ -408,4 +395,13 @@ fn number(text: &str, at: At) -> SqlResult<(Datum, TypeOid)> {
     let value = text_form::input(Type::new(TypeOid::NUMERIC), &digits, &ConstantContext)
         .map_err(|error| error.at(at.position()))?;
     Ok((value, TypeOid::NUMERIC))
+}
+
+/// 42804.
+pub(super) fn no_subscripts(ty: TypeOid, at: At) -> SqlError {
+    error_at(
+        SqlState::DATATYPE_MISMATCH,
+        format!("cannot subscript type {ty} because it does not support subscripting"),
+        at,
+    )
 }

@@ -68,55 +68,12 @@ impl<'a> Binder<'a> {
         {
             return Ok(found);
         }
-        let info = self.view.relation(name)?;
+        let found = self.view.relation(name);
+        let info = found.map_err(|error| self.explain_unseen(error, name))?;
         self.use_table(&info);
         let relation = self.new_relation();
         let item = Item::of_relation(relation, &info, alias, name.at)?;
         Ok((From::Relation(relation, info), vec![item]))
-    }
-
-    fn cte_item(
-        &mut self,
-        name: &'a Name,
-        alias: Option<&Alias>,
-    ) -> SqlResult<Option<(From, Vec<Item>)>> {
-        let found = self
-            .blocks
-            .iter()
-            .rev()
-            .flat_map(|block| block.ctes.iter().rev())
-            .find(|cte| cte.ast.name == name.name)
-            .map(|cte| (cte.ast, cte.bound.clone(), cte.correlated));
-        let Some((ast, cte, correlated)) = found else { return Ok(None) };
-        let (from, relation, outputs) = if correlated {
-            let query = self.query(&ast.query, Unknowns::Resolve)?;
-            let (relation, outputs) = (query.relation, query.outputs[..query.visible].to_vec());
-            (From::Subquery(Box::new(query)), relation, outputs)
-        } else {
-            let relation = self.new_relation();
-            let outputs = cte.query.outputs[..cte.query.visible].to_vec();
-            (From::Cte(relation, cte), relation, outputs)
-        };
-        let mut columns: Vec<ItemColumn> = Vec::with_capacity(outputs.len());
-        for (index, output) in outputs.iter().enumerate() {
-            let given = ast.columns.get(index).map(|name| Arc::from(name.as_str()));
-            columns.push(ItemColumn {
-                name: given.unwrap_or_else(|| output.name.clone()),
-                value: column_of(relation, index, output.ty),
-                origin: None,
-            });
-        }
-        let mut item = Item {
-            name: Some(name.name.clone()),
-            schema: None,
-            table: 0,
-            relation: Some(relation),
-            columns,
-            relation_visible: true,
-            columns_visible: true,
-        };
-        item.rename(alias, name.at)?;
-        Ok(Some((from, vec![item])))
     }
 
     fn subquery_item(

@@ -58,7 +58,9 @@ fn relations_of(from: &From, found: &mut Vec<(RelationId, Option<Arc<RelationInf
     match from {
         From::Relation(relation, info) => found.push((*relation, Some(info.clone()))),
         From::Subquery(query) => found.push((query.relation, None)),
-        From::Cte(relation, _) | From::Function { relation, .. } => found.push((*relation, None)),
+        From::Cte(relation, _) | From::Working(relation, ..) | From::Function { relation, .. } => {
+            found.push((*relation, None))
+        }
         From::Join { sides, .. } => {
             relations_of(&sides.0, found);
             relations_of(&sides.1, found);

@@ -12,6 +12,7 @@ pub use call::FIRST_AGGREGATE;
 mod coerce;
 mod column_name;
 mod conflict;
+mod cte;
 mod expression;
 mod fold;
 mod from;
@@ -19,6 +20,7 @@ mod group;
 mod modify;
 mod operator;
 mod query;
+mod recursion;
 mod row;
 mod scope;
 mod set_operation;
@@ -30,8 +32,9 @@ use crate::parse::ast::{At, Expr};
 use crate::parse::statement::Statement;
 use crate::relations::{CatalogView, RelationInfo};
 use crate::types::{Type, TypeOid};
-use bound::{Bound, BoundStatement, RelationId};
+use bound::{Bound, BoundStatement, Cte, RelationId};
 use scope::Block;
+use std::rc::Rc;
 use std::sync::Arc;
 
 pub use coerce::type_of;
@@ -46,6 +49,8 @@ pub struct Binding {
     pub parameters: Vec<TypeOid>,
     /// The kernel tables that it reads or writes, each once.
     pub tables: Vec<Arc<RelationInfo>>,
+    /// The data changes of WITH, in the order in which they can be run.
+    pub changes: Vec<Rc<Cte>>,
     /// How many relation numbers were given out.
     pub relations: u32,
     /// What relations and their columns are called, for EXPLAIN.
@@ -122,6 +127,10 @@ struct Binder<'a> {
     no_parameters: bool,
     next_relation: u32,
     next_cte: u32,
+    next_working: u32,
+    /// The working tables that were named, one entry each time.
+    working_read: Vec<u32>,
+    changes: Vec<Rc<Cte>>,
     tables: Vec<Arc<RelationInfo>>,
     blocks: Vec<Block<'a>>,
     names: Vec<(RelationId, RelationNames)>,
@@ -137,6 +146,9 @@ impl<'a> Binder<'a> {
             no_parameters: false,
             next_relation: 0,
             next_cte: 0,
+            next_working: 0,
+            working_read: Vec::new(),
+            changes: Vec::new(),
             tables: Vec::new(),
             blocks: Vec::new(),
             names: Vec::new(),
@@ -156,6 +168,7 @@ impl<'a> Binder<'a> {
             statement,
             parameters: self.parameters,
             tables: self.tables,
+            changes: self.changes,
             relations: self.next_relation,
             names: self.names,
         })

@@ -3,15 +3,18 @@
 //! Invariants: every column of the table gets a value in an INSERT; every value is converted to
 //! its column's type with the rules of assignment (42804 otherwise).
 
-use super::bound::{Body, Bound, Delete, From, Insert, InsertSource, Output, Query, Update};
+use super::bound::{
+    Body, Bound, BoundKind, Delete, From, Insert, InsertSource, Output, Query, RelationId, Update,
+};
+use super::expression::no_subscripts;
 use super::query::Unknowns;
 use super::scope::{Block, Item, column_of};
 use super::{Binder, bind_constant, error_at};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::parse::ast::{self, Alias, At, Expr, ExprKind, JoinKind, Name, Target};
 use crate::parse::statement::{self, Overriding, Statement};
-use crate::relations::{ColumnInfo, RelationInfo, sequence_of_default};
-use crate::types::{Datum, TypeOid};
+use crate::relations::{ColumnInfo, RelationInfo, Source, sequence_of_default};
+use crate::types::{Datum, Type, TypeOid};
 use atoll_kernel::api::Identity;
 use std::sync::Arc;
 
@@ -19,8 +22,8 @@ impl<'a> Binder<'a> {
     /// INSERT.
     pub(super) fn insert(&mut self, insert: &'a statement::Insert) -> SqlResult<Insert> {
         self.blocks.push(Block::new());
-        self.ctes_of(&insert.with)?;
-        let table = self.view.table(&insert.table)?;
+        self.with(&insert.with)?;
+        let table = self.changed(&insert.table)?;
         self.use_table(&table);
         let targets = target_columns(insert, &table)?;
         let source = match &insert.source {
@@ -44,10 +47,6 @@ impl<'a> Binder<'a> {
         let returning = self.returning(&insert.returning)?;
         self.blocks.pop();
         Ok(Insert { table, relation, source, conflict, returning })
-    }
-
-    fn ctes_of(&mut self, ctes: &'a [ast::Cte]) -> SqlResult<()> {
-        ctes.iter().try_for_each(|cte| self.cte(cte))
     }
 
     fn insert_values(
@@ -129,7 +128,7 @@ impl<'a> Binder<'a> {
                     row[index] = self.implicit(value, ty.oid)?;
                 }
             }
-            Body::SetOperation { .. } => {
+            Body::SetOperation { .. } | Body::Recursive { .. } => {
                 return Err(SqlError::internal("a set operation with an unknown output"));
             }
         }
@@ -189,25 +188,40 @@ impl<'a> Binder<'a> {
         Ok(outputs)
     }
 
-    /// SET's columns and values, each column once.
+    /// SET's columns and values, each column once, or each time another element of it. `relation`
+    /// has the row as it is.
     pub(super) fn assignments(
         &mut self,
         written: &'a [statement::Assignment],
         table: &RelationInfo,
+        relation: RelationId,
     ) -> SqlResult<Vec<(u16, Bound)>> {
         let mut assignments: Vec<(u16, Bound)> = Vec::with_capacity(written.len());
         for assignment in written {
             let Some(index) = table.column(&assignment.column) else {
                 return Err(undefined_column(&assignment.column, table, assignment.at));
             };
-            if assignments.iter().any(|(other, _)| *other as usize == index) {
+            let before = assignments.iter().position(|(other, _)| *other as usize == index);
+            let column = &table.columns[index];
+            if !assignment.subscripts.is_empty()
+                && before
+                    .is_none_or(|at| matches!(assignments[at].1.kind, BoundKind::SetElement(_)))
+            {
+                let array = match before {
+                    Some(at) => assignments.remove(at).1,
+                    None => column_of(relation, index, column.ty),
+                };
+                let value = self.element(assignment, column, array)?;
+                assignments.push((index as u16, value));
+                continue;
+            }
+            if before.is_some() {
                 return Err(error_at(
                     SqlState::SYNTAX_ERROR,
                     format!("multiple assignments to same column \"{}\"", assignment.column),
                     assignment.at,
                 ));
             }
-            let column = &table.columns[index];
             let value = match &assignment.value.kind {
                 ExprKind::Default => self.default_of(column)?,
                 _ if column.identity == Some(Identity::Always) => {
@@ -225,14 +239,57 @@ impl<'a> Binder<'a> {
         Ok(assignments)
     }
 
+    /// `array` with one element set.
+    fn element(
+        &mut self,
+        assignment: &'a statement::Assignment,
+        column: &ColumnInfo,
+        array: Bound,
+    ) -> SqlResult<Bound> {
+        if column.identity == Some(Identity::Always) {
+            let message = format!("column \"{}\" can only be updated to DEFAULT", column.name);
+            return Err(generated_always(message, column));
+        }
+        let Some(element) = column.ty.oid.element_type() else {
+            return Err(no_subscripts(column.ty.oid, assignment.at));
+        };
+        if matches!(assignment.value.kind, ExprKind::Default) {
+            return Err(error_at(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "cannot set an array element to DEFAULT",
+                assignment.at,
+            ));
+        }
+        let mut subscripts = Vec::with_capacity(assignment.subscripts.len());
+        for subscript in &assignment.subscripts {
+            subscripts.push(self.array_index(subscript)?);
+        }
+        let value = self.expr(&assignment.value)?;
+        let (from, at) = (value.ty.oid, value.at);
+        let ty = Type::with(element, column.ty.typmod);
+        let value = self.assign(value, ty)?.ok_or_else(|| {
+            error_at(
+                SqlState::DATATYPE_MISMATCH,
+                format!(
+                    "subscripted assignment to \"{}\" requires type {element} but expression is of type {from}",
+                    column.name
+                ),
+                at,
+            )
+            .hint("You will need to rewrite or cast the expression.")
+        })?;
+        let parts = Box::new((array, subscripts, value));
+        Ok(Bound::new(BoundKind::SetElement(parts), column.ty, assignment.at))
+    }
+
     /// UPDATE.
     pub(super) fn update(&mut self, update: &'a statement::Update) -> SqlResult<Update> {
         self.blocks.push(Block::new());
-        self.ctes_of(&update.with)?;
+        self.with(&update.with)?;
         let (table, relation, from) =
             self.target(&update.table, update.alias.as_ref(), &update.from)?;
         self.block().enter("UPDATE", false, false);
-        let assignments = self.assignments(&update.assignments, &table)?;
+        let assignments = self.assignments(&update.assignments, &table, relation)?;
         let filter = self.filter(update.filter.as_ref())?;
         let returning = self.returning(&update.returning)?;
         self.blocks.pop();
@@ -242,13 +299,25 @@ impl<'a> Binder<'a> {
     /// DELETE.
     pub(super) fn delete(&mut self, delete: &'a statement::Delete) -> SqlResult<Delete> {
         self.blocks.push(Block::new());
-        self.ctes_of(&delete.with)?;
+        self.with(&delete.with)?;
         let (table, relation, from) =
             self.target(&delete.table, delete.alias.as_ref(), &delete.using)?;
         let filter = self.filter(delete.filter.as_ref())?;
         let returning = self.returning(&delete.returning)?;
         self.blocks.pop();
         Ok(Delete { table, relation, from, filter, returning })
+    }
+
+    /// The table that a statement changes; 42809 if it is a sequence.
+    fn changed(&self, name: &Name) -> SqlResult<Arc<RelationInfo>> {
+        let relation = self.view.relation(name)?;
+        match &relation.source {
+            Source::Sequence(_) => Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("cannot change sequence \"{}\"", relation.name),
+            )),
+            _ => self.view.table(name),
+        }
     }
 
     pub(super) fn filter(&mut self, filter: Option<&'a Expr>) -> SqlResult<Option<Bound>> {
@@ -264,7 +333,7 @@ impl<'a> Binder<'a> {
         alias: Option<&'a Alias>,
         others: &'a [ast::FromItem],
     ) -> SqlResult<(Arc<RelationInfo>, super::bound::RelationId, From)> {
-        let table = self.view.table(name)?;
+        let table = self.changed(name)?;
         self.use_table(&table);
         let relation = self.new_relation();
         let item = Item::of_relation(relation, &table, alias, name.at)?;
@@ -282,7 +351,7 @@ impl<'a> Binder<'a> {
 }
 
 fn is_bare_values(query: &ast::Query) -> bool {
-    query.with.is_empty()
+    query.with.ctes.is_empty()
         && query.order_by.is_empty()
         && query.limit.is_none()
         && query.offset.is_none()

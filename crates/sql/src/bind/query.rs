@@ -3,14 +3,14 @@
 //! Invariants: a query's outputs have types other than UNKNOWN, unless its caller asked to keep
 //! them and converts them itself. Blocks are pushed and popped in pairs, errors included.
 
-use super::bound::{Body, Bound, BoundKind, Cte, From, Output, Query, Select, SortKey};
-use super::scope::{Block, CteScope};
+use super::bound::{Body, Bound, BoundKind, From, Output, Query, Select, SortKey};
+use super::scope::Block;
 use super::{Binder, error_at};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::functions::{CastContext, Comparison, default_order};
 use crate::parse::ast::{self, At, Expr, ExprKind, OrderBy, Target};
+use crate::relations::Source;
 use crate::types::{Type, TypeOid};
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// What becomes of outputs that are bare literals.
@@ -32,9 +32,7 @@ impl<'a> Binder<'a> {
     }
 
     fn query_inside(&mut self, query: &'a ast::Query, unknowns: Unknowns) -> SqlResult<Query> {
-        for cte in &query.with {
-            self.cte(cte)?;
-        }
+        self.with(&query.with)?;
         let mut bound = match &query.body {
             ast::Body::Select(select) => self.select(select, query, unknowns)?,
             ast::Body::Values(rows) => self.values(rows, query, unknowns)?,
@@ -47,37 +45,6 @@ impl<'a> Binder<'a> {
         bound.limit = self.row_count(query.limit.as_ref(), "LIMIT")?;
         bound.offset = self.row_count(query.offset.as_ref(), "OFFSET")?;
         Ok(bound)
-    }
-
-    pub(super) fn cte(&mut self, cte: &'a ast::Cte) -> SqlResult<()> {
-        if self.block().ctes.iter().any(|other| other.ast.name == cte.name) {
-            return Err(error_at(
-                SqlState::DUPLICATE_ALIAS,
-                format!("WITH query name \"{}\" specified more than once", cte.name),
-                cte.at,
-            ));
-        }
-        let first = self.next_relation;
-        let query = self.query(&cte.query, Unknowns::Resolve)?;
-        if cte.columns.len() > query.visible {
-            return Err(error_at(
-                SqlState::INVALID_COLUMN_REFERENCE,
-                format!(
-                    "WITH query \"{}\" has {} columns available but {} columns specified",
-                    cte.name,
-                    query.visible,
-                    cte.columns.len()
-                ),
-                cte.at,
-            ));
-        }
-        let mut columns = Vec::new();
-        super::walk::in_query(&query, &mut |bound| super::walk::columns(bound, &mut columns));
-        let correlated = columns.iter().any(|column| column.relation.0 < first);
-        self.next_cte += 1;
-        let bound = Rc::new(Cte { id: self.next_cte - 1, query });
-        self.block().ctes.push(CteScope { ast: cte, bound, correlated });
-        Ok(())
     }
 
     fn row_count(
@@ -133,6 +100,7 @@ impl<'a> Binder<'a> {
             has_sets: self.block().has_sets,
         };
         self.group(&mut bound, keys, &mut outputs)?;
+        check_recursive(&bound, &outputs)?;
         if let Some(on) = select.distinct.as_ref().filter(|on| !on.is_empty()) {
             self.distinct_on(on, &mut bound, &mut outputs, visible, &mut order_by)?;
         }
@@ -435,7 +403,7 @@ impl<'a> Binder<'a> {
         super::from::check_lockable(what)?;
         let mut tables = Vec::new();
         if let Some(from) = &select.from {
-            lockable(from, &mut tables);
+            lockable(from, &mut tables)?;
         }
         if names.is_empty() {
             return Ok(tables);
@@ -553,15 +521,25 @@ pub(super) fn plain(
     Query { relation, outputs, visible, body, order_by, limit, offset, locked }
 }
 
-fn lockable(from: &From, tables: &mut Vec<super::bound::RelationId>) {
+fn lockable(from: &From, tables: &mut Vec<super::bound::RelationId>) -> SqlResult<()> {
     match from {
-        From::Relation(relation, info) if info.table().is_some() => tables.push(*relation),
+        From::Relation(relation, info) => match info.source {
+            Source::Table(_) => tables.push(*relation),
+            Source::Sequence(_) => {
+                return Err(SqlError::new(
+                    SqlState::WRONG_OBJECT_TYPE,
+                    format!("cannot lock rows in sequence \"{}\"", info.name),
+                ));
+            }
+            Source::Virtual(_) => {}
+        },
         From::Join { sides, .. } => {
-            lockable(&sides.0, tables);
-            lockable(&sides.1, tables);
+            lockable(&sides.0, tables)?;
+            lockable(&sides.1, tables)?;
         }
         _ => {}
     }
+    Ok(())
 }
 
 /// Are two bound expressions the same? Only what can be decided from the tree.
@@ -570,7 +548,39 @@ pub(super) fn same(a: &Bound, b: &Bound) -> bool {
 }
 
 fn contains_aggregate(bound: &Bound) -> bool {
-    let mut found = matches!(bound.kind, BoundKind::Aggregate(_));
-    super::walk::children(bound, &mut |child| found |= contains_aggregate(child));
+    aggregate_at(bound).is_some()
+}
+
+/// Where the first aggregate in an expression stands.
+fn aggregate_at(bound: &Bound) -> Option<At> {
+    if matches!(bound.kind, BoundKind::Aggregate(_)) {
+        return Some(bound.at);
+    }
+    let mut found = None;
+    super::walk::children(bound, &mut |child| found = found.or_else(|| aggregate_at(child)));
     found
+}
+
+/// Aggregates would have to see all rows of an iteration of WITH RECURSIVE at once (42P19).
+fn check_recursive(select: &Select, outputs: &[Output]) -> SqlResult<()> {
+    let aggregates = select.grouping.as_ref().is_some_and(|it| !it.aggregates.is_empty());
+    if !aggregates || !select.from.as_ref().is_some_and(reads_working) {
+        return Ok(());
+    }
+    let values = outputs.iter().filter_map(|output| output.value.as_ref());
+    let at = values.chain(&select.having).find_map(aggregate_at);
+    Err(error_at(
+        SqlState::INVALID_RECURSION,
+        "aggregate functions are not allowed in a recursive query's recursive term",
+        at.unwrap_or(At::NONE),
+    ))
+}
+
+/// Is a working table one of the items?
+fn reads_working(from: &From) -> bool {
+    match from {
+        From::Working(..) => true,
+        From::Join { sides, .. } => reads_working(&sides.0) || reads_working(&sides.1),
+        _ => false,
+    }
 }

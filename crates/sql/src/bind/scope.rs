@@ -3,7 +3,7 @@
 //! Invariants: the innermost block is searched first; within one block an unqualified name must
 //! be found in one visible item only. A block's aggregates belong to it and no other.
 
-use super::bound::{Aggregate, Bound, BoundKind, ColumnRef, Cte, RelationId};
+use super::bound::{Aggregate, Bound, BoundKind, ColumnRef, Cte, Output, RelationId, Working};
 use super::{Binder, error_at};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::parse::ast::{self, At};
@@ -39,15 +39,28 @@ pub(super) struct Item {
 /// A common table expression in sight.
 pub(super) struct CteScope<'a> {
     pub ast: &'a ast::Cte,
-    pub bound: Rc<Cte>,
-    /// It refers to columns of outer queries: bound anew where it is named.
-    pub correlated: bool,
+    /// It refers to itself.
+    pub is_recursive: bool,
+    pub state: CteState,
+}
+
+/// What a reference to a common table expression means.
+#[derive(Clone)]
+pub(super) enum CteState {
+    /// It has been bound.
+    Bound(Rc<Cte>),
+    /// It is bound anew where it is named.
+    Anew,
+    /// Its recursive term is being bound: the working table with these columns.
+    Working(Rc<Working>, Rc<[Output]>),
 }
 
 /// One query, while its parts are bound.
 pub(super) struct Block<'a> {
     pub items: Vec<Item>,
     pub ctes: Vec<CteScope<'a>>,
+    /// Names of its WITH that cannot be named yet.
+    pub unseen: Vec<&'a str>,
     /// The clause that is being bound, for errors.
     pub clause: &'static str,
     /// May aggregates stand in this clause?
@@ -67,6 +80,7 @@ impl Block<'_> {
         Block {
             items: Vec::new(),
             ctes: Vec::new(),
+            unseen: Vec::new(),
             clause: "FROM",
             aggregates_allowed: false,
             in_aggregate: false,

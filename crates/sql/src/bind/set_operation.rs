@@ -20,13 +20,38 @@ impl<'a> Binder<'a> {
         sides: (&'a ast::Query, &'a ast::Query),
         query: &'a ast::Query,
     ) -> SqlResult<Query> {
+        let left = self.query(sides.0, Unknowns::Keep)?;
+        let right = self.query(sides.1, Unknowns::Keep)?;
+        let (types, (left, right)) = self.matched(operation, all, (left, right))?;
+        let outputs: Vec<Output> = left.outputs[..left.visible]
+            .iter()
+            .zip(&types)
+            .map(|(output, ty)| Output {
+                name: output.name.clone(),
+                value: None,
+                ty: *ty,
+                origin: None,
+            })
+            .collect();
+        let order_by = self.outer_order(query, &outputs)?;
+        super::from::check_lockable(query.for_update.as_ref().map(|_| "UNION/INTERSECT/EXCEPT"))?;
+        let relation = self.new_relation();
+        let body = Body::SetOperation { operation, all, sides: Box::new((left, right)) };
+        Ok(plain(relation, outputs, body, order_by))
+    }
+
+    /// The types that both sides have in common, and both in them.
+    pub(super) fn matched(
+        &mut self,
+        operation: SetOperation,
+        all: bool,
+        (left, right): (Query, Query),
+    ) -> SqlResult<(Vec<Type>, (Query, Query))> {
         let construct = match operation {
             SetOperation::Union => "UNION",
             SetOperation::Intersect => "INTERSECT",
             SetOperation::Except => "EXCEPT",
         };
-        let left = self.query(sides.0, Unknowns::Keep)?;
-        let right = self.query(sides.1, Unknowns::Keep)?;
         if left.visible != right.visible {
             return Err(SqlError::new(
                 SqlState::SYNTAX_ERROR,
@@ -44,21 +69,7 @@ impl<'a> Binder<'a> {
         }
         let left = self.retype(left, &types, construct)?;
         let right = self.retype(right, &types, construct)?;
-        let outputs: Vec<Output> = left.outputs[..left.visible]
-            .iter()
-            .zip(&types)
-            .map(|(output, ty)| Output {
-                name: output.name.clone(),
-                value: None,
-                ty: *ty,
-                origin: None,
-            })
-            .collect();
-        let order_by = self.outer_order(query, &outputs)?;
-        super::from::check_lockable(query.for_update.as_ref().map(|_| "UNION/INTERSECT/EXCEPT"))?;
-        let relation = self.new_relation();
-        let body = Body::SetOperation { operation, all, sides: Box::new((left, right)) };
-        Ok(plain(relation, outputs, body, order_by))
+        Ok((types, (left, right)))
     }
 
     /// The query with its visible outputs in these types.

@@ -7,6 +7,7 @@
 use super::bound::{
     Body, Bound, BoundKind, BoundSet, ColumnRef, From, Query, SetOrScalar, SubqueryKind,
 };
+use crate::functions::Volatility;
 
 /// Calls `visit` for each direct subexpression.
 pub fn children<'b>(bound: &'b Bound, visit: &mut dyn FnMut(&'b Bound)) {
@@ -67,6 +68,11 @@ pub fn children<'b>(bound: &'b Bound, visit: &mut dyn FnMut(&'b Bound)) {
             visit(array);
             low.iter().for_each(|low| visit(low));
             high.iter().for_each(|high| visit(high));
+        }
+        BoundKind::SetElement(parts) => {
+            visit(&parts.0);
+            parts.1.iter().for_each(&mut *visit);
+            visit(&parts.2);
         }
         BoundKind::Subquery(subquery) => {
             if let SubqueryKind::Quantified { left, .. } = &subquery.kind {
@@ -137,6 +143,11 @@ pub fn children_mut(bound: &mut Bound, visit: &mut dyn FnMut(&mut Bound)) {
             low.iter_mut().for_each(|low| visit(low));
             high.iter_mut().for_each(|high| visit(high));
         }
+        BoundKind::SetElement(parts) => {
+            visit(&mut parts.0);
+            parts.1.iter_mut().for_each(&mut *visit);
+            visit(&mut parts.2);
+        }
         BoundKind::Subquery(subquery) => {
             if let SubqueryKind::Quantified { left, .. } = &mut subquery.kind {
                 left.iter_mut().for_each(|(left, _)| visit(left));
@@ -174,7 +185,7 @@ pub fn in_query(query: &Query, visit: &mut dyn FnMut(&Bound)) {
             }
         }
         Body::Values(rows) => rows.iter().flatten().for_each(visit),
-        Body::SetOperation { sides, .. } => {
+        Body::SetOperation { sides, .. } | Body::Recursive { sides, .. } => {
             in_query(&sides.0, visit);
             in_query(&sides.1, visit);
         }
@@ -184,7 +195,7 @@ pub fn in_query(query: &Query, visit: &mut dyn FnMut(&Bound)) {
 /// Calls `visit` for every top expression of an item of FROM.
 pub fn in_from(from: &From, visit: &mut dyn FnMut(&Bound)) {
     match from {
-        From::Relation(..) | From::Cte(..) => {}
+        From::Relation(..) | From::Cte(..) | From::Working(..) => {}
         From::Subquery(query) => in_query(query, visit),
         From::Function { call: SetOrScalar::Set(set), .. } => {
             let BoundSet { arguments, .. } = &**set;
@@ -197,6 +208,34 @@ pub fn in_from(from: &From, visit: &mut dyn FnMut(&Bound)) {
             condition.iter().for_each(visit);
         }
     }
+}
+
+/// Does the expression call anything whose answer changes from row to row?
+pub fn is_volatile(bound: &Bound) -> bool {
+    let mut found = false;
+    deep(bound, &mut |part| {
+        found |= match &part.kind {
+            BoundKind::Call(call) => call.volatility == Volatility::Volatile,
+            BoundKind::Operator(row, _, _) => row.volatility == Volatility::Volatile,
+            BoundKind::Set(_) => true,
+            _ => false,
+        };
+    });
+    found
+}
+
+/// Does anything in the query?
+pub fn is_volatile_query(query: &Query) -> bool {
+    let mut found = false;
+    in_query(query, &mut |bound| found |= is_volatile(bound));
+    found
+}
+
+/// May the query be run more than once, or not at all, without anybody noticing?
+pub fn may_repeat(query: &Query) -> bool {
+    !matches!(query.body, Body::Recursive { .. })
+        && query.locked.is_empty()
+        && !is_volatile_query(query)
 }
 
 /// Every column that `bound` refers to, subqueries included.

@@ -6,6 +6,7 @@ use super::program::{Program, Slot};
 use super::spill::{Reservation, RowStore, SortKey, Sorted, Sorter, StoreCursor};
 use super::{BoxedOperator, Cx, Operator, hash_key};
 use crate::error::SqlResult;
+use crate::plan::node::InnerRows;
 use crate::types::{Datum, TypeOid};
 use std::collections::HashSet;
 
@@ -132,7 +133,8 @@ impl Operator for Project<'_> {
     }
 }
 
-/// Rows kept, so that a restart does not compute them again. Its input reads no outer row.
+/// The inner side of a loop kept, so that it is not computed again for each row of the outer side,
+/// which its input does not read. When the loop begins again it may give other rows.
 pub(super) struct Keep<'p> {
     input: BoxedOperator<'p>,
     slots: &'p [Slot],
@@ -140,12 +142,17 @@ pub(super) struct Keep<'p> {
     cursor: StoreCursor,
     complete: bool,
     at: u64,
+    inner_rows: InnerRows,
 }
 
 impl<'p> Keep<'p> {
-    pub(super) fn new(input: BoxedOperator<'p>, slots: &'p [Slot]) -> Keep<'p> {
+    pub(super) fn new(
+        input: BoxedOperator<'p>,
+        slots: &'p [Slot],
+        inner_rows: InnerRows,
+    ) -> Keep<'p> {
         let (rows, cursor) = (RowStore::default(), StoreCursor::default());
-        Keep { input, slots, rows, cursor, complete: false, at: 0 }
+        Keep { input, slots, rows, cursor, complete: false, at: 0, inner_rows }
     }
 }
 
@@ -168,7 +175,17 @@ impl Operator for Keep<'_> {
         Ok(true)
     }
 
-    fn restart(&mut self, _cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+    fn restart(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+        if self.inner_rows == InnerRows::Others {
+            self.rows.clear();
+            self.cursor = StoreCursor::default();
+            self.complete = false;
+            self.input.restart(cx)?;
+        }
+        self.repeat(cx)
+    }
+
+    fn repeat(&mut self, _cx: &mut Cx<'_, '_>) -> SqlResult<()> {
         self.at = 0;
         Ok(())
     }

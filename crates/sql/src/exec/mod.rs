@@ -26,6 +26,7 @@ pub mod spill;
 mod subplan;
 mod virtual_scan;
 pub mod watch;
+mod with;
 
 pub use compare::{compare, compare_nulls_last, hash_key};
 pub use copy_row::{Encoder, decode_row};
@@ -47,6 +48,12 @@ pub trait Operator {
 
     /// Begins again; what it reads of outer rows may have changed.
     fn restart(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<()>;
+
+    /// Begins again for the next row of the loop whose inner side this is. Only what keeps rows that
+    /// do not depend on that row need tell it from [`Operator::restart`].
+    fn repeat(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+        self.restart(cx)
+    }
 }
 
 /// An operator of a plan.
@@ -54,6 +61,15 @@ pub type BoxedOperator<'p> = Box<dyn Operator + 'p>;
 
 /// Rows kept for several readers.
 pub type Rows = Rc<RefCell<spill::RowStore>>;
+
+/// A common table expression's state in one execution.
+#[derive(Default)]
+pub struct CteState<'p> {
+    rows: Rows,
+    operator: Option<BoxedOperator<'p>>,
+    /// All rows are there.
+    is_complete: bool,
+}
 
 /// A subquery's state in one execution.
 #[derive(Default)]
@@ -103,7 +119,9 @@ pub struct Cx<'e, 't> {
     encoder: Encoder,
     output: Vec<Datum>,
     subplans: Vec<SubplanState<'e>>,
-    ctes: Vec<Option<Rows>>,
+    ctes: Vec<CteState<'e>>,
+    /// The working tables of recursions; none while one does not run.
+    working: Vec<Option<Rows>>,
     settings: Option<Rc<spill::MemorySettings>>,
     memory: Option<Rc<spill::Memory>>,
     /// Has the operator that was asked last gone to disk? For EXPLAIN ANALYZE.
@@ -153,6 +171,7 @@ impl<'e, 't> Cx<'e, 't> {
             output: scratch.output,
             subplans: state.subplans,
             ctes: state.ctes,
+            working: state.working,
             settings: scratch.memory,
             memory: state.memory,
             on_disk: false,
@@ -166,9 +185,10 @@ impl<'e, 't> Cx<'e, 't> {
     pub fn suspend(mut self, scratch: &mut Scratch) -> Suspended<'e> {
         let frame = std::mem::take(&mut self.frame);
         let (subplans, ctes) = (std::mem::take(&mut self.subplans), std::mem::take(&mut self.ctes));
+        let working = std::mem::take(&mut self.working);
         let memory = self.memory.take();
         self.end(scratch);
-        Suspended { frame, subplans, ctes, memory }
+        Suspended { frame, subplans, ctes, working, memory }
     }
 
     /// Ends the execution and keeps its memory.
@@ -252,7 +272,8 @@ impl<'e, 't> Cx<'e, 't> {
 pub struct Suspended<'e> {
     frame: Vec<Datum>,
     subplans: Vec<SubplanState<'e>>,
-    ctes: Vec<Option<Rows>>,
+    ctes: Vec<CteState<'e>>,
+    working: Vec<Option<Rows>>,
     memory: Option<Rc<spill::Memory>>,
 }
 
@@ -267,7 +288,9 @@ impl<'e> Suspended<'e> {
         frame.resize(planned.frame, Datum::Null);
         let mut subplans = Vec::new();
         subplans.resize_with(planned.subplans.len(), SubplanState::default);
-        Suspended { frame, subplans, ctes: vec![None; planned.ctes.len()], memory: None }
+        let mut ctes = Vec::new();
+        ctes.resize_with(planned.ctes.len(), CteState::default);
+        Suspended { frame, subplans, ctes, working: vec![None; planned.working], memory: None }
     }
 }
 
@@ -292,11 +315,21 @@ fn open_plain<'p>(plan: &'p Plan, watch: Option<&Rc<watch::Watch>>) -> BoxedOper
         Plan::Virtual { relation, columns, key, filter, .. } => Box::new(
             virtual_scan::VirtualScan::new(*relation, columns, key.as_ref(), filter.as_ref()),
         ),
+        Plan::Sequence { sequence, columns, filter, .. } => {
+            Box::new(virtual_scan::SequenceScan::new(sequence, columns, filter.as_ref()))
+        }
         Plan::Values { rows, slots } => Box::new(filter::Values::new(rows, slots)),
         Plan::Function { call, slots, ordinality, .. } => {
             Box::new(sets::Function::new(call, slots, *ordinality))
         }
-        Plan::Cte { index, slots } => Box::new(subplan::CteScan::new(*index as usize, slots)),
+        Plan::Cte { index, slots } => Box::new(with::CteScan::new(*index as usize, slots)),
+        Plan::Recursive { index, sides, from, slots, distinct } => {
+            let inputs = (open(&sides.0), open(&sides.1));
+            Box::new(with::Recursive::new(*index as usize, inputs, from, slots, distinct))
+        }
+        Plan::Working { index, slots, .. } => {
+            Box::new(with::WorkingScan::new(*index as usize, slots))
+        }
         Plan::Filter(input, condition) => Box::new(filter::Filter::new(open(input), condition)),
         Plan::Project(input, outputs) => Box::new(filter::Project::new(open(input), outputs)),
         Plan::ProjectSet(input, outputs) => Box::new(sets::ProjectSet::new(open(input), outputs)),
@@ -307,16 +340,26 @@ fn open_plain<'p>(plan: &'p Plan, watch: Option<&Rc<watch::Watch>>) -> BoxedOper
             condition.as_ref(),
             inner_slots,
         )),
-        Plan::Hash { kind, outer, inner, keys, condition, outer_slots, inner_slots, method } => {
+        Plan::Hash {
+            kind,
+            outer,
+            inner,
+            keys,
+            condition,
+            outer_slots,
+            inner_slots,
+            method,
+            inner_rows,
+        } => {
             let plan = join::JoinPlan { kind: *kind, keys, condition: condition.as_ref() };
             let outer = join::Input { operator: open(outer), slots: outer_slots };
             let inner = join::Input { operator: open(inner), slots: inner_slots };
             match method {
-                JoinMethod::Hash => Box::new(join::HashJoin::new(plan, outer, inner)),
+                JoinMethod::Hash => Box::new(join::HashJoin::new(plan, outer, inner, *inner_rows)),
                 JoinMethod::Merge => Box::new(join::MergeJoin::new(plan, outer, inner)),
             }
         }
-        Plan::Keep(input, slots) => Box::new(filter::Keep::new(open(input), slots)),
+        Plan::Keep { input, slots, rows } => Box::new(filter::Keep::new(open(input), slots, *rows)),
         Plan::Aggregate { input, keys, aggregates, slots, method } => {
             let outputs = (&keys[..], &aggregates[..]);
             Box::new(aggregate::Grouping::new(open(input), outputs, slots, *method))

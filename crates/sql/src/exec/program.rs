@@ -81,6 +81,8 @@ pub enum Step {
     Subscript(u16),
     /// `array[low:high]`: which bounds are on the stack.
     Slice(bool, bool),
+    /// An array with an element set: this many subscripts, and the element's type.
+    SetElement(u16, TypeOid),
     /// The value of a subplan.
     Subplan(u32),
     /// Takes the topmost value away.
@@ -408,6 +410,20 @@ impl Step {
                     }
                     _ => Datum::Null,
                 }
+            }
+            Step::SetElement(count, element) => {
+                let value = pop(cx);
+                let indices = cx.stack.split_off(cx.stack.len() - *count as usize);
+                let array = pop(cx);
+                let indices: Option<Vec<i32>> =
+                    indices.iter().map(|it| (!it.is_null()).then(|| it.as_i32())).collect();
+                let array = match &array {
+                    Datum::Array(array) => Some(&**array),
+                    _ => None,
+                };
+                Datum::Array(
+                    Array::with_element(array, *element, indices.as_deref(), value)?.into(),
+                )
             }
             Step::Slice(has_low, has_high) => slice(*has_low, *has_high, cx),
             _ => return Err(SqlError::internal("a step outside of its loop")),

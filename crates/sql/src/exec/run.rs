@@ -3,7 +3,7 @@
 //! Invariants: rows go to the sink in order; the sink may stop the execution by an error, or
 //! because it has enough.
 
-use super::{BoxedOperator, Cx, fast, modify, open};
+use super::{BoxedOperator, Cx, fast, modify, open, with};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::fast::Fast;
 use crate::plan::{Action, Planned};
@@ -30,14 +30,17 @@ pub fn run(planned: &Planned, cx: &mut Cx<'_, '_>, sink: Sink<'_>) -> SqlResult<
                     break;
                 }
             }
+            with::run_changes(cx)?;
             Ok(count)
         }
         Action::Modify(plan) => {
             let mut returned = |values: &[Datum], cx: &mut Cx<'_, '_>| sink(values, cx).map(|_| ());
-            match planned.fast {
-                Some(_) => fast::modify(&planned.action, cx, &mut returned),
-                None => modify::run(plan, cx, &mut returned),
+            if planned.fast.is_some() {
+                return fast::modify(&planned.action, cx, &mut returned);
             }
+            let count = modify::run(plan, cx, &mut returned)?;
+            with::run_changes(cx)?;
+            Ok(count)
         }
     }
 }

@@ -1,10 +1,9 @@
-//! Subqueries of expressions, and common table expressions.
+//! Subqueries of expressions.
 //!
 //! Invariants: a subquery that reads nothing of the query around it is run at most once an
-//! execution; a correlated one is restarted for each evaluation. A common table expression is
-//! run when it is first read, and once.
+//! execution; a correlated one is restarted for each evaluation.
 
-use super::program::{Slot, and, compare_by, or};
+use super::program::{and, compare_by, or};
 use super::spill::{Reservation, RowStore, StoreCursor};
 use super::{Cx, Operator, Rows, hash_key, open};
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -204,60 +203,4 @@ fn probe(
     };
     let operators: Vec<&'static OperatorRow> = programs.iter().map(|(_, row)| *row).collect();
     quantified(cx, index, subplan, Quantifier::Any, left, &operators)
-}
-
-/// A common table expression's rows, copied into the reader's slots.
-pub(super) struct CteScan<'p> {
-    index: usize,
-    slots: &'p [(Slot, Slot)],
-    rows: Option<Rows>,
-    cursor: StoreCursor,
-    at: u64,
-}
-
-impl<'p> CteScan<'p> {
-    pub(super) fn new(index: usize, slots: &'p [(Slot, Slot)]) -> CteScan<'p> {
-        CteScan { index, slots, rows: None, cursor: StoreCursor::default(), at: 0 }
-    }
-
-    fn fill(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<Rows> {
-        if let Some(rows) = &cx.ctes[self.index] {
-            return Ok(rows.clone());
-        }
-        let plan = &cx.planned.ctes[self.index];
-        let mut operator = open(&plan.plan, cx.watch.as_ref());
-        let mut rows = RowStore::default();
-        while operator.next(cx)? {
-            cx.breathe()?;
-            let row = cx.save(&plan.outputs);
-            rows.push(row, cx)?;
-        }
-        let rows = Rc::new(RefCell::new(rows));
-        cx.ctes[self.index] = Some(rows.clone());
-        Ok(rows)
-    }
-}
-
-impl Operator for CteScan<'_> {
-    fn next(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
-        cx.breathe()?;
-        if self.rows.is_none() {
-            self.rows = Some(self.fill(cx)?);
-        }
-        let Some(rows) = &self.rows else { return Ok(false) };
-        let slots = self.slots;
-        let give = |row: &[Datum], cx: &mut Cx<'_, '_>| {
-            for ((_, to), value) in slots.iter().zip(row) {
-                cx.frame[*to as usize] = value.clone();
-            }
-        };
-        let found = rows.borrow_mut().with(self.at, &mut self.cursor, cx, give)?;
-        self.at += u64::from(found.is_some());
-        Ok(found.is_some())
-    }
-
-    fn restart(&mut self, _cx: &mut Cx<'_, '_>) -> SqlResult<()> {
-        self.at = 0;
-        Ok(())
-    }
 }

@@ -1,4 +1,4 @@
-//! Scans of virtual relations.
+//! Scans of virtual relations and of sequences.
 //!
 //! Invariants: the rows are computed when the scan begins or is restarted; a look-up's answer may
 //! have too many rows, so the whole filter is applied.
@@ -10,6 +10,7 @@ use crate::error::SqlResult;
 use crate::plan::node::KeyValue;
 use crate::relations::VirtualRelation;
 use crate::types::Datum;
+use atoll_kernel::api::SequenceEntry;
 
 /// A scan of a virtual relation at work.
 pub(super) struct VirtualScan<'p> {
@@ -78,6 +79,46 @@ impl Operator for VirtualScan<'_> {
 
     fn restart(&mut self, _cx: &mut Cx<'_, '_>) -> SqlResult<()> {
         self.rows = None;
+        Ok(())
+    }
+}
+
+/// The one row of a sequence.
+pub(super) struct SequenceScan<'p> {
+    sequence: &'p SequenceEntry,
+    columns: &'p [(usize, Slot)],
+    filter: Option<&'p Program>,
+    is_given: bool,
+}
+
+impl<'p> SequenceScan<'p> {
+    pub(super) fn new(
+        sequence: &'p SequenceEntry,
+        columns: &'p [(usize, Slot)],
+        filter: Option<&'p Program>,
+    ) -> SequenceScan<'p> {
+        SequenceScan { sequence, columns, filter, is_given: false }
+    }
+}
+
+impl Operator for SequenceScan<'_> {
+    fn next(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
+        if std::mem::replace(&mut self.is_given, true) {
+            return Ok(false);
+        }
+        let (state, covered) = self.sequence.values.state_and_covered();
+        let row = [Datum::Int8(state.last), Datum::Int8(covered as i64), Datum::Bool(state.called)];
+        for (column, slot) in self.columns {
+            cx.frame[*slot as usize] = row[*column].clone();
+        }
+        match self.filter {
+            Some(filter) => filter.test(cx),
+            None => Ok(true),
+        }
+    }
+
+    fn restart(&mut self, _cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+        self.is_given = false;
         Ok(())
     }
 }

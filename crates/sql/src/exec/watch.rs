@@ -94,4 +94,9 @@ impl Operator for Watched<'_> {
         self.fresh = true;
         self.inner.restart(cx)
     }
+
+    fn repeat(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+        self.fresh = true;
+        self.inner.repeat(cx)
+    }
 }

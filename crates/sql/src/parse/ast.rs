@@ -283,7 +283,7 @@ pub struct OrderBy {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
     /// WITH.
-    pub with: Vec<Cte>,
+    pub with: With,
     /// What produces the rows.
     pub body: Body,
     /// ORDER BY.
@@ -353,6 +353,33 @@ pub struct Target {
     pub alias: Option<String>,
 }
 
+/// WITH.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct With {
+    /// RECURSIVE: each sees all, itself included.
+    pub recursive: bool,
+    /// The common table expressions; none if there is no WITH.
+    pub ctes: Vec<Cte>,
+}
+
+impl With {
+    /// Is one of them a data change?
+    pub fn changes_rows(&self) -> bool {
+        self.ctes.iter().any(|cte| !matches!(cte.statement, super::statement::Statement::Query(_)))
+    }
+}
+
+/// What is written about keeping a common table expression's rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Materialized {
+    /// Nothing.
+    Unsaid,
+    /// MATERIALIZED.
+    Yes,
+    /// NOT MATERIALIZED.
+    No,
+}
+
 /// One common table expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cte {
@@ -360,8 +387,10 @@ pub struct Cte {
     pub name: String,
     /// Its columns' names, if written.
     pub columns: Vec<String>,
-    /// Its query.
-    pub query: Query,
+    /// A query, or a data change.
+    pub statement: super::statement::Statement,
+    /// Are its rows kept?
+    pub materialized: Materialized,
     /// Where.
     pub at: At,
 }

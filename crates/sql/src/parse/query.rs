@@ -4,18 +4,20 @@
 
 use super::Converter;
 use super::ast::{
-    At, Body, Cte, Expr, FromItem, JoinCondition, JoinKind, Query, Select, SetOperation, Target,
+    At, Body, Cte, Expr, FromItem, JoinCondition, JoinKind, Materialized, Query, Select,
+    SetOperation, Target, With,
 };
 use super::expression::refused;
 use super::names::{alias, relation, strings};
 use super::statement::{
-    Assignment, ConflictTarget, ConflictUpdate, Delete, Insert, OnConflict, Overriding, Update,
+    Assignment, ConflictTarget, ConflictUpdate, Delete, Insert, OnConflict, Overriding, Statement,
+    Update,
 };
 use crate::error::{SqlError, SqlResult, SqlState};
 use pg_raw_parse::list::{CastNodeList, NodeList};
 use pg_raw_parse::raw::{
-    JoinType, LimitOption, LockClauseStrength, LockWaitPolicy, OnConflictAction, OverridingKind,
-    SetOperation as RawSetOperation,
+    CTEMaterialize, JoinType, LimitOption, LockClauseStrength, LockWaitPolicy, OnConflictAction,
+    OverridingKind, SetOperation as RawSetOperation,
 };
 use pg_raw_parse::{Node, nodes};
 
@@ -87,26 +89,38 @@ impl Converter {
         })))
     }
 
-    fn with(&self, clause: Option<&nodes::WithClause>) -> SqlResult<Vec<Cte>> {
-        let Some(clause) = clause else { return Ok(Vec::new()) };
-        if clause.recursive {
-            return Err(SqlError::not_supported("WITH RECURSIVE")
-                .at(At::from_offset(clause.location).position()));
-        }
-        clause.ctes().iter().map(|cte| self.cte(cte)).collect()
+    fn with(&self, clause: Option<&nodes::WithClause>) -> SqlResult<With> {
+        let Some(clause) = clause else { return Ok(With::default()) };
+        let ctes = clause.ctes().iter().map(|cte| self.cte(cte)).collect::<SqlResult<_>>()?;
+        Ok(With { recursive: clause.recursive, ctes })
     }
 
     fn cte(&self, cte: &nodes::CommonTableExpr) -> SqlResult<Cte> {
         let at = At::from_offset(cte.location);
-        let Node::SelectStmt(query) = cte.ctequery() else {
-            return Err(
-                SqlError::not_supported("a data-modifying statement in WITH").at(at.position())
-            );
+        let refuse = |what: &str| Err(SqlError::not_supported(what).at(at.position()));
+        if cte.search_clause().is_some() {
+            return refuse("SEARCH in WITH RECURSIVE");
+        }
+        if cte.cycle_clause().is_some() {
+            return refuse("CYCLE in WITH RECURSIVE");
+        }
+        let statement = match cte.ctequery() {
+            Node::SelectStmt(query) => Statement::Query(Box::new(self.query(query)?)),
+            Node::InsertStmt(insert) => Statement::Insert(Box::new(self.insert(insert)?)),
+            Node::UpdateStmt(update) => Statement::Update(Box::new(self.update(update)?)),
+            Node::DeleteStmt(delete) => Statement::Delete(Box::new(self.delete(delete)?)),
+            Node::MergeStmt(_) => return refuse("MERGE"),
+            other => return Err(refused(other)),
         };
         Ok(Cte {
             name: cte.ctename().unwrap_or_default().to_owned(),
             columns: strings(cte.aliascolnames()),
-            query: self.query(query)?,
+            statement,
+            materialized: match cte.ctematerialized {
+                CTEMaterialize::CTEMaterializeAlways => Materialized::Yes,
+                CTEMaterialize::CTEMaterializeNever => Materialized::No,
+                _ => Materialized::Unsaid,
+            },
             at,
         })
     }
@@ -271,17 +285,23 @@ impl Converter {
         let mut assignments = Vec::with_capacity(list.len());
         for target in list {
             let at = At::from_offset(target.location);
-            if !target.indirection().is_empty() {
-                return Err(
-                    SqlError::not_supported("an update of part of a column").at(at.position())
-                );
+            let refuse = |what: &str| Err(SqlError::not_supported(what).at(at.position()));
+            let mut subscripts = Vec::new();
+            for step in target.indirection() {
+                subscripts.push(match step {
+                    Node::A_Indices(index) if index.is_slice => {
+                        return refuse("an update of a slice of an array");
+                    }
+                    Node::A_Indices(index) => self.expr(index.uidx())?,
+                    _ => return refuse("an update of part of a column"),
+                });
             }
             let value = match target.val() {
                 Node::MultiAssignRef(part) => self.part_of_row(part, at)?,
                 value => self.expr(value)?,
             };
             let column = target.name().unwrap_or_default().to_owned();
-            assignments.push(Assignment { column, at, value });
+            assignments.push(Assignment { column, subscripts, at, value });
         }
         Ok(assignments)
     }

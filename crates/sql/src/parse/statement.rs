@@ -8,7 +8,7 @@ pub use super::defined::{
     KeyConstraint, RenameKind, SequenceBound, SequenceOption, Serial,
 };
 
-use super::ast::{Alias, At, Cte, Expr, FromItem, Name, Query, Target, TypeName};
+use super::ast::{Alias, At, Expr, FromItem, Name, Query, Target, TypeName, With};
 
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +41,7 @@ pub enum Overriding {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Insert {
     /// WITH.
-    pub with: Vec<Cte>,
+    pub with: With,
     /// The table.
     pub table: Name,
     /// AS.
@@ -94,6 +94,8 @@ pub struct ConflictUpdate {
 pub struct Assignment {
     /// The column.
     pub column: String,
+    /// Which element of an array, if only that is assigned to.
+    pub subscripts: Vec<Expr>,
     /// Where it stands.
     pub at: At,
     /// The value.
@@ -104,7 +106,7 @@ pub struct Assignment {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     /// WITH.
-    pub with: Vec<Cte>,
+    pub with: With,
     /// The table.
     pub table: Name,
     /// AS.
@@ -123,7 +125,7 @@ pub struct Update {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delete {
     /// WITH.
-    pub with: Vec<Cte>,
+    pub with: With,
     /// The table.
     pub table: Name,
     /// AS.

@@ -98,7 +98,16 @@ fn what_is_missing_is_refused_by_name() {
             "WHERE in the target of ON CONFLICT",
             Some(38),
         ),
-        ("with recursive x as (select 1) select 1", "WITH RECURSIVE", Some(1)),
+        (
+            "with recursive x(a) as (select 1) search depth first by a set o select 1",
+            "SEARCH in WITH RECURSIVE",
+            Some(16),
+        ),
+        (
+            "with recursive x(a) as (select 1) cycle a set c using p select 1",
+            "CYCLE in WITH RECURSIVE",
+            Some(16),
+        ),
         ("select 1 group by rollup (1)", "GROUPING SETS, ROLLUP and CUBE", Some(19)),
         ("merge into t using u on true when matched then delete", "MERGE", None),
     ] {

@@ -5,7 +5,7 @@
 use super::class::{self, Item};
 use super::value::{NULL, bool, int, letter, oid, small, text};
 use super::{Rows, SystemRelation, Wanted, table_columns};
-use crate::relations::CatalogView;
+use crate::relations::{CatalogView, SEQUENCE_COLUMNS};
 use crate::types::{Datum, Type, TypeOid, type_by_oid};
 use atoll_kernel::api::{ColumnDef, Identity, Oid, TableEntry};
 
@@ -109,12 +109,7 @@ fn attributes(item: &Item<'_>) -> Vec<Vec<Datum>> {
             rows.map(|it| attribute_row(&it)).collect()
         }
         Item::Sequence(sequence) => {
-            let columns = [
-                ("last_value", TypeOid::INT8),
-                ("log_cnt", TypeOid::INT8),
-                ("is_called", TypeOid::BOOL),
-            ];
-            let rows = columns.iter().enumerate().map(|(at, (name, ty))| Attribute {
+            let rows = SEQUENCE_COLUMNS.iter().enumerate().map(|(at, (name, ty))| Attribute {
                 relation: sequence.def.oid.0,
                 name,
                 ty: Type::new(*ty),

@@ -83,7 +83,7 @@ fn virtuals(view: &CatalogView) -> impl Iterator<Item = Item<'_>> {
 fn virtual_item(info: &Arc<RelationInfo>) -> Option<Item<'_>> {
     match &info.source {
         Source::Virtual(relation) => Some(Item::Virtual(info, *relation)),
-        Source::Table(_) => None,
+        Source::Table(_) | Source::Sequence(_) => None,
     }
 }
 

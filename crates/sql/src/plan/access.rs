@@ -208,7 +208,7 @@ impl Planner<'_> {
             column.relation != relation
                 && (available.contains(&column.relation) || !self.local.contains(&column.relation))
         };
-        columns.iter().all(known) && !super::is_volatile(value)
+        columns.iter().all(known) && !crate::bind::walk::is_volatile(value)
     }
 
     fn try_index(

@@ -146,6 +146,15 @@ impl Planner<'_> {
                 self.emit_each(indices, out)?;
                 out.push(Step::Subscript(indices.len() as u16));
             }
+            BoundKind::SetElement(parts) => {
+                let (array, indices, value) = &**parts;
+                let element = array.ty.oid.element_type();
+                let element = element.ok_or_else(|| SqlError::internal("elements of no array"))?;
+                self.emit(array, out)?;
+                self.emit_each(indices, out)?;
+                self.emit(value, out)?;
+                out.push(Step::SetElement(indices.len() as u16, element));
+            }
             BoundKind::Slice(array, low, high) => {
                 self.emit(array, out)?;
                 for end in low.iter().chain(high) {

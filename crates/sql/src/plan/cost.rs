@@ -57,6 +57,9 @@ fn leaf(plan: &Plan) -> Estimate {
         Plan::Function { slots, .. } => {
             Estimate { rows: 1000.0, total: 10.0, width: 8 * slots.len() as u32, ..one }
         }
+        Plan::Working { slots, .. } => {
+            Estimate { rows: 10.0, total: 0.1, width: 8 * slots.len() as u32, ..one }
+        }
         Plan::Cte { slots, .. } => {
             Estimate { rows: 1000.0, total: 10.0, width: 8 * slots.len() as u32, ..one }
         }
@@ -83,7 +86,14 @@ pub(super) fn estimate(plan: &Plan) -> Estimate {
             let width = input.width + 8 * outputs.len() as u32;
             Estimate { rows, total: input.total + rows * ROW, width, ..input }
         }
-        Plan::Keep(input, _) => estimate(input),
+        Plan::Keep { input, .. } => estimate(input),
+        Plan::Recursive { sides, .. } => {
+            // So many iterations, as PostgreSQL takes it.
+            let (left, right) = (estimate(&sides.0), estimate(&sides.1));
+            let total = left.total + 10.0 * right.total;
+            let rows = left.rows + 10.0 * right.rows;
+            Estimate { startup: left.startup, total, rows, width: left.width }
+        }
         Plan::Loop { .. } | Plan::Hash { .. } => join(plan),
         Plan::Aggregate { input, keys, aggregates, .. } => {
             let input = estimate(input);

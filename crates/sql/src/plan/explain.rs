@@ -7,8 +7,8 @@
 use super::cost::estimate;
 use super::fast::Fast;
 use super::node::{
-    Access, FunctionSource, GroupMethod, JoinMethod, JoinType, Order, Plan, RangeEnd, SortBy,
-    TableScan,
+    Access, CteRows, FunctionSource, GroupMethod, JoinMethod, JoinType, Order, Plan, RangeEnd,
+    SortBy, TableScan,
 };
 use super::{Action, InsertPlan, Modification, ModifyPlan, Planned};
 use crate::exec::program::{Program, Slot};
@@ -96,8 +96,12 @@ impl<'p> Teller<'p> {
             Action::Query { plan, .. } => self.node(plan),
             Action::Modify(modify) => self.modification(modify),
         };
-        for (index, cte) in self.planned.ctes.iter().enumerate() {
-            root.children.push((format!("CTE {index}"), self.node(&cte.plan)));
+        for cte in &self.planned.ctes {
+            let node = match &cte.rows {
+                CteRows::Query(plan, _) => self.node(plan),
+                CteRows::Change(modify) => self.modification(modify),
+            };
+            root.children.push((format!("CTE {}", cte.name), node));
         }
         for (index, subplan) in self.planned.subplans.iter().enumerate() {
             let kind = if subplan.correlated { "SubPlan" } else { "InitPlan" };
@@ -198,11 +202,26 @@ impl<'p> Teller<'p> {
                 Self::filter(&mut node, "Filter", filter.as_ref());
                 node
             }
+            Plan::Sequence { sequence, filter, .. } => {
+                let mut node = named(format!("Seq Scan on {}", sequence.def.name));
+                Self::filter(&mut node, "Filter", filter.as_ref());
+                node
+            }
             Plan::Values { .. } => named("Values Scan"),
             Plan::Function { call, .. } => match call {
                 FunctionSource::Set(_) | FunctionSource::Scalar(_) => named("Function Scan"),
             },
-            Plan::Cte { index, .. } => named(format!("CTE Scan on CTE {index}")),
+            Plan::Cte { index, .. } => {
+                let cte = self.planned.ctes.get(*index as usize);
+                named(format!("CTE Scan on {}", cte.map_or("", |cte| &cte.name)))
+            }
+            Plan::Working { name, .. } => named(format!("WorkTable Scan on {name}")),
+            Plan::Recursive { sides, .. } => {
+                let mut node = named("Recursive Union");
+                node.children.push((String::new(), self.node(&sides.0)));
+                node.children.push((String::new(), self.node(&sides.1)));
+                node
+            }
             Plan::Filter(input, condition) => {
                 let mut node = self.over("Filter", input);
                 Self::filter(&mut node, "Filter", Some(condition));
@@ -217,7 +236,7 @@ impl<'p> Teller<'p> {
                 node
             }
             Plan::ProjectSet(input, _) => self.over("ProjectSet", input),
-            Plan::Keep(input, _) => self.over("Materialize", input),
+            Plan::Keep { input, .. } => self.over("Materialize", input),
             Plan::Loop { .. } | Plan::Hash { .. } => self.join(plan),
             Plan::Aggregate { input, keys, method, .. } => {
                 let name = match method {

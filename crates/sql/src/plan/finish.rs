@@ -3,8 +3,8 @@
 //! Invariants: run once, when every expression of the statement has been compiled, so that the
 //! slots are complete; [`Planner::finish`] gives the slots that a plan writes.
 
-use super::node::{LockTarget, Plan, ScanColumns};
-use super::{Action, Planner};
+use super::node::{CteRows, LockTarget, Plan, ScanColumns};
+use super::{Action, ModifyPlan, Planner};
 use crate::bind::bound::{ROW_ID, RelationId};
 use crate::exec::program::Slot;
 use crate::types::TypeOid;
@@ -18,12 +18,7 @@ impl Planner<'_> {
                 self.finish(plan);
             }
             Action::Modify(modify) => {
-                for plan in modify.plans() {
-                    self.finish(plan);
-                }
-                if let Some(target) = modify.target_mut() {
-                    self.finish_target(target);
-                }
+                self.finish_change(modify);
             }
         }
         let mut subplans = std::mem::take(&mut self.subplans);
@@ -33,9 +28,23 @@ impl Planner<'_> {
         self.subplans = subplans;
         let mut ctes = std::mem::take(&mut self.ctes);
         for cte in &mut ctes {
-            self.finish(&mut cte.plan);
+            match &mut cte.rows {
+                CteRows::Query(plan, _) => {
+                    self.finish(plan);
+                }
+                CteRows::Change(modify) => self.finish_change(modify),
+            }
         }
         self.ctes = ctes;
+    }
+
+    fn finish_change(&self, modify: &mut ModifyPlan) {
+        for plan in modify.plans() {
+            self.finish(plan);
+        }
+        if let Some(target) = modify.target_mut() {
+            self.finish_target(target);
+        }
     }
 
     fn finish_target(&self, target: &mut LockTarget) {
@@ -63,8 +72,9 @@ impl Planner<'_> {
                 scan.columns = self.columns_of(scan.relation, &scan.table);
                 scan.columns.slots.iter().copied().chain(scan.columns.row_id).collect()
             }
-            Plan::Virtual { relation_id, columns, .. } => {
-                let used = self.slots.used(*relation_id).into_iter();
+            Plan::Virtual { relation_id: relation, columns, .. }
+            | Plan::Sequence { relation, columns, .. } => {
+                let used = self.slots.used(*relation).into_iter();
                 *columns = used.map(|(column, slot)| (column as usize, slot)).collect();
                 columns.iter().map(|(_, slot)| *slot).collect()
             }
@@ -72,7 +82,7 @@ impl Planner<'_> {
             Plan::Function { slots, ordinality, .. } => {
                 slots.iter().copied().chain(*ordinality).collect()
             }
-            Plan::Cte { slots, .. } => slots.iter().map(|(_, to)| *to).collect(),
+            Plan::Cte { slots, .. } | Plan::Working { slots, .. } => slots.clone(),
             Plan::Filter(input, _)
             | Plan::Limit(input, _, _)
             | Plan::Distinct(input, _)
@@ -96,7 +106,7 @@ impl Planner<'_> {
                 *inner_slots = self.finish(inner);
                 outer_slots.iter().chain(inner_slots.iter()).copied().collect()
             }
-            Plan::Keep(input, slots) => {
+            Plan::Keep { input, slots, .. } => {
                 *slots = self.finish(input);
                 slots.clone()
             }
@@ -114,7 +124,7 @@ impl Planner<'_> {
                 *slots = all;
                 slots.clone()
             }
-            Plan::SetOperation { sides, slots, .. } => {
+            Plan::SetOperation { sides, slots, .. } | Plan::Recursive { sides, slots, .. } => {
                 self.finish(&mut sides.0);
                 self.finish(&mut sides.1);
                 slots.clone()

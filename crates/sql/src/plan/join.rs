@@ -5,19 +5,17 @@
 //! item that reads its neighbours laterally comes after them, as the inner side of a loop.
 
 use super::Planner;
-use super::node::{FunctionSource, JoinType, Plan, ScanColumns, SetPlan, TableScan};
-use crate::bind::bound::{
-    Bound, BoundKind, BoundSet, ColumnRef, Cte, From, Query, RelationId, SetOrScalar,
-};
+use super::item::WORKING_ROWS;
+use super::node::{InnerRows, JoinType, Plan};
+use crate::bind::bound::{Bound, BoundKind, From, RelationId};
 use crate::bind::walk;
 use crate::error::SqlResult;
 use crate::exec::program::Program;
 use crate::functions::{Comparison, Strictness};
 use crate::parse::ast::JoinKind;
-use crate::relations::{RelationInfo, Source};
+use crate::relations::Source;
 use crate::types::TypeOid;
 use std::collections::HashSet;
-use std::rc::Rc;
 
 /// A set of relations.
 pub(super) type Set = HashSet<RelationId>;
@@ -46,7 +44,18 @@ impl<'q> Planner<'_> {
         filter: Option<&'q Bound>,
         outer: &Set,
     ) -> SqlResult<Part> {
-        let (mut conditions, mut semis) = (Vec::new(), Vec::new());
+        self.joined_where(from, filter, Vec::new(), outer)
+    }
+
+    /// As [`Planner::from`], with more conditions.
+    pub(super) fn joined_where(
+        &mut self,
+        from: &'q From,
+        filter: Option<&'q Bound>,
+        mut conditions: Vec<Bound>,
+        outer: &Set,
+    ) -> SqlResult<Part> {
+        let mut semis = Vec::new();
         if let Some(filter) = filter {
             super::semi::split(filter, &mut conditions, &mut semis);
         }
@@ -206,89 +215,14 @@ impl<'q> Planner<'_> {
                     let rows = relation.estimated_rows(self.view) as f64;
                     (rows * 0.1f64.powi(own.len() as i32)).max(1.0)
                 }
+                Source::Sequence(_) => 1.0,
             },
             From::Function { .. } => 1000.0,
             From::Subquery(_) | From::Cte(..) => 1000.0,
+            From::Working(..) => WORKING_ROWS,
             From::Join { .. } => 2000.0,
         };
         rows * penalty
-    }
-
-    /// Plans one item with the conditions on it alone.
-    fn unit(&mut self, from: &'q From, conditions: Vec<Bound>, outer: &Set) -> SqlResult<Part> {
-        match from {
-            From::Relation(relation, info) => self.scan(*relation, info, conditions, outer),
-            From::Subquery(query) => self.filtered(|planner| planner.subquery(query), conditions),
-            From::Cte(relation, cte) => {
-                self.filtered(|planner| planner.cte(*relation, cte), conditions)
-            }
-            From::Function { relation, call, ordinality } => {
-                self.filtered(|planner| planner.function(*relation, call, *ordinality), conditions)
-            }
-            From::Join { kind, sides, condition } => {
-                self.outer_join(*kind, sides, condition.as_ref(), conditions, outer)
-            }
-        }
-    }
-
-    fn filtered(
-        &mut self,
-        make: impl FnOnce(&mut Self) -> SqlResult<Part>,
-        conditions: Vec<Bound>,
-    ) -> SqlResult<Part> {
-        let mut part = make(self)?;
-        if let Some(filter) = self.compile_filter(&conditions)? {
-            part.plan = Plan::Filter(Box::new(part.plan), filter);
-            part.rows = (part.rows * 0.3f64.powi(conditions.len() as i32)).max(1.0);
-        }
-        Ok(part)
-    }
-
-    fn scan(
-        &mut self,
-        relation: RelationId,
-        info: &RelationInfo,
-        conditions: Vec<Bound>,
-        available: &Set,
-    ) -> SqlResult<Part> {
-        let relations = Set::from([relation]);
-        match &info.source {
-            Source::Table(table) => {
-                let choice = self.access(relation, info, table, &conditions, available)?;
-                let rest: Vec<Bound> = conditions
-                    .iter()
-                    .enumerate()
-                    .filter(|(index, _)| !choice.used.contains(index))
-                    .map(|(_, condition)| condition.clone())
-                    .collect();
-                let filter = self.compile_filter(&rest)?;
-                let scan = TableScan {
-                    relation,
-                    table: table.clone(),
-                    columns: ScanColumns::default(),
-                    access: choice.access,
-                    filter,
-                    rows: choice.rows,
-                };
-                Ok(Part { plan: Plan::Table(Box::new(scan)), relations, rows: choice.rows })
-            }
-            Source::Virtual(virtual_relation) => {
-                self.uses_virtual = true;
-                let key =
-                    self.virtual_key(relation, info, *virtual_relation, &conditions, available)?;
-                let rows = virtual_relation.estimated_rows(self.view) as f64;
-                let rows = if key.is_some() { 5.0 } else { rows };
-                let filter = self.compile_filter(&conditions)?;
-                let plan = Plan::Virtual {
-                    relation_id: relation,
-                    relation: *virtual_relation,
-                    columns: Vec::new(),
-                    key,
-                    filter,
-                };
-                Ok(Part { plan, relations, rows })
-            }
-        }
     }
 
     pub(super) fn known_before(
@@ -305,48 +239,7 @@ impl<'q> Planner<'_> {
         })
     }
 
-    fn subquery(&mut self, query: &'q Query) -> SqlResult<Part> {
-        let (plan, _) = self.query(query)?;
-        Ok(Part { plan, relations: Set::from([query.relation]), rows: 1000.0 })
-    }
-
-    fn cte(&mut self, relation: RelationId, cte: &'q Rc<Cte>) -> SqlResult<Part> {
-        let index = self.cte_index(cte)?;
-        let width = cte.query.visible;
-        let source = self.ctes[index as usize].outputs.clone();
-        let column = |index: usize| ColumnRef { relation, column: index as u16 };
-        let slots = (0..width).map(|at| (source[at], self.slots.of(column(at)))).collect();
-        let plan = Plan::Cte { index, slots };
-        Ok(Part { plan, relations: Set::from([relation]), rows: 1000.0 })
-    }
-
-    fn function(
-        &mut self,
-        relation: RelationId,
-        call: &'q SetOrScalar,
-        ordinality: bool,
-    ) -> SqlResult<Part> {
-        let (call, width) = match call {
-            SetOrScalar::Set(set) => {
-                let width = set.columns.len().max(1);
-                (FunctionSource::Set(self.set_plan(set)?), width)
-            }
-            SetOrScalar::Scalar(bound) => (FunctionSource::Scalar(self.compile(bound)?), 1),
-        };
-        let column = |index: usize| ColumnRef { relation, column: index as u16 };
-        let slots = (0..width).map(|index| self.slots.of(column(index))).collect();
-        let ordinality = ordinality.then(|| self.slots.of(column(width)));
-        let plan = Plan::Function { relation, call, slots, ordinality };
-        Ok(Part { plan, relations: Set::from([relation]), rows: 1000.0 })
-    }
-
-    /// A set-returning function's call compiled.
-    pub(super) fn set_plan(&mut self, set: &BoundSet) -> SqlResult<SetPlan> {
-        let arguments = self.compile_all(&set.arguments)?;
-        Ok(SetPlan { function: set.function, strictness: set.strictness, arguments })
-    }
-
-    fn outer_join(
+    pub(super) fn outer_join(
         &mut self,
         kind: JoinKind,
         sides: &'q (From, From),
@@ -446,7 +339,13 @@ impl<'q> Planner<'_> {
             let condition = self.compile_filter(&joining)?;
             return Ok(self.looped(kind, left, right, condition));
         }
+        let scans = self.working_scans;
+        let outside = super::reads_outside(right, &own);
         let right = self.side(right, own, outer)?;
+        let inner_rows = match outside || self.working_scans > scans {
+            true => InnerRows::Others,
+            false => InnerRows::Same,
+        };
         let mut keys = Vec::new();
         let mut rest = Vec::new();
         for condition in joining {
@@ -458,7 +357,8 @@ impl<'q> Planner<'_> {
         let condition = self.compile_filter(&rest)?;
         // Without equalities only a loop can join, except everything with everything.
         if keys.is_empty() && kind != JoinType::Full {
-            let kept = Plan::Keep(Box::new(right.plan), Vec::new());
+            let input = Box::new(right.plan);
+            let kept = Plan::Keep { input, slots: Vec::new(), rows: inner_rows };
             let right = Part { plan: kept, ..right };
             return Ok(self.looped(kind, left, right, condition));
         }
@@ -474,6 +374,7 @@ impl<'q> Planner<'_> {
             outer_slots: Vec::new(),
             inner_slots: Vec::new(),
             method: self.join_method(left_rows, right_rows),
+            inner_rows,
         };
         Ok(Part { plan, relations, rows })
     }
@@ -523,6 +424,7 @@ impl<'q> Planner<'_> {
                 }
                 self.scan(*relation, info, both, known).map(Some)
             }
+            Source::Sequence(_) => Ok(None),
         }
     }
 
@@ -567,10 +469,10 @@ pub(super) fn flatten(bound: &Bound, out: &mut Vec<Bound>) {
 /// The relations whose columns an item shows.
 pub(super) fn relations_of(from: &From, out: &mut Set) {
     match from {
-        From::Relation(relation, _) | From::Cte(relation, _) => {
-            out.insert(*relation);
-        }
-        From::Function { relation, .. } => {
+        From::Relation(relation, _)
+        | From::Cte(relation, _)
+        | From::Working(relation, ..)
+        | From::Function { relation, .. } => {
             out.insert(*relation);
         }
         From::Subquery(query) => {

@@ -11,26 +11,30 @@ pub mod explain;
 
 pub mod fast;
 mod finish;
+mod item;
 mod join;
 mod lookup;
 mod modify;
 pub mod node;
 mod print;
+mod push;
 mod query;
 mod semi;
 mod slots;
 
 use crate::bind::Binding;
-use crate::bind::bound::{Bound, BoundKind, BoundStatement, Cte, Output, Query, RelationId};
+use crate::bind::bound::{
+    Body, Bound, BoundKind, BoundStatement, ColumnRef, Cte, CteSource, From, Output, Query,
+    RelationId,
+};
 use crate::bind::walk;
 use crate::error::SqlResult;
 use crate::exec::program::{Program, Slot};
-use crate::functions::Volatility;
 use crate::relations::CatalogView;
 use crate::session::client::ColumnDescription;
 use crate::types::TypeOid;
 use atoll_kernel::api::Oid;
-use node::{CtePlan, Plan, Subplan};
+use node::{CtePlan, CteRows, Plan, Subplan};
 use slots::Slots;
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -106,6 +110,10 @@ pub struct Planned {
     pub subplans: Vec<Subplan>,
     /// Its common table expressions.
     pub ctes: Vec<CtePlan>,
+    /// Those of them that are data changes: each runs once, read or not.
+    pub changes: Vec<u32>,
+    /// How many working tables recursions have.
+    pub working: usize,
     /// The types of its parameters.
     pub parameters: Vec<TypeOid>,
     /// The tables it uses.
@@ -116,6 +124,13 @@ pub struct Planned {
     pub uses_virtual: bool,
     /// What each slot holds, if the plan was made to be explained.
     pub slot_names: Vec<String>,
+}
+
+impl Planned {
+    /// Does it change rows, in WITH or otherwise?
+    pub fn changes_rows(&self) -> bool {
+        matches!(self.action, Action::Modify(_)) || !self.changes.is_empty()
+    }
 }
 
 /// Plans a bound statement.
@@ -142,11 +157,21 @@ fn plan_with(mut planner: Planner<'_>, binding: &Binding) -> SqlResult<Planned> 
             let columns = describe(&query.outputs[..query.visible]);
             (Action::Query { plan, outputs }, Some(columns))
         }
-        other => planner.modification(other)?,
+        other => {
+            let (modify, columns) = planner.modification(other)?;
+            (Action::Modify(Box::new(modify)), columns)
+        }
     };
+    let mut changes = Vec::with_capacity(binding.changes.len());
+    for change in &binding.changes {
+        changes.push(planner.cte_index(change)?);
+    }
     planner.finish_all(&mut action);
     let tables = tables_of(binding);
-    let fast = fast::recognise(&action, &planner.subplans);
+    let fast = match changes.is_empty() {
+        true => fast::recognise(&action, &planner.subplans),
+        false => None,
+    };
     let slot_names = planner.slot_names();
     Ok(Planned {
         action,
@@ -154,6 +179,8 @@ fn plan_with(mut planner: Planner<'_>, binding: &Binding) -> SqlResult<Planned> 
         frame: planner.slots.count(),
         subplans: planner.subplans,
         ctes: planner.ctes,
+        changes,
+        working: planner.working,
         parameters: binding.parameters.clone(),
         tables,
         columns,
@@ -174,6 +201,8 @@ pub fn plan_value(view: &CatalogView, bound: &Bound) -> SqlResult<(Planned, Prog
         frame: planner.slots.count(),
         subplans: planner.subplans,
         ctes: planner.ctes,
+        changes: Vec::new(),
+        working: planner.working,
         parameters: Vec::new(),
         tables: Vec::new(),
         columns: None,
@@ -192,19 +221,19 @@ fn describe(outputs: &[Output]) -> Arc<[ColumnDescription]> {
 }
 
 fn tables_of(binding: &Binding) -> Vec<(Oid, TableUse)> {
-    let written = match &binding.statement {
-        BoundStatement::Insert(insert) => Some(insert.table.oid),
-        BoundStatement::Update(update) => Some(update.table.oid),
-        BoundStatement::Delete(delete) => Some(delete.table.oid),
-        BoundStatement::Query(_) => None,
-    };
+    let changes = binding.changes.iter().filter_map(|cte| match &cte.source {
+        CteSource::Change(change) => change.written(),
+        CteSource::Query(_) => None,
+    });
+    let written: Vec<u32> =
+        binding.statement.written().into_iter().chain(changes).map(|it| it.oid).collect();
     let locks = matches!(&binding.statement, BoundStatement::Query(query) if locks_rows(query));
     let mut tables: Vec<(Oid, TableUse)> = binding
         .tables
         .iter()
         .map(|table| {
             let table_use = match () {
-                () if written == Some(table.oid) => TableUse::Write,
+                () if written.contains(&table.oid) => TableUse::Write,
                 () if locks => TableUse::LockRows,
                 () => TableUse::Read,
             };
@@ -225,35 +254,49 @@ fn is_correlated(query: &Query) -> bool {
     let mut own = HashSet::new();
     defined(query, &mut own);
     let mut columns = Vec::new();
-    walk::in_query(query, &mut |bound| walk::columns(bound, &mut columns));
-    walk::in_query(query, &mut |bound| {
-        walk::deep(bound, &mut |part| {
-            if let BoundKind::Subquery(subquery) = &part.kind {
-                defined(&subquery.query, &mut own);
-            }
-        });
-    });
+    walk::in_query(query, &mut |bound| inspect(bound, &mut own, &mut columns));
     columns.iter().any(|column| !own.contains(&column.relation))
+}
+
+/// Does the item of FROM, or a condition on it, read columns of anything else?
+fn reads_outside(from: &From, conditions: &[Bound]) -> bool {
+    let mut own = HashSet::new();
+    defined_in(from, &mut own);
+    let mut columns = Vec::new();
+    walk::in_from(from, &mut |bound| inspect(bound, &mut own, &mut columns));
+    conditions.iter().for_each(|bound| inspect(bound, &mut own, &mut columns));
+    columns.iter().any(|column| !own.contains(&column.relation))
+}
+
+/// Notes the columns that an expression reads, and the relations that subqueries in it define.
+fn inspect(bound: &Bound, own: &mut HashSet<RelationId>, columns: &mut Vec<ColumnRef>) {
+    walk::columns(bound, columns);
+    walk::deep(bound, &mut |part| {
+        if let BoundKind::Subquery(subquery) = &part.kind {
+            defined(&subquery.query, own);
+        }
+    });
+}
+
+/// The relations that an item of FROM defines.
+fn defined_in(from: &From, out: &mut HashSet<RelationId>) {
+    match from {
+        From::Relation(relation, _)
+        | From::Cte(relation, _)
+        | From::Working(relation, ..)
+        | From::Function { relation, .. } => {
+            out.insert(*relation);
+        }
+        From::Subquery(query) => defined(query, out),
+        From::Join { sides, .. } => {
+            defined_in(&sides.0, out);
+            defined_in(&sides.1, out);
+        }
+    }
 }
 
 /// The relations that a query defines, subqueries of FROM included.
 fn defined(query: &Query, out: &mut HashSet<RelationId>) {
-    use crate::bind::bound::{Body, From};
-    fn in_from(from: &From, out: &mut HashSet<RelationId>) {
-        match from {
-            From::Relation(relation, _) | From::Cte(relation, _) => {
-                out.insert(*relation);
-            }
-            From::Function { relation, .. } => {
-                out.insert(*relation);
-            }
-            From::Subquery(query) => defined(query, out),
-            From::Join { sides, .. } => {
-                in_from(&sides.0, out);
-                in_from(&sides.1, out);
-            }
-        }
-    }
     out.insert(query.relation);
     match &query.body {
         Body::Select(select) => {
@@ -261,29 +304,15 @@ fn defined(query: &Query, out: &mut HashSet<RelationId>) {
                 out.insert(grouping.relation);
             }
             if let Some(from) = &select.from {
-                in_from(from, out);
+                defined_in(from, out);
             }
         }
-        Body::SetOperation { sides, .. } => {
+        Body::SetOperation { sides, .. } | Body::Recursive { sides, .. } => {
             defined(&sides.0, out);
             defined(&sides.1, out);
         }
         Body::Values(_) => {}
     }
-}
-
-/// Does the expression call anything whose answer changes from row to row?
-fn is_volatile(bound: &Bound) -> bool {
-    let mut found = false;
-    walk::deep(bound, &mut |part| {
-        found |= match &part.kind {
-            BoundKind::Call(call) => call.volatility == Volatility::Volatile,
-            BoundKind::Operator(row, _, _) => row.volatility == Volatility::Volatile,
-            BoundKind::Set(_) => true,
-            _ => false,
-        };
-    });
-    found
 }
 
 fn both_integers(a: TypeOid, b: TypeOid) -> bool {
@@ -299,6 +328,10 @@ struct Planner<'v> {
     subplans: Vec<Subplan>,
     ctes: Vec<CtePlan>,
     cte_ids: Vec<u32>,
+    /// Scans of working tables made so far.
+    working_scans: u32,
+    /// Working tables.
+    working: usize,
     /// The relations of the FROM that is being planned.
     local: HashSet<RelationId>,
     /// Numbers for relations that the planner makes up, downwards.
@@ -317,6 +350,8 @@ impl<'v> Planner<'v> {
             subplans: Vec::new(),
             ctes: Vec::new(),
             cte_ids: Vec::new(),
+            working_scans: 0,
+            working: 0,
             local: HashSet::new(),
             pseudo: u32::MAX,
             uses_virtual: false,
@@ -331,8 +366,16 @@ impl<'q> Planner<'_> {
         if let Some(index) = self.cte_ids.iter().position(|id| *id == cte.id) {
             return Ok(index as u32);
         }
-        let (plan, outputs) = self.query(&cte.query)?;
-        self.ctes.push(CtePlan { plan, outputs });
+        let rows = match &cte.source {
+            CteSource::Query(query) => {
+                let (plan, mut outputs) = self.query(query)?;
+                outputs.truncate(query.visible);
+                CteRows::Query(plan, outputs)
+            }
+            CteSource::Change(change) => CteRows::Change(Box::new(self.modification(change)?.0)),
+        };
+        let is_read = cte.references.get() > 0;
+        self.ctes.push(CtePlan { name: cte.name.clone(), rows, is_read });
         self.cte_ids.push(cte.id);
         Ok(self.ctes.len() as u32 - 1)
     }

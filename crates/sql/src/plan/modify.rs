@@ -5,7 +5,7 @@
 
 use super::join::{Set, flatten};
 use super::node::{LockTarget, Plan, ScanColumns};
-use super::{Action, Planner, describe};
+use super::{Planner, describe};
 use crate::bind::bound::{
     Bound, BoundStatement, ColumnRef, Delete, From, Insert, InsertSource, Output, ROW_ID,
     RelationId, Update,
@@ -138,7 +138,7 @@ impl ModifyPlan {
     }
 }
 
-type Planned = (Action, Option<Arc<[ColumnDescription]>>);
+type Planned = (ModifyPlan, Option<Arc<[ColumnDescription]>>);
 
 impl<'q> Planner<'_> {
     /// Plans a data change.
@@ -162,7 +162,7 @@ impl<'q> Planner<'_> {
             modification: self.with_new_row(modification, statement),
             returning: columns.is_some().then_some(ReturningPlan { programs }),
         };
-        Ok((Action::Modify(Box::new(plan)), columns))
+        Ok((plan, columns))
     }
 
     /// RETURNING reads the new row: its slots are known once RETURNING is compiled.

@@ -11,7 +11,7 @@ use crate::functions::{AggregateFn, OperatorRow, SetFn, Strictness};
 use crate::parse::ast::{Quantifier, SetOperation};
 use crate::relations::VirtualRelation;
 use crate::types::{Type, TypeOid};
-use atoll_kernel::api::{ColumnId, IndexEntry, TableEntry};
+use atoll_kernel::api::{ColumnId, IndexEntry, SequenceEntry, TableEntry};
 use std::sync::Arc;
 
 /// Which columns of a table a scan reads, and where to.
@@ -132,6 +132,15 @@ pub enum JoinMethod {
     Merge,
 }
 
+/// What the inner side of a join gives when the join begins again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InnerRows {
+    /// The same rows: it reads nothing that changes.
+    Same,
+    /// Perhaps others: it reads rows of a query around, or a working table.
+    Others,
+}
+
 /// How rows of one group are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupMethod {
@@ -202,6 +211,17 @@ pub enum Plan {
         /// The filter.
         filter: Option<Program>,
     },
+    /// Where a sequence stands, whatever any snapshot says.
+    Sequence {
+        /// The relation in the statement.
+        relation: RelationId,
+        /// The sequence.
+        sequence: Arc<SequenceEntry>,
+        /// Columns and their slots.
+        columns: Vec<(usize, Slot)>,
+        /// The filter.
+        filter: Option<Program>,
+    },
     /// VALUES.
     Values {
         /// The rows.
@@ -224,8 +244,30 @@ pub enum Plan {
     Cte {
         /// Its place in the statement's list.
         index: u32,
-        /// From which slots of its plan to which here.
-        slots: Vec<(Slot, Slot)>,
+        /// Where its columns go.
+        slots: Vec<Slot>,
+    },
+    /// WITH RECURSIVE.
+    Recursive {
+        /// Which working table the right side reads.
+        index: u32,
+        /// Begins, and goes on from the working table.
+        sides: Box<(Plan, Plan)>,
+        /// Each side's output slots.
+        from: (Vec<Slot>, Vec<Slot>),
+        /// Where the rows go.
+        slots: Vec<Slot>,
+        /// UNION: the columns' types, to tell rows apart.
+        distinct: Option<Vec<TypeOid>>,
+    },
+    /// The rows of a recursion's working table, copied.
+    Working {
+        /// Which one.
+        index: u32,
+        /// What it is called.
+        name: Arc<str>,
+        /// Where its columns go.
+        slots: Vec<Slot>,
     },
     /// Rows that satisfy a condition.
     Filter(Box<Plan>, Program),
@@ -264,9 +306,18 @@ pub enum Plan {
         inner_slots: Vec<Slot>,
         /// By hashing or merging.
         method: JoinMethod,
+        /// Does the inner side give the same rows again?
+        inner_rows: InnerRows,
     },
-    /// Rows kept, so that restarting does not compute them again.
-    Keep(Box<Plan>, Vec<Slot>),
+    /// The inner side of a loop kept, so that it is computed once for all rows of the outer side.
+    Keep {
+        /// The rows.
+        input: Box<Plan>,
+        /// Its slots.
+        slots: Vec<Slot>,
+        /// Are they the same when the loop begins again?
+        rows: InnerRows,
+    },
     /// Grouping.
     Aggregate {
         /// The rows.
@@ -376,12 +427,21 @@ pub struct Subplan {
 }
 
 /// A common table expression.
-#[derive(Clone)]
 pub struct CtePlan {
+    /// Its name.
+    pub name: Arc<str>,
     /// Its rows.
-    pub plan: Plan,
-    /// Its outputs.
-    pub outputs: Vec<Slot>,
+    pub rows: CteRows,
+    /// Does anything read it?
+    pub is_read: bool,
+}
+
+/// What makes a common table expression's rows.
+pub enum CteRows {
+    /// A query, and its outputs.
+    Query(Plan, Vec<Slot>),
+    /// A data change, and what it returns.
+    Change(Box<super::ModifyPlan>),
 }
 
 /// The columns of which relation a slot belongs to, kept for the final pass.

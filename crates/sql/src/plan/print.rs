@@ -121,6 +121,9 @@ impl Names {
             BoundKind::Subscript(array, indices) => {
                 format!("({})[{}]", text(array), self.list(indices))
             }
+            BoundKind::SetElement(parts) => {
+                format!("{}[{}] := {}", text(&parts.0), self.list(&parts.1), text(&parts.2))
+            }
             BoundKind::Slice(array, _, _) => format!("({})[:]", text(array)),
             BoundKind::Subquery(subquery) => match &subquery.kind {
                 SubqueryKind::Exists => "EXISTS(SubPlan)".to_owned(),

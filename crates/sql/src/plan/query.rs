@@ -3,11 +3,11 @@
 //! Invariants: an output that is a plain column takes no step of its own; sorting comes after
 //! projection, locking after sorting, LIMIT last.
 
-use super::Planner;
 use super::join::{Set, flatten};
 use super::node::{
     Access, AggregatePlan, GroupMethod, LockTarget, Order, Plan, ScanColumns, SortBy,
 };
+use super::{Planner, push};
 use crate::bind::bound::{
     Aggregate, Body, Bound, BoundKind, BoundSet, ColumnRef, From, Grouping, Query, ROW_ID, Select,
 };
@@ -20,8 +20,17 @@ use atoll_kernel::api::Direction;
 impl<'q> Planner<'_> {
     /// Plans a query; gives the slots of all its outputs.
     pub(super) fn query(&mut self, query: &'q Query) -> SqlResult<(Plan, Vec<Slot>)> {
+        self.query_where(query, Vec::new())
+    }
+
+    /// Plans a query with conditions on its outputs from outside, which [`push::take`] gave.
+    pub(super) fn query_where(
+        &mut self,
+        query: &'q Query,
+        conditions: Vec<Bound>,
+    ) -> SqlResult<(Plan, Vec<Slot>)> {
         let plan = match &query.body {
-            Body::Select(select) => self.select(query, select)?,
+            Body::Select(select) => self.select(query, select, conditions)?,
             Body::Values(rows) => {
                 let rows =
                     rows.iter().map(|row| self.compile_all(row)).collect::<SqlResult<_>>()?;
@@ -30,9 +39,11 @@ impl<'q> Planner<'_> {
                 self.sorted(plan, query)?
             }
             Body::SetOperation { operation, all, sides } => {
-                let plan = self.set_operation(query, *operation, *all, sides)?;
+                let operation = (*operation, *all);
+                let plan = self.set_operation(query, operation, sides, &conditions)?;
                 self.sorted(plan, query)?
             }
+            Body::Recursive { id, all, sides } => self.recursive(query, *id, *all, sides)?,
         };
         let plan = self.limited(plan, query)?;
         Ok((plan, self.output_slots(query)))
@@ -44,13 +55,24 @@ impl<'q> Planner<'_> {
         (0..query.outputs.len()).map(|index| self.slots.of(column(index))).collect()
     }
 
-    fn select(&mut self, query: &'q Query, select: &'q Select) -> SqlResult<Plan> {
+    fn select(
+        &mut self,
+        query: &'q Query,
+        select: &'q Select,
+        conditions: Vec<Bound>,
+    ) -> SqlResult<Plan> {
+        let mut conditions = push::into_select(query, select, conditions);
         let mut plan = match &select.from {
-            Some(from) => self.from(from, select.filter.as_ref(), &Set::new())?.plan,
-            None => match &select.filter {
-                Some(filter) => Plan::Filter(Box::new(Plan::One), self.compile(filter)?),
-                None => Plan::One,
-            },
+            Some(from) => {
+                self.joined_where(from, select.filter.as_ref(), conditions, &Set::new())?.plan
+            }
+            None => {
+                conditions.extend(select.filter.clone());
+                match self.compile_filter(&conditions)? {
+                    Some(filter) => Plan::Filter(Box::new(Plan::One), filter),
+                    None => Plan::One,
+                }
+            }
         };
         if let Some(grouping) = &select.grouping {
             plan = self.grouped(plan, grouping)?;
@@ -308,13 +330,17 @@ impl<'q> Planner<'_> {
     fn set_operation(
         &mut self,
         query: &'q Query,
-        operation: SetOperation,
-        all: bool,
+        (operation, all): (SetOperation, bool),
         sides: &'q (Query, Query),
+        conditions: &[Bound],
     ) -> SqlResult<Plan> {
         let width = query.visible;
-        let (left, mut left_slots) = self.query(&sides.0)?;
-        let (right, mut right_slots) = self.query(&sides.1)?;
+        let (of_left, of_right) = (
+            push::into_side(query, &sides.0, conditions),
+            push::into_side(query, &sides.1, conditions),
+        );
+        let (left, mut left_slots) = self.query_where(&sides.0, of_left)?;
+        let (right, mut right_slots) = self.query_where(&sides.1, of_right)?;
         left_slots.truncate(width);
         right_slots.truncate(width);
         let types: Vec<TypeOid> = query.outputs.iter().map(|output| output.ty.oid).collect();
@@ -328,6 +354,30 @@ impl<'q> Planner<'_> {
             types,
         };
         Ok(if all { plan } else { Plan::Distinct(Box::new(plan), keys) })
+    }
+}
+
+impl<'q> Planner<'_> {
+    fn recursive(
+        &mut self,
+        query: &'q Query,
+        index: u32,
+        all: bool,
+        sides: &'q (Query, Query),
+    ) -> SqlResult<Plan> {
+        let (left, mut left_slots) = self.query(&sides.0)?;
+        let (right, mut right_slots) = self.query(&sides.1)?;
+        left_slots.truncate(query.visible);
+        right_slots.truncate(query.visible);
+        let types = query.outputs.iter().map(|output| output.ty.oid);
+        self.working = self.working.max(index as usize + 1);
+        Ok(Plan::Recursive {
+            index,
+            distinct: (!all).then(|| types.collect()),
+            sides: Box::new((left, right)),
+            from: (left_slots, right_slots),
+            slots: self.output_slots(query),
+        })
     }
 }
 

@@ -120,7 +120,7 @@ impl<'q> Planner<'_> {
                 conditions.push(Bound::new(kind, TypeOid::BOOL, semi.bound.at));
             }
         }
-        if conditions.iter().any(super::is_volatile) {
+        if conditions.iter().any(walk::is_volatile) {
             return Ok(None);
         }
         let (joining, own): (Vec<Bound>, Vec<Bound>) = conditions

@@ -13,13 +13,17 @@ use crate::error::SqlResult;
 use crate::functions::FunctionContext;
 pub use crate::pg_catalog::{DATABASE_OID, constraint_definition, index_definition, namespaces};
 use crate::types::{Datum, Type, TypeOid};
-use atoll_kernel::api::{Identity, TableEntry};
+use atoll_kernel::api::{Identity, SequenceEntry, TableEntry};
 pub use registry::{INFORMATION_SCHEMA, PG_CATALOG, Registry};
 pub use sequences::{
     default_from, reference, sequence_of, sequence_of_default, shown_default, shown_name,
 };
 use std::sync::Arc;
 pub use view::CatalogView;
+
+/// The columns of every sequence.
+pub const SEQUENCE_COLUMNS: [(&str, TypeOid); 3] =
+    [("last_value", TypeOid::INT8), ("log_cnt", TypeOid::INT8), ("is_called", TypeOid::BOOL)];
 
 /// A column of a relation as the binder sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub enum Source {
     Table(Arc<TableEntry>),
     /// Computed.
     Virtual(&'static dyn VirtualRelation),
+    /// Where a sequence stands: one row.
+    Sequence(Arc<SequenceEntry>),
 }
 
 /// A relation that a statement can name.
@@ -71,7 +77,25 @@ impl RelationInfo {
     pub fn table(&self) -> Option<&Arc<TableEntry>> {
         match &self.source {
             Source::Table(table) => Some(table),
-            Source::Virtual(_) => None,
+            Source::Virtual(_) | Source::Sequence(_) => None,
+        }
+    }
+
+    /// What a sequence looks like to the binder.
+    pub fn of_sequence(sequence: &Arc<SequenceEntry>, schema: &str) -> RelationInfo {
+        let columns = SEQUENCE_COLUMNS.iter().map(|(name, ty)| ColumnInfo {
+            name: (*name).into(),
+            ty: Type::new(*ty),
+            not_null: true,
+            default: None,
+            identity: None,
+        });
+        RelationInfo {
+            oid: sequence.def.oid.0,
+            schema: schema.into(),
+            name: sequence.def.name.as_str().into(),
+            columns: columns.collect(),
+            source: Source::Sequence(sequence.clone()),
         }
     }
 

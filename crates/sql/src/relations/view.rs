@@ -102,16 +102,16 @@ impl CatalogView {
             )
             .detail("This operation is not supported for indexes.")
             .at(name.at.position())),
-            Some(Found::Sequence(_)) => {
-                let refused = SqlError::not_supported("a sequence in the place of a table");
-                Err(refused.at(name.at.position()))
+            Some(Found::Sequence(sequence)) => {
+                let schema = self.namespace_name(sequence.def.namespace);
+                Ok(Arc::new(RelationInfo::of_sequence(&sequence, schema)))
             }
             None => Err(undefined_relation(name)),
         }
     }
 
     /// The table of the kernel called `name`; virtual relations are 42501 as PostgreSQL's system
-    /// catalogs are.
+    /// catalogs are, sequences 42809.
     pub fn table(&self, name: &Name) -> SqlResult<Arc<RelationInfo>> {
         let relation = self.relation(name)?;
         match relation.source {
@@ -119,6 +119,10 @@ impl CatalogView {
             Source::Virtual(_) => Err(SqlError::new(
                 SqlState::INSUFFICIENT_PRIVILEGE,
                 format!("permission denied: \"{}\" is a system catalog", relation.name),
+            )),
+            Source::Sequence(_) => Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("\"{}\" is not a table", relation.name),
             )),
         }
     }

@@ -160,6 +160,12 @@ impl Session {
         if scroll && query.for_update.is_some() {
             return Err(SqlError::not_supported("DECLARE SCROLL CURSOR .. FOR UPDATE"));
         }
+        if query.with.changes_rows() {
+            return Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "DECLARE CURSOR must not contain data-modifying statements in WITH",
+            ));
+        }
         let statement = Statement::Query(Box::new(query.clone()));
         let cached = Rc::new(CachedStatement::closed(statement, false, Vec::new()));
         let fetching = self.open_fetching(context, &cached, Vec::new())?;

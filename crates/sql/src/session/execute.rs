@@ -96,7 +96,7 @@ impl Session {
         self.queried = true;
         for _ in 0..ATTEMPTS_MAX {
             let entry = self.plan(context, cached)?;
-            if matches!(entry.planned.action, Action::Modify(_)) {
+            if entry.planned.changes_rows() {
                 self.check_writable(command_of(cached))?;
             }
             if let Some(done) = self.attempt(context, &entry, parameters, sending, client)? {
@@ -245,6 +245,7 @@ pub(super) fn command_word(statement: &Statement) -> &'static str {
         Statement::Insert(_) => "INSERT",
         Statement::Update(_) => "UPDATE",
         Statement::Delete(_) => "DELETE",
+        Statement::Query(query) if query.for_update.is_none() => "SELECT",
         _ => "SELECT FOR UPDATE",
     }
 }

@@ -11,8 +11,8 @@ use crate::bind;
 use crate::error::{SqlError, SqlResult};
 use crate::exec::watch::Watch;
 use crate::parse::statement::{Explain, ExplainOptions, Statement, Utility};
+use crate::plan;
 use crate::plan::explain::{self, Shown};
-use crate::plan::{self, Action};
 use crate::types::{Datum, Type, TypeOid};
 use atoll_kernel::api::{Context, Parker};
 use std::rc::Rc;
@@ -47,7 +47,7 @@ impl Session {
                 ran = Some((entry, None));
                 break;
             }
-            if matches!(entry.planned.action, Action::Modify(_)) {
+            if entry.planned.changes_rows() {
                 self.check_writable(command_word(&statement))?;
             }
             let watch = Rc::new(Watch::default());

@@ -342,7 +342,9 @@ impl Session {
         client: &mut dyn Client,
     ) -> SqlResult<Keep> {
         let cached = portal.cached.clone();
-        if rows_max > 0 && matches!(&cached.statement, Some(Statement::Query(_))) {
+        // What changes rows runs to its end, whatever is fetched of it.
+        let is_read = |statement: &Statement| matches!(statement, Statement::Query(query) if !query.with.changes_rows());
+        if rows_max > 0 && cached.statement.as_ref().is_some_and(is_read) {
             self.check_not_failed()?;
             self.begin_statement(context);
             let parameters = std::mem::take(&mut portal.parameters);

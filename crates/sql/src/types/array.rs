@@ -75,15 +75,58 @@ impl Array {
         if subscripts.len() != self.dimensions.len() {
             return Datum::Null;
         }
+        self.place(subscripts).map_or(Datum::Null, |place| self.elements[place].clone())
+    }
+
+    /// Where the element at these subscripts, one a dimension, is; none when out of bounds.
+    fn place(&self, subscripts: &[i32]) -> Option<usize> {
         let mut index = 0usize;
         for (dimension, subscript) in self.dimensions.iter().zip(subscripts) {
             let offset = i64::from(*subscript) - i64::from(dimension.lower);
             if offset < 0 || offset >= i64::from(dimension.length) {
-                return Datum::Null;
+                return None;
             }
             index = index * dimension.length as usize + offset as usize;
         }
-        self.elements[index].clone()
+        Some(index)
+    }
+
+    /// The array with one element set, as `UPDATE .. SET a[i] = value` does it; NULL counts as an
+    /// array without elements. An array of one dimension grows, with NULLs between; one without
+    /// elements begins at the subscripts. 2202E, 22004 for NULL subscripts, 54000.
+    pub fn with_element(
+        array: Option<&Array>,
+        element: TypeOid,
+        subscripts: Option<&[i32]>,
+        value: Datum,
+    ) -> SqlResult<Array> {
+        let Some(subscripts) = subscripts else {
+            return Err(SqlError::new(
+                SqlState::NULL_VALUE_NOT_ALLOWED,
+                "array subscript in assignment must not be null",
+            ));
+        };
+        let wrong = |message: &str| Err(SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, message));
+        let Some(array) = array.filter(|array| !array.dimensions.is_empty()) else {
+            let one = |lower: &i32| Dimension { length: 1, lower: *lower };
+            let dimensions: Vec<Dimension> = subscripts.iter().map(one).collect();
+            dimensions.iter().try_for_each(Dimension::check)?;
+            return Ok(Array { element, dimensions, elements: vec![value] });
+        };
+        let mut changed = array.clone();
+        match (subscripts, &mut changed.dimensions[..]) {
+            ([at], [dimension]) => {
+                changed.elements = grown(dimension, changed.elements, *at, value)?
+            }
+            (subscripts, dimensions) if subscripts.len() == dimensions.len() => {
+                match array.place(subscripts) {
+                    Some(place) => changed.elements[place] = value,
+                    None => return wrong("array subscript out of range"),
+                }
+            }
+            _ => return wrong("wrong number of array subscripts"),
+        }
+        Ok(changed)
     }
 
     /// The slice `lower..=upper` of each dimension (PostgreSQL's `a[l:u]`); bounds may be absent.
@@ -127,4 +170,37 @@ impl Array {
             self.copy_range(ranges, depth + 1, next, out);
         }
     }
+}
+
+/// Elements that an array may have, as in PostgreSQL.
+const ELEMENTS_MAX: i64 = 134_217_727;
+
+/// The elements of one dimension with that at `at` set; the dimension grows to have it.
+fn grown(
+    dimension: &mut Dimension,
+    mut elements: Vec<Datum>,
+    at: i32,
+    value: Datum,
+) -> SqlResult<Vec<Datum>> {
+    let offset = i64::from(at) - i64::from(dimension.lower);
+    let length = i64::from(dimension.length);
+    let needed = if offset < 0 { length - offset } else { length.max(offset + 1) };
+    if needed > ELEMENTS_MAX {
+        return Err(SqlError::new(
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            format!("array size exceeds the maximum allowed ({ELEMENTS_MAX})"),
+        ));
+    }
+    if offset < 0 {
+        let mut before = vec![Datum::Null; -offset as usize];
+        before.append(&mut elements);
+        elements = before;
+        dimension.lower = at;
+    } else {
+        elements.resize(needed as usize, Datum::Null);
+    }
+    dimension.length = needed as i32;
+    dimension.check()?;
+    elements[offset.max(0) as usize] = value;
+    Ok(elements)
 }

@@ -1,6 +1,7 @@
 //! Hash join.
 //!
-//! Invariants: the inner side is read whole, once, into the table; rows with a NULL key join
+//! Invariants: the inner side is read whole, once, into the table (and again when the
+//! join begins again, if it may give other rows then); rows with a NULL key join
 //! nothing. Without keys every inner row is a candidate (full joins on any condition). If the
 //! table exceeds `work_mem`, both sides are sorted instead and the join goes on as a merge join.
 
@@ -9,7 +10,7 @@ use super::{Input, JoinPlan, Side};
 use crate::error::SqlResult;
 use crate::exec::spill::{Reservation, Row, row_bytes};
 use crate::exec::{Cx, Operator, hash_key};
-use crate::plan::node::JoinType;
+use crate::plan::node::{InnerRows, JoinType};
 use std::collections::HashMap;
 
 struct Kept {
@@ -39,6 +40,7 @@ pub(in crate::exec) struct HashJoin<'p> {
     /// Where the unmatched inner rows of a full join go on.
     unmatched: Option<usize>,
     key: Vec<u8>,
+    inner_rows: InnerRows,
 }
 
 impl<'p> HashJoin<'p> {
@@ -46,6 +48,7 @@ impl<'p> HashJoin<'p> {
         plan: JoinPlan<'p>,
         outer: Input<'p>,
         inner: Input<'p>,
+        inner_rows: InnerRows,
     ) -> HashJoin<'p> {
         HashJoin {
             plan,
@@ -62,6 +65,7 @@ impl<'p> HashJoin<'p> {
             matched: false,
             unmatched: None,
             key: Vec::new(),
+            inner_rows,
         }
     }
 
@@ -205,14 +209,17 @@ impl Operator for HashJoin<'_> {
     }
 
     fn restart(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
-        // The inner side may read outer rows of a query around: read it again.
+        self.probing = false;
+        self.unmatched = None;
+        if self.inner_rows == InnerRows::Same && self.built && self.merger.is_none() {
+            self.rows.iter_mut().for_each(|row| row.matched = false);
+            return self.outer.operator.restart(cx);
+        }
         self.rows.clear();
         self.table.clear();
         self.reserved.clear();
         self.merger = None;
         self.built = false;
-        self.probing = false;
-        self.unmatched = None;
         self.inner.operator.restart(cx)?;
         self.outer.operator.restart(cx)
     }

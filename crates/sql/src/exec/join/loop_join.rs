@@ -42,7 +42,7 @@ impl Operator for Loop<'_> {
                     return Ok(false);
                 }
                 if !std::mem::replace(&mut self.fresh, false) {
-                    self.inner.restart(cx)?;
+                    self.inner.repeat(cx)?;
                 }
                 self.inside = true;
                 self.matched = false;

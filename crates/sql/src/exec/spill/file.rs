@@ -117,6 +117,12 @@ impl SpillReader {
         SpillReader { offset, ..SpillReader::default() }
     }
 
+    /// Goes to the row that begins at `offset`.
+    pub(super) fn seek(&mut self, offset: u64) {
+        self.at = self.buffer.as_ref().map_or(0, |buffer| buffer.len());
+        self.offset = offset;
+    }
+
     /// The next row; none at the end.
     pub(super) fn next(&mut self, file: &SpillFile, cx: &mut Cx<'_, '_>) -> SqlResult<Option<Row>> {
         let mut head = [0; 6];

@@ -8,10 +8,12 @@
 mod codec;
 mod file;
 mod memory;
+mod seen;
 mod sorter;
 mod store;
 
 pub use memory::{Budget, Memory, MemorySettings, Reservation};
+pub(super) use seen::SeenKeys;
 pub(super) use sorter::{SortKey, Sorted, Sorter, order};
 pub use store::{RowStore, StoreCursor};
 

@@ -13,7 +13,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::exec::Cx;
 use crate::exec::modify::insert_row;
 use crate::exec::program::{Program, Step};
-use crate::parse::ast::{At, Body, Expr, ExprKind, FromItem, Name, Query, Select, Target};
+use crate::parse::ast::{At, Body, Expr, ExprKind, FromItem, Name, Query, Select, Target, With};
 use crate::parse::statement::{Copy, CopyDirection, Insert, Overriding, Statement};
 use crate::plan::{Action, InsertPlan, Modification, ModifyPlan};
 use crate::relations::RelationInfo;
@@ -196,12 +196,12 @@ fn insert_of(table: &Name, names: &[String]) -> Statement {
     let values = (0..names.len()).map(|i| expr(ExprKind::Parameter(i as u16 + 1))).collect();
     let insert = Insert {
         conflict: None,
-        with: Vec::new(),
+        with: With::default(),
         table: table.clone(),
         alias: None,
         columns: names.iter().map(|name| (name.clone(), At::NONE)).collect(),
         source: Some(Query {
-            with: Vec::new(),
+            with: With::default(),
             body: Body::Values(vec![values]),
             order_by: Vec::new(),
             limit: None,
@@ -242,7 +242,7 @@ fn lock_for_copy(
 
 fn plain_query(select: Select) -> Query {
     Query {
-        with: Vec::new(),
+        with: With::default(),
         body: Body::Select(Box::new(select)),
         order_by: Vec::new(),
         limit: None,

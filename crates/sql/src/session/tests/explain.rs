@@ -35,6 +35,34 @@ fn plans_are_shown_as_they_run() {
                 "Update on public.a\n  Fast Path: update\n  ->  Index Scan using a_pkey on a\n        Index Cond: ((id = 7))",
             ),
             (
+                "explain (costs off) with x as (select id, v from a) select v from x where id = 5",
+                "Index Scan using a_pkey on a\n  Index Cond: ((id = 5))",
+            ),
+            (
+                "explain (costs off) with x as materialized (select id, v from a) select v from x where id = 5",
+                "Filter\n  Filter: (x.id = 5)\n  ->  CTE Scan on x\n  CTE x\n  ->  Seq Scan on a",
+            ),
+            (
+                "explain (costs off) with x as (select id, v from a) select v from x where id in (select id from x where v < 'w')",
+                "Hash Semi Join",
+            ),
+            (
+                "explain (costs off) with x as not materialized (select id, v from a) select x.v, y.v from x, x as y where x.id = 5 and y.id = 6",
+                "Nested Loop\n  ->  Index Scan using a_pkey on a\n        Index Cond: ((id = 5))",
+            ),
+            (
+                "explain (costs off) select * from (select k, count(*) as n from a group by k) as x where k = 5 and n > 1",
+                "Filter\n  Filter: (count(*) > 1)\n  ->  HashAggregate\n        Group Key: a.k\n        ->  Index Scan using a_k on a\n              Index Cond: ((k = 5))",
+            ),
+            (
+                "explain (costs off) with recursive r(n) as (select 1 union all select n + 1 from r where n < 5) select n from r",
+                "CTE Scan on r\n  CTE r\n  ->  Recursive Union\n        ->  Result\n              ->  Result\n        ->  Result\n              ->  Filter\n                    Filter: (r.n < 5)\n                    ->  WorkTable Scan on r",
+            ),
+            (
+                "explain (costs off) with x as (delete from b returning id) select count(*) from x",
+                "Aggregate\n  ->  CTE Scan on x\n  CTE x\n  ->  Delete on public.b\n        ->  Seq Scan on b",
+            ),
+            (
                 "explain (costs off) insert into b values (1, 2) on conflict (id) do nothing",
                 "Insert on public.b\n  Conflict Resolution: NOTHING\n  Conflict Arbiter Indexes: b_pkey",
             ),

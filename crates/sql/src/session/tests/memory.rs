@@ -41,6 +41,9 @@ const QUERIES: &[&str] = &[
     "with c as materialized (select id, v from a) select x.id, y.v from c x join c y on x.id = y.id + 1 order by x.id",
     "select count(*) from (select * from b order by w limit 300) x, (select id, w from b where id % 10 = 0) y where x.id > y.id",
     "select k, (select count(*) from b where b.k = a.k) from a where id < 50 order by id",
+    "with recursive r(id, v, n) as (select id, v, 0 from a union all select id, v, n + 1 from r where n < 2) select id, n, v from r",
+    "with recursive r(id, n) as (select id, id % 5 from a union select id, (n * 3 + 1) % 7 from r) select id, n from r",
+    "with recursive r(id) as (select 1 union select (r.id * 5 + b.k) % 4001 from r join b on b.id = r.id % 700 + 1 where b.k is not null) select id from r",
 ];
 
 fn rows(context: &Context, session: &mut Session, text: &str) -> Vec<String> {
@@ -50,6 +53,27 @@ fn rows(context: &Context, session: &mut Session, text: &str) -> Vec<String> {
         said.sort();
     }
     said
+}
+
+#[test]
+fn a_recursion_without_end_can_be_ended() {
+    with_session(|context, session| {
+        let endless = "with recursive t(n) as (select 1 union all select n + 1 from t)";
+        let limited = format!("{endless} select sum(n) from (select n from t limit 1000) as x");
+        assert_eq!(say(context, session, &limited)[1], "500500");
+        say(context, session, "set statement_timeout = '50ms'");
+        let said = say(context, session, &format!("{endless} select max(n) from t"));
+        assert!(said.last().is_some_and(|line| line.starts_with("ERROR 57014")), "{said:?}");
+        let idle = "with recursive t(n) as (select 1 union all select n from t) select n from t where n > 1";
+        let said = say(context, session, idle);
+        assert!(said.last().is_some_and(|line| line.starts_with("ERROR 57014")), "{said:?}");
+        say(context, session, "reset statement_timeout");
+        // What it keeps is bounded as well.
+        say(context, session, "set work_mem = '64kB'; set temp_file_limit = '1MB'");
+        let wide = "with recursive t(n) as (select g from generate_series(1, 2000) g union select n + 2000 from t) select count(*) from t";
+        let said = say(context, session, wide);
+        assert!(said.last().is_some_and(|line| line.starts_with("ERROR 53400")), "{said:?}");
+    });
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn values_are_taken_set_and_remembered() {
         ("create table t (a int primary key)", "CREATE TABLE"),
         ("select nextval('t')", "ERROR 42809: \"t\" is not a sequence"),
         ("select nextval('nowhere')", "ERROR 42P01: relation \"nowhere\" does not exist"),
-        ("select * from s", "ERROR 0A000: a sequence in the place of a table is not supported @15"),
+        ("select * from s", "22|30|t\nSELECT 1"),
         (
             "begin read only; select nextval('s')",
             "BEGIN\nERROR 25006: cannot execute nextval() in a read-only transaction",

@@ -1,6 +1,6 @@
 //! sqllogictest files: our own in `tests/sql`, and the shared corpus where its folder is there.
 //!
-//! Understood: `statement ok|error|count N`, `query TYPES [sort]`, `query error`, `skipif`,
+//! Understood: `statement ok|error [SQLSTATE]|count N`, `query TYPES [sort]`, `query error`, `skipif`,
 //! `onlyif`, `halt`, `control sortmode`. Each file has a database of its own. Values are compared as
 //! the common runners do: blanks between them are all the same, NULL is `NULL`, an empty text
 //! `(empty)`.
@@ -100,7 +100,11 @@ fn run(context: &Context, session: &mut Session, text: &str) -> Tally {
         let said = say(context, session, sql);
         let error = said.iter().find(|line| line.starts_with("ERROR"));
         let fits = match (head[0], head.get(1).copied(), error) {
-            (_, Some("error"), error) => error.is_some(),
+            (_, Some("error"), error) => {
+                let is_code = |word: &&&str| word.len() == 5 && word.ends_with(char::is_numeric);
+                let code = head.get(2).filter(is_code).map(|code| format!("ERROR {code}"));
+                error.is_some_and(|error| code.is_none_or(|code| error.starts_with(&code)))
+            }
             (_, _, Some(error)) if error.starts_with("ERROR 0A000") => {
                 tally.refused += 1;
                 continue;
