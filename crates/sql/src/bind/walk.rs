@@ -70,9 +70,7 @@ pub fn children<'b>(bound: &'b Bound, visit: &mut dyn FnMut(&'b Bound)) {
             high.iter().for_each(|high| visit(high));
         }
         BoundKind::SetElement(parts) => {
-            visit(&parts.0);
-            parts.1.iter().for_each(&mut *visit);
-            visit(&parts.2);
+            std::iter::once(&parts.0).chain(&parts.1).chain([&parts.2]).for_each(visit);
         }
         BoundKind::Subquery(subquery) => {
             if let SubqueryKind::Quantified { left, .. } = &subquery.kind {
@@ -140,13 +138,11 @@ pub fn children_mut(bound: &mut Bound, visit: &mut dyn FnMut(&mut Bound)) {
         }
         BoundKind::Slice(array, low, high) => {
             visit(array);
-            low.iter_mut().for_each(|low| visit(low));
-            high.iter_mut().for_each(|high| visit(high));
+            low.iter_mut().chain(high).for_each(|end| visit(end));
         }
         BoundKind::SetElement(parts) => {
-            visit(&mut parts.0);
-            parts.1.iter_mut().for_each(&mut *visit);
-            visit(&mut parts.2);
+            let (array, indices, value) = &mut **parts;
+            std::iter::once(array).chain(indices).chain([value]).for_each(visit);
         }
         BoundKind::Subquery(subquery) => {
             if let SubqueryKind::Quantified { left, .. } = &mut subquery.kind {

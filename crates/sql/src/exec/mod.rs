@@ -333,6 +333,38 @@ fn open_plain<'p>(plan: &'p Plan, watch: Option<&Rc<watch::Watch>>) -> BoxedOper
         Plan::Filter(input, condition) => Box::new(filter::Filter::new(open(input), condition)),
         Plan::Project(input, outputs) => Box::new(filter::Project::new(open(input), outputs)),
         Plan::ProjectSet(input, outputs) => Box::new(sets::ProjectSet::new(open(input), outputs)),
+        Plan::Loop { .. } | Plan::Hash { .. } => open_join(plan, watch),
+        Plan::Keep { input, slots, rows } => Box::new(filter::Keep::new(open(input), slots, *rows)),
+        Plan::Aggregate { input, keys, aggregates, slots, method } => {
+            let outputs = (&keys[..], &aggregates[..]);
+            Box::new(aggregate::Grouping::new(open(input), outputs, slots, *method))
+        }
+        Plan::Sort { input, keys, slots, limit } => {
+            Box::new(sort::Sort::new(open(input), keys, slots, limit.as_ref()))
+        }
+        Plan::Distinct(input, keys) => Box::new(filter::Distinct::new(open(input), keys)),
+        Plan::First(input, keys) => Box::new(filter::First::new(open(input), keys)),
+        Plan::SetOperation { operation, sides, from, slots, types } => {
+            let inputs = (open(&sides.0), open(&sides.1));
+            match operation {
+                None => Box::new(set_operation::Append::new(inputs, from, slots)),
+                Some(operation) => {
+                    Box::new(set_operation::Compare::new(*operation, inputs, from, slots, types))
+                }
+            }
+        }
+        Plan::Limit(input, limit, offset) => {
+            Box::new(limit::Limit::new(open(input), limit.as_ref(), offset.as_ref()))
+        }
+        Plan::Lock { input, targets, recheck } => {
+            Box::new(lock::Lock::new(open(input), targets, recheck.as_ref()))
+        }
+    }
+}
+
+fn open_join<'p>(plan: &'p Plan, watch: Option<&Rc<watch::Watch>>) -> BoxedOperator<'p> {
+    let open = |plan: &'p Plan| open(plan, watch);
+    match plan {
         Plan::Loop { kind, outer, inner, condition, inner_slots } => Box::new(join::Loop::new(
             *kind,
             open(outer),
@@ -359,30 +391,6 @@ fn open_plain<'p>(plan: &'p Plan, watch: Option<&Rc<watch::Watch>>) -> BoxedOper
                 JoinMethod::Merge => Box::new(join::MergeJoin::new(plan, outer, inner)),
             }
         }
-        Plan::Keep { input, slots, rows } => Box::new(filter::Keep::new(open(input), slots, *rows)),
-        Plan::Aggregate { input, keys, aggregates, slots, method } => {
-            let outputs = (&keys[..], &aggregates[..]);
-            Box::new(aggregate::Grouping::new(open(input), outputs, slots, *method))
-        }
-        Plan::Sort { input, keys, slots, limit } => {
-            Box::new(sort::Sort::new(open(input), keys, slots, limit.as_ref()))
-        }
-        Plan::Distinct(input, keys) => Box::new(filter::Distinct::new(open(input), keys)),
-        Plan::First(input, keys) => Box::new(filter::First::new(open(input), keys)),
-        Plan::SetOperation { operation, sides, from, slots, types } => {
-            let inputs = (open(&sides.0), open(&sides.1));
-            match operation {
-                None => Box::new(set_operation::Append::new(inputs, from, slots)),
-                Some(operation) => {
-                    Box::new(set_operation::Compare::new(*operation, inputs, from, slots, types))
-                }
-            }
-        }
-        Plan::Limit(input, limit, offset) => {
-            Box::new(limit::Limit::new(open(input), limit.as_ref(), offset.as_ref()))
-        }
-        Plan::Lock { input, targets, recheck } => {
-            Box::new(lock::Lock::new(open(input), targets, recheck.as_ref()))
-        }
+        other => open(other),
     }
 }

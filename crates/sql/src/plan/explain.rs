@@ -211,17 +211,7 @@ impl<'p> Teller<'p> {
             Plan::Function { call, .. } => match call {
                 FunctionSource::Set(_) | FunctionSource::Scalar(_) => named("Function Scan"),
             },
-            Plan::Cte { index, .. } => {
-                let cte = self.planned.ctes.get(*index as usize);
-                named(format!("CTE Scan on {}", cte.map_or("", |cte| &cte.name)))
-            }
-            Plan::Working { name, .. } => named(format!("WorkTable Scan on {name}")),
-            Plan::Recursive { sides, .. } => {
-                let mut node = named("Recursive Union");
-                node.children.push((String::new(), self.node(&sides.0)));
-                node.children.push((String::new(), self.node(&sides.1)));
-                node
-            }
+            Plan::Cte { .. } | Plan::Working { .. } | Plan::Recursive { .. } => self.with(plan),
             Plan::Filter(input, condition) => {
                 let mut node = self.over("Filter", input);
                 Self::filter(&mut node, "Filter", Some(condition));
@@ -264,6 +254,24 @@ impl<'p> Teller<'p> {
             Plan::SetOperation { operation, sides, .. } => self.set_operation(*operation, sides),
             Plan::Limit(input, ..) => self.over("Limit", input),
             Plan::Lock { input, .. } => self.over("LockRows", input),
+        }
+    }
+
+    /// What WITH makes.
+    fn with(&self, plan: &Plan) -> Node {
+        match plan {
+            Plan::Cte { index, .. } => {
+                let cte = self.planned.ctes.get(*index as usize);
+                named(format!("CTE Scan on {}", cte.map_or("", |cte| &cte.name)))
+            }
+            Plan::Working { name, .. } => named(format!("WorkTable Scan on {name}")),
+            Plan::Recursive { sides, .. } => {
+                let mut node = named("Recursive Union");
+                node.children.push((String::new(), self.node(&sides.0)));
+                node.children.push((String::new(), self.node(&sides.1)));
+                node
+            }
+            _ => named("WITH"),
         }
     }
 

@@ -35,6 +35,43 @@ fn plans_are_shown_as_they_run() {
                 "Update on public.a\n  Fast Path: update\n  ->  Index Scan using a_pkey on a\n        Index Cond: ((id = 7))",
             ),
             (
+                "explain (costs off) insert into b values (1, 2) on conflict (id) do nothing",
+                "Insert on public.b\n  Conflict Resolution: NOTHING\n  Conflict Arbiter Indexes: b_pkey",
+            ),
+            (
+                "explain (costs off) select id from a where not exists (select 1 from b where b.k = a.id and b.id <> a.k)",
+                "Hash Anti Join\n  Hash Cond: (a.id = b.k)\n  Join Filter: (b.id <> a.k)",
+            ),
+        ] {
+            let said = plan(context, session, text);
+            assert!(said.starts_with(expect), "{text}\n{said}");
+        }
+        say(context, session, "set enable_hashjoin = off");
+        let said = plan(context, session, "explain select * from a full join b on a.id = b.k");
+        assert!(said.contains("Merge Full Join  (cost="), "{said}");
+        // Three columns leave less than two, though both guesses are below one row.
+        say(
+            context,
+            session,
+            "create table o (w int, d int, id int, c int, primary key (w, d, id))",
+        );
+        say(context, session, "create index o_by_c on o (w, d, c, id)");
+        let said =
+            plan(context, session, "explain select * from o where w = 1 and d = 2 and c = 3");
+        assert!(said.starts_with("Index Scan using o_by_c on o"), "{said}");
+        // Nothing has run.
+        assert_eq!(say(context, session, "select k from a where id = 7")[1], "7");
+    });
+}
+
+#[test]
+fn conditions_go_into_with_and_subqueries() {
+    with_session(|context, session| {
+        for text in TABLES {
+            say(context, session, text);
+        }
+        for (text, expect) in [
+            (
                 "explain (costs off) with x as (select id, v from a) select v from x where id = 5",
                 "Index Scan using a_pkey on a\n  Index Cond: ((id = 5))",
             ),
@@ -62,33 +99,10 @@ fn plans_are_shown_as_they_run() {
                 "explain (costs off) with x as (delete from b returning id) select count(*) from x",
                 "Aggregate\n  ->  CTE Scan on x\n  CTE x\n  ->  Delete on public.b\n        ->  Seq Scan on b",
             ),
-            (
-                "explain (costs off) insert into b values (1, 2) on conflict (id) do nothing",
-                "Insert on public.b\n  Conflict Resolution: NOTHING\n  Conflict Arbiter Indexes: b_pkey",
-            ),
-            (
-                "explain (costs off) select id from a where not exists (select 1 from b where b.k = a.id and b.id <> a.k)",
-                "Hash Anti Join\n  Hash Cond: (a.id = b.k)\n  Join Filter: (b.id <> a.k)",
-            ),
         ] {
             let said = plan(context, session, text);
             assert!(said.starts_with(expect), "{text}\n{said}");
         }
-        say(context, session, "set enable_hashjoin = off");
-        let said = plan(context, session, "explain select * from a full join b on a.id = b.k");
-        assert!(said.contains("Merge Full Join  (cost="), "{said}");
-        // Three columns leave less than two, though both guesses are below one row.
-        say(
-            context,
-            session,
-            "create table o (w int, d int, id int, c int, primary key (w, d, id))",
-        );
-        say(context, session, "create index o_by_c on o (w, d, c, id)");
-        let said =
-            plan(context, session, "explain select * from o where w = 1 and d = 2 and c = 3");
-        assert!(said.starts_with("Index Scan using o_by_c on o"), "{said}");
-        // Nothing has run.
-        assert_eq!(say(context, session, "select k from a where id = 7")[1], "7");
     });
 }
 
