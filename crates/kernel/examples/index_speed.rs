@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use atoll_kernel::base::{HomeId, RowId, TreeId};
 use atoll_kernel::buffer::BufferPool;
-use atoll_kernel::tree::index::{IndexBatch, IndexTree, Judgement, Near, ScanDirection};
+use atoll_kernel::tree::index::{Exact, IndexBatch, IndexTree, Judgement, Near, ScanDirection};
 
 /// Nanoseconds that this thread has been on a processor; wall time where Linux does not say.
 fn cpu_ns(began: Instant) -> u64 {
@@ -43,7 +43,8 @@ fn main() {
     let home = HomeId(0);
     let sorted = (0..entries).map(|n| (n.to_be_bytes(), RowId(n)));
     let tree = timed("bulk load, 8-byte keys", entries, || {
-        IndexTree::bulk_load(pool.clone(), home, TreeId(1), sorted).expect("the pool is large")
+        IndexTree::bulk_load(pool.clone(), home, TreeId(1), Exact::No, sorted)
+            .expect("the pool is large")
     });
     let mut random = Random(7);
     let mut rows = Vec::with_capacity(4);

@@ -8,7 +8,7 @@ use atoll_kernel::log::LogCounters;
 use atoll_kernel::txn::TxnCounters;
 
 /// States that every run of some minutes must have met, or it did not test what it should.
-pub const RARE: [&str; 27] = [
+pub const RARE: [&str; 28] = [
     "preparing met",
     "read retried",
     "slot reused",
@@ -36,6 +36,7 @@ pub const RARE: [&str; 27] = [
     "savepoint released",
     "definitions rolled back to a savepoint",
     "sequence value",
+    "rows told by an index alone",
 ];
 
 /// Those of [`RARE`] that only show when instances stop inside protocols.

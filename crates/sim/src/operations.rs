@@ -9,8 +9,9 @@ use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 
 use atoll_kernel::api::{
-    ColumnId, Context, Isolation, KeyBytes, KeyRange, PUBLIC_NAMESPACE, Parker, Presence, Relation,
-    Result, RowBuffer, RowId, ScanDirection, Statement, TableEntry, TableLockMode, WriteOutcome,
+    ColumnId, Context, IndexEntry, Isolation, KeyBytes, KeyRange, PUBLIC_NAMESPACE, Parker,
+    Presence, Relation, Result, RowBuffer, RowId, ScanDirection, Statement, TableEntry,
+    TableLockMode, WriteOutcome,
 };
 use atoll_kernel::io::Seeded;
 
@@ -209,11 +210,22 @@ fn scan_keys(
     };
     let backward = op.random.one_in(2);
     let direction = if backward { ScanDirection::Backward } else { ScanDirection::Forward };
-    let mut cursor = statement.index_scan(table, index, range, direction, &ALL);
+    let by_keys_first = keys_alone(op, statement, (table, index), range.clone(), direction)?;
+    let mut cursor = statement.index_scan(table, index, range.clone(), direction, &ALL);
     let (mut buffer, mut found, mut order) = (RowBuffer::new(), BTreeMap::new(), Vec::new());
     while let Some(at) = cursor.next(statement, &mut buffer)? {
         order.push(take(op, statement, &mut found, (at, &buffer)));
         op.breathe(statement.context());
+    }
+    let by_keys_last = keys_alone(op, statement, (table, index), range, direction)?;
+    for by_keys in [by_keys_first, by_keys_last] {
+        if by_keys != order {
+            op.clients.complain(format!(
+                "transaction {} (snapshot {}): keys alone {by_keys:?}, with their rows {order:?}",
+                op.id.0,
+                statement.snapshot_timestamp()
+            ));
+        }
     }
     if backward {
         order.reverse();
@@ -223,6 +235,27 @@ fn scan_keys(
     }
     op.read(statement, keys, None, found);
     Ok(())
+}
+
+/// The keys in a range, read from the index's entries where they answer for their rows: what the
+/// same snapshot sees by the rows, which the model judges.
+fn keys_alone(
+    op: &mut Op<'_>,
+    statement: &mut Statement<'_>,
+    (table, index): (&Arc<TableEntry>, &IndexEntry),
+    range: KeyRange,
+    direction: ScanDirection,
+) -> Result<Vec<i64>> {
+    let mut cursor = statement.index_scan(table, index, range, direction, &[ID]);
+    let (mut buffer, mut keys) = (RowBuffer::new(), Vec::new());
+    while cursor.next(statement, &mut buffer)?.is_some() {
+        keys.push(tables::number(&buffer, 0));
+        op.breathe(statement.context());
+    }
+    if cursor.fetched() < keys.len() as u64 {
+        op.clients.count("rows told by an index alone");
+    }
+    Ok(keys)
 }
 
 fn scan_group(

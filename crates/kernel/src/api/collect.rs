@@ -10,7 +10,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::core::{Context, Instance};
+use super::core::{Context, CoreInner, Instance};
 use super::session::Session;
 use crate::base::{Error, InstanceId, Result};
 use crate::runtime::{Class, Parker, Unparker};
@@ -52,8 +52,9 @@ impl Part {
 
 impl Session {
     /// Reclaims all undo of transactions that no snapshot needs, on every instance, with the index
-    /// entries and reserved bytes that hung on it; waits for the end. Answers how many
-    /// transactions' undo went. May wait; no latch is held. Errors: `Cancelled`, `ShuttingDown`.
+    /// entries and reserved bytes that hung on it, and makes index leaves exact; waits for the end.
+    /// Answers how many transactions' undo went. May wait; no latch is held. Errors: `Cancelled`,
+    /// `ShuttingDown`.
     pub fn collect(&self, context: &Context) -> Result<u64> {
         // The first round makes every instance take a turn, which publishes its floor: the
         // horizon of the second is not held by one that slept.
@@ -96,12 +97,20 @@ impl Part {
                 Ok(collected) => {
                     self.add(Ok(collected.transactions as u64));
                     if !collected.more {
-                        return;
+                        return sweep(core, context);
                     }
                 }
                 Err(error) => return self.add(Err(error)),
             }
             context.yield_now();
         }
+    }
+}
+
+/// Gives index leaves their *exact* bit whose undo has just gone (rule 5.7).
+fn sweep(core: &CoreInner, context: &Context) {
+    core.txn.environment().versions.hurry_sweep();
+    while core.sweep_indexes().more {
+        context.yield_now();
     }
 }

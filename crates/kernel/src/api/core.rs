@@ -19,7 +19,7 @@ use crate::log::{Load, LogHealth, StableMarks, Unflushed};
 use crate::runtime::{Class, Hub, InstanceState, Parker, Poll, TaskContext};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, mutant};
 use crate::txn::{TxnLocal, TxnShared};
-use crate::version::VersionSpace;
+use crate::version::{SweptLeaves, VersionSpace};
 
 /// What every task of a database is given.
 pub type Context = TaskContext<Core>;
@@ -35,6 +35,10 @@ const COLLECT_IDLE_NS: u64 = 2_000_000;
 /// ... and this long when only leaves are left to look after: a transaction that idles may be in
 /// the way of that for hours.
 const COLLECT_LEAVES_NS: u64 = 20_000_000;
+/// Index leaves are swept (rule 5.7) so often, about so many entries at a time: one or two percent
+/// of a busy instance's time, and a big new index within a minute.
+const SWEEP_NS: u64 = 20_000_000;
+const SWEEP_ENTRIES: usize = 2048;
 
 /// What all instances of a database share.
 pub struct Shared {
@@ -127,6 +131,8 @@ pub(super) struct CoreInner {
     collecting: Cell<bool>,
     // When the last collection ended.
     collected_ns: Cell<u64>,
+    // When index leaves were last swept.
+    swept_ns: Cell<u64>,
     // The dependency whose stability this instance has asked to be told of.
     asked: Cell<Option<Observed>>,
 }
@@ -150,6 +156,7 @@ impl Core {
             sequences: Default::default(),
             collecting: Cell::new(false),
             collected_ns: Cell::new(0),
+            swept_ns: Cell::new(0),
             asked: Cell::new(None),
         };
         Core { inner: Rc::new(inner) }
@@ -213,10 +220,22 @@ impl CoreInner {
             while core.txn.collect().is_ok_and(|collected| collected.more) {
                 context.yield_now();
             }
+            core.sweep_if_due(context.now_ns());
             core.collecting.set(false);
             core.collected_ns.set(context.now_ns());
         });
         Poll::Busy
+    }
+
+    fn sweep_if_due(&self, now_ns: u64) {
+        if now_ns >= self.swept_ns.get() + SWEEP_NS {
+            self.sweep_indexes();
+            self.swept_ns.set(now_ns);
+        }
+    }
+
+    pub(super) fn sweep_indexes(&self) -> SweptLeaves {
+        self.txn.environment().versions.sweep_indexes(&*self.tables, SWEEP_ENTRIES)
     }
 
     fn end_orphans(&self) {

@@ -15,6 +15,7 @@ use crate::catalog::{
     CATALOG_TREE, Catalog, ColumnDef, ColumnId, IndexColumn, IndexDef, IndexEntry, IndexKind,
     IndexPlan, NamespaceDef, Object, Oid, TableDef, TableEntry, build_index, encode_object,
 };
+use crate::tree::index::Exact;
 use crate::tree::table::TableTree;
 use crate::txn::LockMode;
 use crate::txn::rows::{Progress, WriteOutcome};
@@ -171,6 +172,7 @@ impl Statement<'_> {
             unique: if kind.is_unique() { Unique::Yes } else { Unique::No },
             tree,
             home: shared.home_of(tree),
+            exact: Exact::No,
         };
         let waiter = self.waiter();
         let built = build_index(&shared.pool, &plan, &mut || {
@@ -190,6 +192,8 @@ impl Statement<'_> {
         self.changes.made_index(made);
         let rows = self.handle.changes().mark();
         self.changes.set_access(&shared, table.access.clone(), rows);
+        let built = table.access.indexes.last().expect("the index was just added");
+        self.core.txn.environment().versions.note_cleared(&table.access, built);
         Ok(oid)
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::base::{Error, HomeId, Outcome, Result, RowId, Stop, TreeId};
 use crate::buffer::BufferPool;
 use crate::page::pax::{RowState, SlotIndex};
-use crate::tree::index::IndexTree;
+use crate::tree::index::{Exact, IndexTree};
 use crate::tree::key::{KeyPart, encode_key};
 use crate::tree::table::{LeafView, TableTree};
 use crate::version::{Unique, append_key_column};
@@ -29,6 +29,8 @@ pub struct IndexPlan<'a> {
     pub tree: TreeId,
     /// Whose pages it gets.
     pub home: HomeId,
+    /// Whether no row of the table has undo, so that the index answers for its rows (rule 5.7).
+    pub exact: Exact,
 }
 
 /// The keys of a table, and after sorting the entries of its index.
@@ -91,7 +93,7 @@ pub fn build_index(
         return Err(Error::UniqueViolation { index: plan.tree });
     }
     let entries = keys.entries.iter().map(|entry| (keys.key(entry), entry.row));
-    IndexTree::bulk_load(pool.clone(), plan.home, plan.tree, entries)
+    IndexTree::bulk_load(pool.clone(), plan.home, plan.tree, plan.exact, entries)
 }
 
 fn collect(plan: &IndexPlan<'_>, breathe: &mut dyn FnMut() -> Result<()>) -> Result<Keys> {

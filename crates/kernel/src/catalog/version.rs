@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-use super::{IndexDef, NamespaceDef, Oid, SequenceDef, TableDef};
+use super::{ColumnId, IndexDef, NamespaceDef, Oid, SequenceDef, TableDef};
 use crate::base::{Cts, Error, Observed, Result, RowId, TreeId};
 use crate::sync::{AtomicU64, Ordering};
 use crate::tree::index::IndexTree;
@@ -82,6 +82,18 @@ impl IndexEntry {
     pub fn made(&self) -> Cts {
         // Acquire: pairs with the release in `set_made`.
         Cts(self.made.load(Ordering::Acquire))
+    }
+
+    /// Whether a row's values of all these columns can be told from its key, so that a scan need
+    /// not look at the rows of leaves that are exact (rule 5.7).
+    pub fn covers(&self, columns: &[ColumnId]) -> bool {
+        columns.iter().all(|column| self.key_place(*column).is_some())
+    }
+
+    /// Which part of the key tells the column's value.
+    pub fn key_place(&self, column: ColumnId) -> Option<usize> {
+        let mut parts = self.def.columns.iter().zip(&self.key);
+        parts.position(|(own, part)| own.column == column && part.is_reversible())
     }
 
     /// Its commit has this timestamp.

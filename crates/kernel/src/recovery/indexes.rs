@@ -14,7 +14,7 @@ use crate::catalog::{
     CATALOG_TREE, Catalog, IndexDef, IndexEntry, IndexPlan, Object, SequenceEntry, TableDef,
     TableEntry, build_index,
 };
-use crate::tree::index::IndexTree;
+use crate::tree::index::{Exact, IndexTree};
 use crate::txn::Sequence;
 use crate::version::{TableAccess, Unique, VersionSpace};
 
@@ -96,6 +96,8 @@ fn build(definitions: &Definitions, tables: &[&TableDef], index: &IndexDef) -> R
         unique: if index.kind.is_unique() { Unique::Yes } else { Unique::No },
         tree: index.tree,
         home: definitions.home_of(index.tree),
+        // What was replayed is committed, and nobody has an older snapshot.
+        exact: Exact::Yes,
     };
     build_index(&definitions.pool, &plan, &mut || Ok(())).map_err(|error| match error {
         Error::UniqueViolation { .. } => {

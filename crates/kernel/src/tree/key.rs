@@ -19,7 +19,8 @@
 //! is below 0x00 0xff and below every other byte; and the end cannot occur inside.
 //!
 //! Invariants: pure functions, no state; equal values give equal keys, so `Float8` -0.0 equals
-//! 0.0 and numerics equal but for their trailer are equal. Keys are never decoded.
+//! 0.0 and numerics equal but for their trailer are equal. So only parts of the other types can be
+//! decoded ([`KeyPart::is_reversible`]), to exactly the bytes that were encoded.
 
 use crate::page::ColumnType;
 
@@ -63,6 +64,43 @@ impl KeyPart {
     /// Ascending with nulls last: PostgreSQL's default.
     pub const fn ascending(column: ColumnType) -> KeyPart {
         KeyPart { column, direction: Direction::Ascending, nulls: Nulls::Last }
+    }
+
+    /// Whether a value's bytes can be told from its key: not where different values are equal.
+    pub const fn is_reversible(&self) -> bool {
+        !matches!(self.column, ColumnType::Float8 | ColumnType::Ordered { .. })
+    }
+
+    /// How many bytes at the start of `key`, which begins with this part, are the part's; none if
+    /// that is no key.
+    pub fn encoded_bytes(&self, key: &[u8]) -> Option<usize> {
+        let (marker, rest) = key.split_first()?;
+        if *marker != VALUE {
+            return Some(1);
+        }
+        let bytes = match self.column {
+            ColumnType::Bool => 1,
+            ColumnType::Int2 => 2,
+            ColumnType::Int4 => 4,
+            ColumnType::Int8 | ColumnType::Float8 => 8,
+            ColumnType::Bytes | ColumnType::Ordered { .. } => {
+                let flip = self.flip();
+                let mut at = 0;
+                loop {
+                    at += rest[at..].iter().position(|byte| byte ^ flip == 0)?;
+                    let next = *rest.get(at + 1)? ^ flip;
+                    at += 2;
+                    if next == END[1] {
+                        break at;
+                    }
+                }
+            }
+        };
+        (bytes <= rest.len()).then_some(1 + bytes)
+    }
+
+    fn flip(&self) -> u8 {
+        if self.direction == Direction::Descending { 0xff } else { 0 }
     }
 }
 
@@ -110,6 +148,40 @@ pub fn encode_part(part: &KeyPart, value: Option<&[u8]>, out: &mut Vec<u8>) {
     if part.direction == Direction::Descending {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
     }
+}
+
+/// Appends the value of an encoded part, exactly its bytes; none if it is null. The part is
+/// reversible and `encoded` is [`KeyPart::encoded_bytes`] long.
+pub fn decode_part(part: &KeyPart, encoded: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    debug_assert!(part.is_reversible(), "the value cannot be told from the key");
+    let (marker, value) = encoded.split_first()?;
+    if *marker != VALUE {
+        return None;
+    }
+    let flip = part.flip();
+    let start = out.len();
+    match part.column {
+        ColumnType::Bytes => {
+            let value = &value[..value.len() - END.len()];
+            let mut rest = value.iter().map(|byte| byte ^ flip);
+            while let Some(byte) = rest.next() {
+                out.push(byte);
+                if byte == 0 {
+                    rest.next();
+                }
+            }
+        }
+        _ => {
+            out.extend(value.iter().rev().map(|byte| byte ^ flip));
+            // The most significant byte is the last now; the sign bit of a number was flipped.
+            if part.column != ColumnType::Bool
+                && let Some(last) = out[start..].last_mut()
+            {
+                *last ^= 0x80;
+            }
+        }
+    }
+    Some(())
 }
 
 /// The first N bytes of a value, filled with zeros.
@@ -228,6 +300,36 @@ mod tests {
         }
     }
 
+    /// The parts of a key are where their lengths say, and those that can be are decoded.
+    fn check_decoding(parts: &[KeyPart], values: &[Value], key: &[u8]) {
+        let mut rest = key;
+        for (part, value) in parts.iter().zip(values) {
+            let (own, behind) = rest.split_at(part.encoded_bytes(rest).unwrap());
+            rest = behind;
+            if part.is_reversible() {
+                let mut out = b"before".to_vec();
+                let found = decode_part(part, own, &mut out).map(|()| out[6..].to_vec());
+                assert_eq!(found, *value, "{part:?} {own:?}");
+            }
+        }
+        assert!(rest.is_empty(), "{parts:?} {key:?}");
+    }
+
+    #[test]
+    fn cut_keys_have_no_parts() {
+        for column in [ColumnType::Int8, ColumnType::Bytes, ColumnType::Float8, ColumnType::Bool] {
+            for direction in [Direction::Ascending, Direction::Descending] {
+                let part = KeyPart { column, direction, nulls: Nulls::Last };
+                let mut key = Vec::new();
+                encode_part(&part, Some(&[0; 8]), &mut key);
+                for cut in 0..key.len() {
+                    assert_eq!(part.encoded_bytes(&key[..cut]), None, "{part:?} {cut}");
+                }
+                assert_eq!(part.encoded_bytes(&key), Some(key.len()));
+            }
+        }
+    }
+
     #[test]
     fn keys_compare_as_their_values_do() {
         let mut random = fastrand::Rng::with_seed(seed());
@@ -274,6 +376,7 @@ mod tests {
             assert_eq!(x.cmp(&y), expected, "{parts:?} {a:?} {b:?}");
             assert!(x == y || !x.starts_with(&y) && !y.starts_with(&x), "prefix-free");
             assert!(x.starts_with(&key(&a[..1])), "the first columns bound a scan");
+            check_decoding(&parts, &a, &x);
             equal += expected.is_eq() as u32;
         }
         assert!(equal > 1000, "equal keys were compared, too: {equal}");

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use super::access::{IndexAccess, TableAccess, Tables};
 use super::arena::{Arena, ChunkPool};
 use super::entries::{Scratch, remove_entry};
+use super::exact::Unswept;
 use super::longs::{Garbage, resolve_image, resolve_keys};
 use super::record::{Flags, Header, ImageReader, Kind};
 use super::space::UndoRef;
@@ -123,6 +124,8 @@ pub struct InstanceVersions {
     garbage: Garbage,
     /// Leaves that lost their twin with few rows left: to be merged with a neighbour.
     merges: RefCell<VecDeque<Merge>>,
+    /// Index leaves that are to be made exact.
+    unswept: Unswept,
 }
 
 impl InstanceVersions {
@@ -143,6 +146,7 @@ impl InstanceVersions {
             scratch: RefCell::default(),
             garbage: Garbage::default(),
             merges: RefCell::default(),
+            unswept: Unswept::default(),
         })
     }
 
@@ -162,18 +166,23 @@ impl InstanceVersions {
     }
 
     /// Whether there is nothing to collect, now or later: no undo, no long values, no leaf whose
-    /// twin is to be dropped and none to be merged. (The last two outlive the undo they came from,
-    /// on an instance where no other transaction ends.)
+    /// twin is to be dropped, none to be merged and none to be made exact. (The last three outlive
+    /// the undo they came from, on an instance where no other transaction ends.)
     pub fn is_clean(&self) -> bool {
         self.queue.borrow().is_empty()
             && self.garbage.is_empty()
             && self.twins.borrow().is_empty()
             && self.merges.borrow().is_empty()
+            && self.unswept.is_empty()
     }
 
     /// Frees pages of long values that nobody refers to, about `pages_max`; answers how many.
     pub fn free_garbage(&self, pages_max: usize) -> usize {
         self.garbage.free(pages_max)
+    }
+
+    pub(super) fn unswept(&self) -> &Unswept {
+        &self.unswept
     }
 
     pub(crate) fn garbage(&self) -> &Garbage {
@@ -329,11 +338,13 @@ impl InstanceVersions {
             let record = finished.arena.read(finished.next, &mut scratch.image);
             if record.needs_visit() {
                 let at = finished.arena.at(finished.next);
-                let table = tables.table(record.tree);
-                let visited = table
-                    .map_or(Ok(()), |table| visit(&table, at, &record, scratch, &self.garbage));
-                if visited.is_err() {
-                    return false;
+                if let Some(table) = tables.table(record.tree) {
+                    let visited = visit(&table, at, &record, scratch, &self.garbage);
+                    // Where entries go, leaves are merged.
+                    table.indexes.iter().for_each(|index| self.note_cleared(&table, index));
+                    if visited.is_err() {
+                        return false;
+                    }
                 }
                 // Last, for it is done once. Without a table too: an image is in no leaf.
                 if record.flags.has(Flags::LONG) {

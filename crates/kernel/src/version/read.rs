@@ -115,6 +115,11 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
         twin::newest(self.side, self.row)
     }
 
+    /// Whether the row has one version, visible to everybody and stable.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.space.is_dead(self.newest_record())
+    }
+
     /// Appends the page's version of `columns` to `out`; answers whether the row is not deleted.
     #[inline]
     pub(crate) fn copy_page(&self, columns: &[u16], out: &mut RowBuffer) -> Presence {

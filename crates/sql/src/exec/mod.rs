@@ -126,6 +126,8 @@ pub struct Cx<'e, 't> {
     memory: Option<Rc<spill::Memory>>,
     /// Has the operator that was asked last gone to disk? For EXPLAIN ANALYZE.
     on_disk: bool,
+    /// Rows that scans by an index looked at in the table.
+    heap_fetches: u64,
     /// Who wants to know what operators do.
     pub watch: Option<Rc<watch::Watch>>,
     ticks: u32,
@@ -175,6 +177,7 @@ impl<'e, 't> Cx<'e, 't> {
             settings: scratch.memory,
             memory: state.memory,
             on_disk: false,
+            heap_fetches: 0,
             watch: scratch.watch,
             ticks: 0,
         }

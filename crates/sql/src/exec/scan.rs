@@ -102,7 +102,7 @@ impl<'p> Scan<'p> {
         };
         loop {
             if let Some(open) = cursor {
-                match open.next(cx.statement, &mut cx.row)? {
+                match next_entry(open, cx)? {
                     Some(row) => return Ok(Some(row)),
                     None => *cursor = None,
                 }
@@ -120,6 +120,14 @@ impl<'p> Scan<'p> {
     }
 }
 
+/// The next row of an index, into the row buffer.
+fn next_entry(cursor: &mut IndexCursor, cx: &mut Cx<'_, '_>) -> SqlResult<Option<RowId>> {
+    let before = cursor.fetched();
+    let row = cursor.next(cx.statement, &mut cx.row)?;
+    cx.heap_fetches += cursor.fetched() - before;
+    Ok(row)
+}
+
 impl Operator for Scan<'_> {
     fn next(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
         if matches!(self.state, State::New) {
@@ -133,7 +141,7 @@ impl Operator for Scan<'_> {
             cx.breathe()?;
             let row = match &mut self.state {
                 State::All(cursor) => cursor.next(cx.statement, &mut cx.row)?,
-                State::Index(cursor) => cursor.next(cx.statement, &mut cx.row)?,
+                State::Index(cursor) => next_entry(cursor, cx)?,
                 State::Points { .. } => self.next_point(cx)?,
                 State::New | State::End => None,
             };

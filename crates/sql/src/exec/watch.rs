@@ -24,6 +24,8 @@ pub struct Counts {
     pub total_ns: Cell<u64>,
     /// It went to temporary files.
     pub on_disk: Cell<bool>,
+    /// Rows that a scan by an index looked at in the table.
+    pub heap_fetches: Cell<u64>,
 }
 
 /// The counts of all operators of an execution.
@@ -76,11 +78,14 @@ impl Operator for Watched<'_> {
             add(&counts.loops, 1);
         }
         let outside = std::mem::take(&mut cx.on_disk);
+        let fetches_outside = std::mem::take(&mut cx.heap_fetches);
         let began = cx.statement.context().now_ns();
         let result = self.inner.next(cx);
         add(&counts.total_ns, cx.statement.context().now_ns().saturating_sub(began));
         counts.on_disk.set(counts.on_disk.get() | cx.on_disk);
         cx.on_disk = outside;
+        add(&counts.heap_fetches, cx.heap_fetches);
+        cx.heap_fetches = fetches_outside;
         if matches!(result, Ok(true)) {
             if counts.rows.get() == 0 {
                 counts.first_ns.set(counts.total_ns.get());

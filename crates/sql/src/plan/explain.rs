@@ -157,7 +157,14 @@ impl<'p> Teller<'p> {
         let mut node = self.kind(plan);
         node.estimate = Some(estimate(plan));
         if let Some(watch) = self.watch {
-            self.count(&mut node, &watch.of(plan));
+            let counts = watch.of(plan);
+            self.count(&mut node, &counts);
+            if let Plan::Table(scan) = plan
+                && scan.is_index_only()
+            {
+                let fetches = counts.heap_fetches.get() as f64;
+                node.properties.push(("Heap Fetches", Value::Number(fetches, 0)));
+            }
         }
         node
     }
@@ -305,14 +312,16 @@ impl<'p> Teller<'p> {
 
     fn scan(&self, scan: &TableScan) -> Node {
         let table = &scan.table.def.name;
+        // A look-up of one row goes to the row.
+        let only = if scan.is_index_only() { " Only" } else { "" };
         let mut node = match &scan.access {
             Access::All => named(format!("Seq Scan on {table}")),
             Access::Point(index, _) | Access::Points(index, _) => {
-                named(format!("Index Scan using {} on {table}", index.def.name))
+                named(format!("Index{only} Scan using {} on {table}", index.def.name))
             }
             Access::Range { index, order, .. } => {
                 let back = if *order == Order::Backward { " Backward" } else { "" };
-                named(format!("Index Scan{back} using {} on {table}", index.def.name))
+                named(format!("Index{only} Scan{back} using {} on {table}", index.def.name))
             }
         };
         let conditions = self.index_conditions(scan);

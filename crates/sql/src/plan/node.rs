@@ -95,6 +95,19 @@ pub struct TableScan {
     pub rows: f64,
 }
 
+impl TableScan {
+    /// Whether rows are told by the index's entries alone, where the index answers for its rows:
+    /// the kernel does so if the index has all columns that are read.
+    pub fn is_index_only(&self) -> bool {
+        match &self.access {
+            Access::All | Access::Point(..) => false,
+            Access::Points(index, _) | Access::Range { index, .. } => {
+                index.covers(&self.columns.ids)
+            }
+        }
+    }
+}
+
 /// A key of a sort.
 #[derive(Clone, Copy, Debug)]
 pub struct SortBy {

@@ -6,6 +6,7 @@ use std::sync::mpsc;
 
 use super::*;
 
+mod index_only;
 mod long;
 mod savepoints;
 mod sequences;

@@ -18,6 +18,7 @@ use crate::page::PageKind;
 use crate::page::keynode::{self, SPACE_BYTES};
 use crate::tree::descent::Trunk;
 
+use super::exact::{Cleared, Exact, KeySpan};
 use super::{IndexTree, KEY_BYTES_MAX};
 
 /// How full nodes are made.
@@ -134,11 +135,12 @@ pub struct IndexBuilder {
     reserved: Option<PageReservation>,
     written: Vec<FrameRef>,
     entry: Vec<u8>,
+    exact: Exact,
 }
 
 impl IndexBuilder {
-    /// Begins an index without entries.
-    pub fn new(pool: Arc<BufferPool>, home: HomeId, tree: TreeId) -> IndexBuilder {
+    /// Begins an index without entries. `exact`: whether every entry's row has no undo (rule 5.7).
+    pub fn new(pool: Arc<BufferPool>, home: HomeId, tree: TreeId, exact: Exact) -> IndexBuilder {
         IndexBuilder {
             pool,
             home,
@@ -147,6 +149,7 @@ impl IndexBuilder {
             reserved: None,
             written: Vec::new(),
             entry: Vec::new(),
+            exact,
         }
     }
 
@@ -231,6 +234,9 @@ impl IndexBuilder {
         let kind = if level == 0 { PageKind::IndexLeaf } else { PageKind::Inner };
         let mut page = self.allocate(kind)?;
         fill(&mut page, level, staged, keys, lower, upper);
+        if level == 0 {
+            keynode::set_exact(page.bytes_mut(), self.exact == Exact::Yes);
+        }
         let frame = page.release();
         self.push_child(level + 1, lower, frame)
     }
@@ -254,7 +260,11 @@ impl IndexBuilder {
         self.written.clear();
         let (pool, home) = (self.pool.clone(), self.home);
         let trunk = Trunk::adopt(pool, home, self.tree, PageKind::IndexLeaf, root);
-        Ok(IndexTree { trunk })
+        let cleared = Cleared::default();
+        if self.exact == Exact::No {
+            cleared.note(KeySpan::ALL);
+        }
+        Ok(IndexTree { trunk, cleared })
     }
 }
 
@@ -295,9 +305,10 @@ impl IndexTree {
         pool: Arc<BufferPool>,
         home: HomeId,
         tree: TreeId,
+        exact: Exact,
         entries: impl Iterator<Item = (K, RowId)>,
     ) -> Result<IndexTree> {
-        let mut builder = IndexBuilder::new(pool, home, tree);
+        let mut builder = IndexBuilder::new(pool, home, tree, exact);
         for (key, row) in entries {
             builder.push(key.as_ref(), row)?;
         }

@@ -1,4 +1,4 @@
-//! Adding and removing entries (rules 5.5 to 5.7).
+//! Adding and removing entries (rules 5.5 and 5.6).
 //!
 //! Invariants: an entry is added or removed under the exclusive latch of the leaf that covers it;
 //! what the closures decide is decided under that latch. A closure's `Stop`, like every other, is
@@ -14,9 +14,9 @@ use crate::base::{Outcome, RowId, Stop};
 use crate::buffer::PageWrite;
 use crate::page::keynode::{self, KeyNode, Probe, SplitPoint};
 use crate::sync::mutant;
-use crate::tree::descent::{MergeKeys, SplitLeaf, SplitPlan, fault};
+use crate::tree::descent::{SplitLeaf, SplitPlan, fault};
 
-use super::batch::Continue;
+use super::exact::{Cleared, MergeLeaves};
 use super::{Entry, FULL_TRIES, IndexTree, Near};
 
 /// An underfull leaf is tried to be merged when its entries are a multiple of this many.
@@ -71,15 +71,6 @@ pub enum Removed {
     Absent,
 }
 
-/// Whether an entry's row is settled and has the entry's key (rule 5.7).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Exact {
-    /// The row has no undo, is not deleted and has this key.
-    Yes,
-    /// Not so, or not known.
-    No,
-}
-
 /// Splits a leaf that has no room for an entry.
 struct SplitFor<'a> {
     entry: &'a [u8],
@@ -111,24 +102,17 @@ enum Put {
 
 /// Adds `entry` to the leaf that covers it, and clears its *exact* bit: also if the entry is there
 /// already, for its row has just changed.
-fn put(leaf: &mut PageWrite, entry: &[u8]) -> Put {
-    match KeyNode::new(leaf.owned()).find(entry) {
-        Ok(_) => {
-            if KeyNode::new(leaf.owned()).is_exact() {
-                keynode::set_exact(leaf.bytes_mut(), false);
-            }
-            Put::Already
-        }
+fn put(leaf: &mut PageWrite, entry: &[u8], cleared: &Cleared) -> Put {
+    let put = match KeyNode::new(leaf.owned()).find(entry) {
+        Ok(_) => Put::Already,
         Err(at) => match keynode::insert(leaf.bytes_mut(), at, entry, 0) {
-            Ok(()) => {
-                if !mutant("index_insert_keeps_exact") {
-                    keynode::set_exact(leaf.bytes_mut(), false);
-                }
-                Put::Added
-            }
-            Err(keynode::NoRoom) => Put::Full,
+            Ok(()) if mutant("index_insert_keeps_exact") => return Put::Added,
+            Ok(()) => Put::Added,
+            Err(keynode::NoRoom) => return Put::Full,
         },
-    }
+    };
+    cleared.clear(leaf);
+    put
 }
 
 impl IndexTree {
@@ -143,7 +127,7 @@ impl IndexTree {
         let entry = Entry::new(key, row)?;
         for _ in 0..FULL_TRIES {
             let mut leaf = self.write_leaf_of(near, entry.bytes())?;
-            match put(&mut leaf, entry.bytes()) {
+            match put(&mut leaf, entry.bytes(), &self.cleared) {
                 Put::Added => return Ok(Added::Yes),
                 Put::Already => return Ok(Added::Already),
                 Put::Full => leaf.unchanged(),
@@ -208,7 +192,7 @@ impl IndexTree {
         }
         let place = if target.0.is_some() { &mut target } else { &mut first };
         let mut leaf = place.0.take().expect("the entry's leaf is held");
-        match put(&mut leaf, entry) {
+        match put(&mut leaf, entry, &self.cleared) {
             Put::Added => Ok(Some(UniqueAnswer::Added)),
             Put::Already => Ok(Some(UniqueAnswer::Already)),
             Put::Full => {
@@ -243,55 +227,15 @@ impl IndexTree {
         leaf.0.take();
         if is_worth_it {
             // Nothing depends on it; a later removal tries again.
-            let _ = self.trunk.merge_leaf(Probe::before(entry.bytes()), &mut MergeKeys);
+            let how = &mut MergeLeaves(&self.cleared);
+            let _ = self.trunk.merge_leaf(Probe::before(entry.bytes()), how);
         }
         Ok(Removed::Yes)
-    }
-
-    /// Clears the *exact* bit of the leaf that covers the entry (rule 5.7: after the row changed,
-    /// before the transaction commits).
-    pub fn clear_exact(&self, key: &[u8], row: RowId) -> Outcome<()> {
-        let entry = Entry::new(key, row)?;
-        let mut leaf = self.trunk.write_leaf(Probe::before(entry.bytes()))?;
-        if KeyNode::new(leaf.owned()).is_exact() {
-            keynode::set_exact(leaf.bytes_mut(), false);
-        } else {
-            leaf.unchanged();
-        }
-        Ok(())
-    }
-
-    /// Sets the *exact* bit of the leaf that covers `from` if `judge` says yes to each of its
-    /// entries (key, row) under its exclusive latch (rule 5.7); says where the next leaf begins.
-    /// Start with the empty string.
-    pub fn sweep_exact(
-        &self,
-        from: &[u8],
-        judge: &mut dyn FnMut(&[u8], RowId) -> Outcome<Exact>,
-    ) -> Outcome<Option<Continue>> {
-        let mut leaf = Held(Some(self.trunk.write_leaf(Probe::before(from))?));
-        let held = leaf.0.as_mut().expect("just made");
-        let node = KeyNode::new(held.owned());
-        let mut all = true;
-        let mut key = Vec::new();
-        for at in 0..node.count() {
-            key.clear();
-            node.key(at, &mut key);
-            key.truncate(key.len() - keynode::ROW_BYTES);
-            all = all && judge(&key, node.row(at))? == Exact::Yes;
-        }
-        let mut fence = Vec::new();
-        let has_next = node.upper(&mut fence) == keynode::UpperFence::Some;
-        if all && !node.is_exact() {
-            keynode::set_exact(held.bytes_mut(), true);
-            leaf.0.take();
-        }
-        Ok(has_next.then_some(Continue { key: fence }))
     }
 }
 
 /// A held leaf that is released as unchanged unless it is taken out.
-struct Held(Option<PageWrite>);
+pub(super) struct Held(pub(super) Option<PageWrite>);
 
 impl Drop for Held {
     fn drop(&mut self) {

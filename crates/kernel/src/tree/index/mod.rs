@@ -13,6 +13,9 @@
 mod batch;
 mod bulk;
 mod change;
+mod exact;
+#[cfg(all(test, not(loom)))]
+mod exact_tests;
 #[cfg(all(test, not(loom)))]
 mod merge_tests;
 mod near;
@@ -33,7 +36,8 @@ use super::descent::{Trunk, fence_problems};
 
 pub use batch::{Continue, IndexBatch, LeafStamp, ScanDirection};
 pub use bulk::IndexBuilder;
-pub use change::{Added, Exact, Judgement, Keep, Removed, UniqueAnswer};
+pub use change::{Added, Judgement, Keep, Removed, UniqueAnswer};
+pub use exact::{Exact, KeySpan, LeafSwept};
 pub use near::Near;
 
 /// Attempts of an operation that finds its leaf full again after a split.
@@ -43,6 +47,7 @@ const FULL_TRIES: u32 = 32;
 /// with nothing held.
 pub struct IndexTree {
     trunk: Trunk,
+    cleared: exact::Cleared,
 }
 
 impl IndexTree {
@@ -50,8 +55,9 @@ impl IndexTree {
     pub fn create(pool: Arc<BufferPool>, home: HomeId, tree: TreeId) -> Result<IndexTree> {
         let trunk = Trunk::create(pool, home, tree, PageKind::IndexLeaf, &mut |leaf| {
             keynode::format_node(leaf.bytes_mut(), 0, &[], None);
+            keynode::set_exact(leaf.bytes_mut(), true);
         })?;
-        Ok(IndexTree { trunk })
+        Ok(IndexTree { trunk, cleared: exact::Cleared::default() })
     }
 
     /// The tree's number.

@@ -294,7 +294,8 @@ fn bulk_load_builds_what_insertion_builds() {
             }
             let pool = pool(256);
             let entries = model.iter().map(|(key, row)| (key, RowId(*row)));
-            let tree = IndexTree::bulk_load(pool.clone(), HomeId(0), TreeId(3), entries).unwrap();
+            let tree = IndexTree::bulk_load(pool.clone(), HomeId(0), TreeId(3), Exact::No, entries)
+                .unwrap();
             assert_sound(&tree);
             let direction = ScanDirection::Forward;
             let all = scan_all(&tree, Bound::Unbounded, Bound::Unbounded, direction, usize::MAX);
@@ -315,12 +316,12 @@ fn bulk_load_builds_what_insertion_builds() {
 fn bulk_load_gives_everything_back_when_it_fails() {
     let pool = pool(1);
     let many = (0..1_000_000_u64).map(|n| (n.to_be_bytes(), RowId(n)));
-    let full = IndexTree::bulk_load(pool.clone(), HomeId(0), TreeId(3), many);
+    let full = IndexTree::bulk_load(pool.clone(), HomeId(0), TreeId(3), Exact::No, many);
     assert!(matches!(full, Err(Error::OutOfMemory { .. })));
     assert_eq!(pool.stats().used, 0);
     for wrong in [[3_u64, 2], [2, 2]] {
         let entries = wrong.iter().map(|n| (n.to_be_bytes(), RowId(1)));
-        let unsorted = IndexTree::bulk_load(pool.clone(), HomeId(0), TreeId(3), entries);
+        let unsorted = IndexTree::bulk_load(pool.clone(), HomeId(0), TreeId(3), Exact::No, entries);
         assert!(matches!(unsorted, Err(Error::Internal { .. })));
         assert_eq!(pool.stats().used, 0);
     }
@@ -330,7 +331,8 @@ fn bulk_load_gives_everything_back_when_it_fails() {
 fn bulk_loaded_leaves_are_ninety_percent_full() {
     let pool = pool(64);
     let entries = (0..300_000_u64).map(|n| (n.to_be_bytes(), RowId(n)));
-    let tree = IndexTree::bulk_load(pool.clone(), HomeId(0), TreeId(3), entries).unwrap();
+    let tree =
+        IndexTree::bulk_load(pool.clone(), HomeId(0), TreeId(3), Exact::No, entries).unwrap();
     let (mut leaves, mut room) = (0, 0);
     tree.trunk
         .check(&mut |leaf, _, _, _| {
@@ -365,7 +367,7 @@ fn the_exact_bit_is_set_by_a_sweep_and_cleared_by_changes() {
                 assert_eq!(bytes, key(row.0));
                 Ok(if row.0 == undone { Exact::No } else { Exact::Yes })
             };
-            match tree.sweep_exact(&from, &mut judge).unwrap() {
+            match tree.sweep_exact(&from, &mut judge).unwrap().next {
                 Some(next) => from = next.key,
                 None => return leaves,
             }

@@ -106,6 +106,7 @@ impl RowWriter<'_> {
                 }
                 PendingWhat::AddUnique => self.add_unique(table, pending, row)?,
             }
+            self.changes.versions.note_cleared(table, index);
             progress.next += 1;
         }
         Ok(())

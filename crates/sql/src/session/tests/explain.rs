@@ -164,3 +164,63 @@ fn json_has_what_text_has() {
         );
     });
 }
+
+#[test]
+fn scans_of_indexed_columns_need_no_rows() {
+    with_session(|context, session| {
+        for text in [
+            "create table t (id int primary key, k int, d text, n numeric, v text)",
+            "create index t_kd on t (k, d desc); create index t_n on t (n, id)",
+            "insert into t select g, g % 50, case when g % 3 > 0 then 'x' || g end, g, 'v' || g from generate_series(1, 3000) g",
+        ] {
+            say(context, session, text);
+        }
+        for (text, expect) in [
+            ("select id from t where id between 10 and 20", "Index Only Scan using t_pkey on t"),
+            (
+                "select count(*) from t where k = 7",
+                "Aggregate\n  ->  Index Only Scan using t_kd on t",
+            ),
+            ("select d, k from t where k = 7 and d > 'x2'", "Index Only Scan using t_kd on t"),
+            ("select id from t where id in (1, 5, 7)", "Index Only Scan using t_pkey on t"),
+            // A column that the index has not; a type that keys do not tell; one row by its key.
+            ("select v from t where k = 7", "Index Scan using t_kd on t"),
+            ("select k from t where k = 7 and v > 'v'", "Index Scan using t_kd on t"),
+            ("select n from t where n between 3 and 5", "Index Scan using t_n on t"),
+            ("select id from t where id = 5", "Index Scan using t_pkey on t"),
+        ] {
+            let said = plan(context, session, &format!("explain (costs off) {text}"));
+            assert!(said.starts_with(expect), "{text}\n{said}");
+        }
+        say(context, session, "update t set k = 7, d = 'changed' where id = 50");
+        let queries = [
+            "select d, k from t where k = 7",
+            "select k from t where k = 7 and d is null",
+            "select count(*), min(id), max(id) from t where id between 40 and 2500",
+            "select id from t where n between 45.0 and 55 order by id",
+        ];
+        let answers = |session: &mut Session| -> Vec<Vec<String>> {
+            queries.map(|text| say(context, session, text)).to_vec()
+        };
+        let before = answers(session);
+        assert_eq!(before[0].len(), 61 + 2, "{:?}", before[0]);
+        // In a while no row is looked at any more.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        loop {
+            say(context, session, "vacuum");
+            let text =
+                "explain (analyze, costs off, timing off, summary off) select d from t where k = 7";
+            let said = plan(context, session, text);
+            assert!(said.contains("(actual rows=61.00 loops=1)"), "{said}");
+            if said.contains("Heap Fetches: 0") {
+                break;
+            }
+            assert!(std::time::Instant::now() < until, "{said}");
+        }
+        assert_eq!(answers(session), before);
+        say(context, session, "begin; delete from t where id = 57");
+        assert_eq!(answers(session)[0].len(), 60 + 2);
+        say(context, session, "rollback");
+        assert_eq!(answers(session), before);
+    });
+}

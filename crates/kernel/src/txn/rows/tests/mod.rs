@@ -5,6 +5,7 @@
 //! a table; the real handshakes have models of their own in `txn::slot`.
 
 mod conflicts;
+mod exact;
 mod model;
 mod rules;
 mod stress;

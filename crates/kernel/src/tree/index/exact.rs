@@ -1,0 +1,184 @@
+//! The *exact* bit of leaves: cleared by changes, set by sweeps (rule 5.7).
+//!
+//! A leaf is exact if the row of each of its entries has no undo, is not deleted and has the
+//! entry's key: then who reads bit and entries under one version need not look at the rows. An
+//! empty leaf is exact.
+//!
+//! Invariants: the bit is set only with the leaf held exclusively while every entry is judged, and
+//! cleared under the same latch. Who changes a row changes the row first and comes here second,
+//! before it commits. So a judge sees the change (its undo), or the change clears the bit after the
+//! sweep; and a reader who finds the bit has a snapshot from before that change's commit.
+//!
+//! Whenever a leaf stops being exact, its range is noted in [`Cleared`]: so a leaf without the bit
+//! always begins within a noted range that somebody will sweep. What is split stays within it; two
+//! such leaves that are merged are within their two ranges; one that is merged with an exact leaf
+//! makes that inexact, which is noted.
+
+use crate::base::{Outcome, RowId};
+use crate::buffer::PageWrite;
+use crate::page::keynode::{self, KeyNode, Probe, UpperFence};
+use crate::sync::{AtomicBool, Mutex, Ordering};
+use crate::tree::descent::{MergeKeys, MergeLeaf, Merged, Side};
+
+use super::batch::Continue;
+use super::change::Held;
+use super::{Entry, IndexTree};
+
+/// Whether an entry's row is settled and has the entry's key (rule 5.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exact {
+    /// The row has no undo, is not deleted and has this key.
+    Yes,
+    /// Not so, or not known.
+    No,
+}
+
+/// A range of entries: a leaf's, when its bit was cleared, or all.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KeySpan {
+    /// Where it begins; empty: at the beginning.
+    pub from: Vec<u8>,
+    /// Where it ends, exclusive; none: at the end.
+    pub to: Option<Vec<u8>>,
+}
+
+impl KeySpan {
+    /// Every entry.
+    pub const ALL: KeySpan = KeySpan { from: Vec::new(), to: None };
+}
+
+/// Ranges of leaves that are no longer exact, on their way to whoever sees to it that they are
+/// swept. Who clears takes them right after, so there are hardly ever any.
+#[derive(Default)]
+pub(super) struct Cleared {
+    spans: Mutex<Vec<KeySpan>>,
+    /// Whether there may be any. Written under the mutex; read without, by every change. A reader
+    /// who misses one leaves it to the next change: `Relaxed` is enough.
+    any: AtomicBool,
+}
+
+impl Cleared {
+    pub(super) fn note(&self, span: KeySpan) {
+        let mut spans = self.spans.lock().expect("no holder panics");
+        spans.push(span);
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    /// Clears the bit of a leaf that is held, if it is set.
+    pub(super) fn clear(&self, leaf: &mut PageWrite) {
+        let node = KeyNode::new(leaf.owned());
+        if !node.is_exact() {
+            return;
+        }
+        let span = span_of(leaf);
+        keynode::set_exact(leaf.bytes_mut(), false);
+        self.note(span);
+    }
+}
+
+fn span_of(leaf: &PageWrite) -> KeySpan {
+    let node = KeyNode::new(leaf.owned());
+    let mut span = KeySpan::default();
+    node.lower(&mut span.from);
+    let mut upper = Vec::new();
+    span.to = (node.upper(&mut upper) == UpperFence::Some).then_some(upper);
+    span
+}
+
+/// Merges leaves; what comes of an exact one and another is not exact, and is noted.
+pub(super) struct MergeLeaves<'a>(pub(super) &'a Cleared);
+
+impl MergeLeaf for MergeLeaves<'_> {
+    fn merge(&mut self, left: &mut PageWrite, right: &mut PageWrite) -> Merged {
+        let is_exact = |leaf: &PageWrite| KeyNode::new(leaf.owned()).is_exact();
+        let differ = is_exact(left) != is_exact(right);
+        let merged = MergeKeys.merge(left, right);
+        if differ && merged == Merged::Yes {
+            self.0.note(span_of(left));
+        }
+        merged
+    }
+}
+
+/// What came of one leaf.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeafSwept {
+    /// Whether it is exact now.
+    pub exact: Exact,
+    /// Entries that were judged.
+    pub judged: usize,
+    /// Where the next leaf begins.
+    pub next: Option<Continue>,
+}
+
+impl IndexTree {
+    /// Takes the ranges of leaves that changes have made inexact since the last call: sweep them
+    /// when the changes' undo is gone. Cheap when there are none.
+    #[inline]
+    pub fn take_cleared(&self) -> Vec<KeySpan> {
+        if !self.cleared.any.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let mut spans = self.cleared.spans.lock().expect("no holder panics");
+        self.cleared.any.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *spans)
+    }
+
+    /// Clears the *exact* bit of the leaf that covers the entry (rule 5.7: after the row changed,
+    /// before the transaction commits).
+    pub fn clear_exact(&self, key: &[u8], row: RowId) -> Outcome<()> {
+        let entry = Entry::new(key, row)?;
+        let mut leaf = self.trunk.write_leaf(Probe::before(entry.bytes()))?;
+        if KeyNode::new(leaf.owned()).is_exact() {
+            self.cleared.clear(&mut leaf);
+        } else {
+            leaf.unchanged();
+        }
+        Ok(())
+    }
+
+    /// Sets the *exact* bit of the leaf that covers `from` if `judge` says yes to each of its
+    /// entries (key, row) under its exclusive latch (rule 5.7); a leaf that has it is not latched.
+    /// Start with the empty string. `judge` may read table leaves, must not wait, and must not
+    /// come back to this index; its `Stop` is passed on with nothing held or changed.
+    pub fn sweep_exact(
+        &self,
+        from: &[u8],
+        judge: &mut dyn FnMut(&[u8], RowId) -> Outcome<Exact>,
+    ) -> Outcome<LeafSwept> {
+        let mut fence = Vec::new();
+        let (is_exact, has_next) = self.trunk.read_leaf(Probe::before(from), Side::At, |leaf| {
+            let node = KeyNode::new(leaf.racy());
+            fence.clear();
+            Ok((node.is_exact(), node.upper(&mut fence) == UpperFence::Some))
+        })?;
+        if is_exact {
+            let next = has_next.then_some(Continue { key: fence });
+            return Ok(LeafSwept { exact: Exact::Yes, judged: 0, next });
+        }
+        let mut leaf = Held(Some(self.trunk.write_leaf(Probe::before(from))?));
+        let held = leaf.0.as_mut().expect("just made");
+        let node = KeyNode::new(held.owned());
+        let (mut exact, mut judged) = (Exact::Yes, 0);
+        let mut key = Vec::new();
+        // From the end: where keys ascend, the entries that are not ready are the last ones.
+        for at in (0..node.count()).rev() {
+            key.clear();
+            node.key(at, &mut key);
+            key.truncate(key.len() - keynode::ROW_BYTES);
+            judged += 1;
+            exact = judge(&key, node.row(at))?;
+            if exact == Exact::No {
+                break;
+            }
+        }
+        fence.clear();
+        let has_next = node.upper(&mut fence) == UpperFence::Some;
+        if exact == Exact::Yes && !node.is_exact() {
+            keynode::set_exact(held.bytes_mut(), true);
+            leaf.0.take();
+        }
+        let next = has_next.then_some(Continue { key: fence });
+        Ok(LeafSwept { exact, judged, next })
+    }
+}

@@ -1,0 +1,168 @@
+//! Index leaves that answer for their rows (rule 5.7): what an exact leaf says is what every
+//! snapshot finds by the rows, whatever happens to them.
+
+use super::*;
+use crate::tree::index::IndexBatch;
+
+type Entries = Vec<(Vec<u8>, RowId)>;
+
+/// The leaves of an index with the bit: their entries; and how many have it not.
+fn exact_leaves(world: &World, index: usize) -> (Vec<Entries>, usize) {
+    let tree = &world.table.indexes[index].tree;
+    let (mut exact, mut others) = (Vec::new(), 0);
+    let mut from = Vec::new();
+    let mut batch = IndexBatch::new();
+    loop {
+        let bound = Bound::Included(&from[..]);
+        let next = tree.scan(bound, Bound::Unbounded, ScanDirection::Forward, &mut batch);
+        let next = next.expect("nobody writes");
+        if batch.is_exact() {
+            exact
+                .push((0..batch.len()).map(|at| (batch.key(at).to_vec(), batch.row(at))).collect());
+        } else {
+            others += 1;
+        }
+        match next {
+            Some(next) => from = next.key,
+            None => return (exact, others),
+        }
+    }
+}
+
+/// Every entry of an exact leaf leads every one of the transactions to a row that it sees.
+fn check(world: &World, open: &mut [Txn]) -> usize {
+    let mut checked = 0;
+    for index in 0..2 {
+        let (leaves, _) = exact_leaves(world, index);
+        for (key, row) in leaves.iter().flatten() {
+            for txn in &mut *open {
+                let (mut out, mut check) = (RowBuffer::new(), KeyCheck::new());
+                let place = (&world.table.indexes[index], &key[..]);
+                let seen = txn
+                    .reader(world)
+                    .read_by_key(&world.table, place, *row, &ALL, (&mut out, &mut check))
+                    .expect("nobody is deciding");
+                let snapshot = txn.snapshot;
+                assert_eq!(seen, Presence::Present, "{row} of index {index} by {snapshot:?}");
+                checked += 1;
+            }
+        }
+    }
+    checked
+}
+
+fn row(random: &mut fastrand::Rng) -> Row {
+    // Few entries a leaf of the second index.
+    let text = vec![random.u8(b'a'..=b'z'); random.usize(200..400)];
+    Row::new(random.i32(0..100_000), random.i32(0..30), &text, 1)
+}
+
+fn change(world: &World, txn: &mut Txn, rows: &mut Vec<RowId>, random: &mut fastrand::Rng) {
+    let mark = txn.mark();
+    let some = (!rows.is_empty()).then(|| rows[random.usize(..rows.len())]);
+    let new = row(random);
+    let done = match (random.u8(..4), some) {
+        (0, Some(at)) => txn.delete(world, at).map(|_| ()),
+        (1, Some(at)) => txn.set_balance(world, at, 7).map(|_| ()),
+        (2, Some(at)) => {
+            let changes = [(GROUP, new.bytes()[1].clone()), (TEXT, new.bytes()[2].clone())];
+            txn.try_update(world, at, &changes, &mut Progress::default()).map(|_| ())
+        }
+        _ => txn.try_insert(world, &new, &mut Progress::default()).map(|at| rows.push(at)),
+    };
+    if done.is_err() || random.u8(..6) == 0 {
+        txn.changes.roll_back(mark, world);
+    }
+}
+
+#[test]
+fn exact_leaves_answer_for_their_rows() {
+    let first = seed(5);
+    let (mut checked, mut not_ready) = (0, 0);
+    for seed in first..first + 4 {
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut world = World::new(2);
+        let mut rows = Vec::new();
+        let mut loader = world.rc();
+        for _ in 0..600 {
+            let mark = loader.mark();
+            match loader.try_insert(&world, &row(&mut random), &mut Progress::default()) {
+                Ok(at) => rows.push(at),
+                Err(_) => drop(loader.changes.roll_back(mark, &world)),
+            }
+        }
+        world.commit(loader);
+        let mut open: Vec<Txn> = Vec::new();
+        for step in 0..1200 {
+            if open.len() < 5 && random.u8(..6) == 0 {
+                let all = [Isolation::ReadCommitted, Isolation::RepeatableRead];
+                open.push(world.begin(random.usize(..2), all[random.usize(..2)]));
+            }
+            if !open.is_empty() {
+                let at = random.usize(..open.len());
+                match random.u8(..10) {
+                    0..3 => change(&world, &mut open[at], &mut rows, &mut random),
+                    3..5 => open[at].next_command(&world),
+                    5 => drop(world.commit(open.swap_remove(at))),
+                    6 => world.abort(open.swap_remove(at)),
+                    _ => {}
+                }
+            }
+            let oldest = open.iter().map(|txn| txn.snapshot.timestamp).min();
+            let limit =
+                CollectLimit { horizon: oldest.unwrap_or(Cts(world.clock)), stable: Cts::MAX };
+            let instance = &world.instances[random.usize(..2)];
+            instance.collect(limit, &world, random.usize(1..20));
+            not_ready += instance.sweep_indexes(&world, random.usize(1..2000)).not_ready;
+            if step % 4 == 0 {
+                checked += check(&world, &mut open);
+            }
+        }
+        for txn in open {
+            world.commit(txn);
+        }
+        world.collect(Cts(world.clock + 1));
+        for instance in &world.instances {
+            instance.hurry_sweep();
+            assert!(!instance.sweep_indexes(&world, usize::MAX).more);
+            assert_eq!(instance.unswept_ranges(), 0, "seed {seed}: every leaf is ready");
+        }
+        for index in 0..2 {
+            assert_eq!(exact_leaves(&world, index).1, 0, "seed {seed}: index {index}");
+        }
+        world.assert_clean(&format!("seed {seed}"));
+    }
+    assert!(checked > 100_000 && not_ready > 1000, "{checked} {not_ready}");
+}
+
+#[test]
+fn a_leaf_becomes_exact_when_the_last_undo_is_gone() {
+    let mut world = World::new(2);
+    let mut old = world.rr();
+    let mut writer = world.begin(1, Isolation::ReadCommitted);
+    let kept = writer.insert(&world, &Row::new(1, 1, b"a", 1));
+    let instance = Rc::clone(&world.instances[1]);
+    let exact = |world: &World| {
+        instance.hurry_sweep();
+        instance.sweep_indexes(world, usize::MAX);
+        exact_leaves(world, 0).1 == 0
+    };
+    assert!(!exact(&world), "in flight");
+    world.commit(writer);
+    world.collect(old.snapshot.timestamp);
+    assert!(!exact(&world), "an older snapshot does not see the row");
+    assert_eq!(old.read(&world, kept), None);
+    world.commit(old);
+    world.collect(Cts(world.clock));
+    assert!(exact(&world) && instance.unswept_ranges() == 0);
+
+    let mut changer = world.begin(1, Isolation::ReadCommitted);
+    changer.set_balance(&world, kept, 2).expect("free");
+    assert_eq!(exact_leaves(&world, 0).1, 0, "no key has changed");
+    changer.next_command(&world);
+    assert_eq!(changer.delete(&world, kept).expect("own"), WriteOutcome::Done);
+    assert!(!exact(&world), "its delete cleared the bit, and is not decided");
+    world.abort(changer);
+    assert!(exact(&world), "as it was before");
+}

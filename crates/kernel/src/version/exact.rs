@@ -1,0 +1,273 @@
+//! Sweeping index leaves whose rows are settled, so that scans need not look at the rows (rule 5.7).
+//!
+//! Each instance keeps a list of ranges whose leaves its changes made inexact, and sweeps them in
+//! portions once the undo of those changes may be gone.
+//!
+//! Invariants:
+//! - A leaf gets its bit only if, under its exclusive latch, every entry's row has no undo (its
+//!   newest record is reclaimed: the version is stable and below the horizon), is not deleted and
+//!   has the entry's key. Table leaves are read, never latched, meanwhile (`tree::index::exact` has
+//!   why that is enough).
+//! - Never waits: what is latched, or not settled, is tried again, after longer and longer pauses.
+//! - The list is bounded: beyond [`RANGES_MAX`] the ranges of each index become one, the whole
+//!   index. A range with leaves that are not ready stays one range; leaves that have the bit cost
+//!   a descent.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+use super::access::{IndexAccess, TableAccess, Tables};
+use super::row_buffer::RowBuffer;
+use super::{InstanceVersions, Presence, longs};
+use crate::base::{Outcome, RowId, TreeId};
+use crate::sync::mutant;
+use crate::tree::hints::{LeafHint, LeafHints};
+use crate::tree::index::{Exact, KeySpan};
+use crate::tree::table::LeafView;
+
+/// Ranges in an instance's list, beyond which those of one index become one.
+const RANGES_MAX: usize = 512;
+/// A range that was not ready is passed over for at most so many sweeps.
+const PAUSE_MAX: u64 = 64;
+/// What a leaf that needs no look at its entries counts like, in entries.
+const LEAF_COST: usize = 16;
+
+/// A range of an index to be swept.
+struct Range {
+    table: TreeId,
+    index: TreeId,
+    span: KeySpan,
+    /// The next leaf.
+    at: Vec<u8>,
+    /// Whether a leaf before that was not ready.
+    missed: bool,
+    /// How often it was gone through in vain.
+    tries: u32,
+    /// Not before this round.
+    due: u64,
+}
+
+impl Range {
+    /// Whether a leaf that begins at `fence` is within.
+    fn goes_on(&self, fence: &[u8]) -> bool {
+        self.span.to.as_ref().is_none_or(|to| fence < to.as_slice())
+    }
+}
+
+/// One instance's list of ranges to be swept.
+pub(super) struct Unswept {
+    ranges: RefCell<VecDeque<Range>>,
+    /// Counts sweeps.
+    round: Cell<u64>,
+    scratch: RefCell<Scratch>,
+    /// Where rows are; of its own, so that statements keep theirs.
+    hints: LeafHints,
+}
+
+impl Default for Unswept {
+    fn default() -> Unswept {
+        Unswept {
+            ranges: RefCell::default(),
+            round: Cell::new(0),
+            scratch: RefCell::default(),
+            hints: LeafHints::new(8),
+        }
+    }
+}
+
+impl Unswept {
+    pub(super) fn is_empty(&self) -> bool {
+        self.ranges.borrow().is_empty()
+    }
+
+    fn note(&self, table: TreeId, index: TreeId, span: KeySpan) {
+        let mut ranges = self.ranges.borrow_mut();
+        if ranges.len() >= RANGES_MAX {
+            let mut whole: Vec<(TreeId, TreeId)> =
+                ranges.iter().map(|range| (range.table, range.index)).collect();
+            whole.push((table, index));
+            whole.sort_unstable();
+            whole.dedup();
+            ranges.clear();
+            let all = |(table, index)| self.range(table, index, KeySpan::ALL);
+            ranges.extend(whole.into_iter().map(all));
+            return;
+        }
+        let range = self.range(table, index, span);
+        ranges.push_back(range);
+    }
+
+    fn range(&self, table: TreeId, index: TreeId, span: KeySpan) -> Range {
+        let at = span.from.clone();
+        Range { table, index, span, at, missed: false, tries: 0, due: self.round.get() }
+    }
+
+    /// The next range that is due, taken out.
+    fn take_due(&self, round: u64) -> Option<Range> {
+        let mut ranges = self.ranges.borrow_mut();
+        let at = ranges.iter().position(|range| range.due <= round)?;
+        ranges.remove(at)
+    }
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SweptLeaves {
+    /// Leaves that became exact, or were.
+    pub exact: usize,
+    /// Leaves with entries whose rows are not settled.
+    pub not_ready: usize,
+    /// Whether the portion ended it: there is more that could be tried at once.
+    pub more: bool,
+}
+
+impl InstanceVersions {
+    /// Leaves of `index`, one of the indexes of `table`, are no longer exact.
+    pub(crate) fn note_cleared(&self, table: &TableAccess, index: &IndexAccess) {
+        for span in index.tree.take_cleared() {
+            self.unswept().note(table.id(), index.tree.tree(), span);
+        }
+    }
+
+    /// Ranges of indexes that are still to be swept.
+    pub fn unswept_ranges(&self) -> usize {
+        self.unswept().ranges.borrow().len()
+    }
+
+    /// Lets the next sweep try everything again, paused or not.
+    pub fn hurry_sweep(&self) {
+        for range in self.unswept().ranges.borrow_mut().iter_mut() {
+            (range.due, range.tries) = (0, 0);
+        }
+    }
+
+    /// Looks at leaves that were made inexact, about `entries_max` of their entries, and gives
+    /// those their *exact* bit whose rows are all settled. Never waits. Called by the instance as
+    /// a system task, after a collection.
+    pub fn sweep_indexes(&self, tables: &dyn Tables, entries_max: usize) -> SweptLeaves {
+        let unswept = self.unswept();
+        let round = unswept.round.get() + 1;
+        unswept.round.set(round);
+        let mut done = SweptLeaves::default();
+        let mut scratch = unswept.scratch.take();
+        let mut left = entries_max;
+        while left > 0
+            && let Some(mut range) = unswept.take_due(round)
+        {
+            let table = tables.table(range.table);
+            let index = table.as_ref().and_then(|table| {
+                table.indexes.iter().find(|index| index.tree.tree() == range.index)
+            });
+            // Dropped, or never committed: nobody will read it.
+            let (Some(table), Some(index)) = (&table, index) else { continue };
+            let with = (&unswept.hints, &mut scratch, &mut done);
+            if sweep_range(table, index, &mut range, &mut left, with) == Gone::ThroughIt {
+                if !range.missed {
+                    continue;
+                }
+                range.at.clone_from(&range.span.from);
+                range.missed = false;
+                range.due = round + (1_u64 << range.tries.min(63)).min(PAUSE_MAX);
+                range.tries += 1;
+            }
+            unswept.ranges.borrow_mut().push_back(range);
+        }
+        unswept.scratch.replace(scratch);
+        done.more = left == 0;
+        done
+    }
+}
+
+/// How far a sweep came in one range.
+#[derive(PartialEq, Eq)]
+enum Gone {
+    ThroughIt,
+    /// The portion was used up.
+    Halfway,
+}
+
+fn sweep_range(
+    table: &TableAccess,
+    index: &IndexAccess,
+    range: &mut Range,
+    left: &mut usize,
+    (hints, scratch, done): (&LeafHints, &mut Scratch, &mut SweptLeaves),
+) -> Gone {
+    while *left > 0 {
+        let mut judge = |key: &[u8], row| is_exact(table, index, (key, row), (hints, scratch));
+        let Ok(swept) = index.tree.sweep_exact(&range.at, &mut judge) else {
+            // Latched, or read while it changed: where the next leaf begins is not known.
+            *left = left.saturating_sub(LEAF_COST);
+            range.missed = true;
+            return Gone::ThroughIt;
+        };
+        *left = left.saturating_sub(LEAF_COST + swept.judged);
+        match swept.exact {
+            Exact::Yes => done.exact += 1,
+            Exact::No => {
+                done.not_ready += 1;
+                range.missed = true;
+            }
+        }
+        match swept.next {
+            Some(next) if range.goes_on(&next.key) => range.at = next.key,
+            _ => return Gone::ThroughIt,
+        }
+    }
+    Gone::Halfway
+}
+
+/// Buffers of a sweep.
+#[derive(Default)]
+struct Scratch {
+    row: RowBuffer,
+    key: Vec<u8>,
+    near: LeafHint,
+}
+
+/// Whether the row is settled and has the entry's key. The index leaf is held exclusively.
+fn is_exact(
+    table: &TableAccess,
+    index: &IndexAccess,
+    (key, row): (&[u8], RowId),
+    (hints, scratch): (&LeafHints, &mut Scratch),
+) -> Outcome<Exact> {
+    let Scratch { row: buffer, key: own, near } = scratch;
+    table.tree.read_near((hints, near), row, &mut |leaf: &LeafView<'_>| {
+        let Some(slot) = leaf.find(row) else { return Ok(Exact::No) };
+        let at = table.row_at(leaf, row, slot);
+        if !at.is_settled() && !mutant("exact-ignores-undo") {
+            return Ok(Exact::No);
+        }
+        buffer.clear();
+        if at.copy_page(&index.columns, buffer) == Presence::Absent {
+            return Ok(Exact::No);
+        }
+        longs::resolve_keys(table.tree.pool(), table.id(), buffer, 0)?;
+        index.encode(own, |column| buffer.column(column));
+        Ok(if own.as_slice() == key { Exact::Yes } else { Exact::No })
+    })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_bounded_and_forgets_nothing() {
+        let unswept = Unswept::default();
+        let key = |n: u64| n.to_be_bytes().to_vec();
+        for n in 0..10_000_u64 {
+            let span = KeySpan { from: key(n), to: Some(key(n + 1)) };
+            unswept.note(TreeId(1), TreeId(2 + n as u32 % 3), span);
+            assert!(unswept.ranges.borrow().len() <= RANGES_MAX);
+        }
+        for index in 2..5 {
+            let ranges = unswept.ranges.borrow();
+            let whole = |range: &Range| {
+                range.index == TreeId(index) && range.span == KeySpan::ALL && range.at.is_empty()
+            };
+            assert!(ranges.iter().any(whole), "index {index}");
+        }
+    }
+}
