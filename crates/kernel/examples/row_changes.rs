@@ -16,7 +16,9 @@ use atoll_kernel::page::{ColumnType, Layout};
 use atoll_kernel::tree::hints::LeafHints;
 use atoll_kernel::tree::table::TableTree;
 use atoll_kernel::txn::Isolation;
-use atoll_kernel::txn::rows::{Progress, RowReader, RowWriter, SlotChanges, Stamping};
+use atoll_kernel::txn::rows::{
+    Frozen, Longs, Progress, RowReader, RowWriter, SlotChanges, Stamping,
+};
 use atoll_kernel::version::{
     CollectLimit, Fate, InstanceVersions, Judgement, RowBuffer, SnapshotView, TableAccess, Tables,
     TransactionStates, VersionSpace,
@@ -125,7 +127,8 @@ fn insert(database: &Database, changes: &mut SlotChanges, rows: u64) {
                     [Some(&number), Some(&number), Some(&number), Some(&filler)];
                 database
                     .write(snapshot, changes, |w| {
-                        w.insert(&database.table, &values, &mut Progress::default())
+                        let how = (Frozen::No, &mut Longs::new());
+                        w.insert(&database.table, &values, how, &mut Progress::default())
                     })
                     .expect("room");
             }

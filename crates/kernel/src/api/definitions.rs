@@ -18,7 +18,7 @@ use crate::catalog::{
 use crate::tree::index::Exact;
 use crate::tree::table::TableTree;
 use crate::txn::LockMode;
-use crate::txn::rows::{Progress, WriteOutcome};
+use crate::txn::rows::{Frozen, Longs, Progress, WriteOutcome};
 use crate::version::{TableAccess, Unique};
 
 /// A table to be made.
@@ -290,7 +290,9 @@ impl Statement<'_> {
         let (oid, bytes) = (object.oid(), encode_object(object));
         let (rows, mut progress) = (self.catalog_rows(), Progress::default());
         let values = [Some(&oid.0.to_le_bytes()[..]), Some(&bytes[..])];
-        let row = self.run(|writer| writer.insert(&rows, &values, &mut progress))?;
+        let row = self.run(|writer| {
+            writer.insert(&rows, &values, (Frozen::No, &mut Longs::new()), &mut progress)
+        })?;
         self.change_catalog(|catalog| {
             catalog.set_row(oid, row);
             Ok(())

@@ -20,15 +20,8 @@ use crate::page::pax;
 use crate::runtime::Parker;
 use crate::tree::overflow::{LongReader, LongWriter, NewLong, Portion};
 use crate::tree::table::TableTree;
-use crate::txn::rows::{self, Longs, Progress, WriteOutcome};
+use crate::txn::rows::{self, Frozen, Longs, Progress, WriteOutcome};
 use crate::version::{RowBuffer, TableAccess};
-
-/// Whether an insert has undo.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Frozen {
-    Yes,
-    No,
-}
 
 /// A changed column; its value is the caller's, or one that must leave the row to make room.
 type Changed<'v> = (u16, Option<Cow<'v, [u8]>>);
@@ -158,10 +151,8 @@ impl Statement<'_> {
                 statement.move_out(access, &mut longs, (at, at as u16), value)?;
             }
             let mut progress = Progress::default();
-            let row = statement.run(|writer| match frozen {
-                Frozen::No => writer.insert_long(access, values, &mut longs, &mut progress),
-                Frozen::Yes => writer.insert_frozen_long(access, values, &mut longs, &mut progress),
-            })?;
+            let row = statement
+                .run(|writer| writer.insert(access, values, (frozen, &mut longs), &mut progress))?;
             statement.spill()?;
             Ok(row)
         })

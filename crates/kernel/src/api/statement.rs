@@ -10,13 +10,15 @@ use super::catalog_changes::CatalogChanges;
 use super::core::{Context, CoreInner};
 use super::cursor::{IndexCursor, KeyBytes, KeyRange, TableCursor};
 use super::environment::KernelEnvironment;
-use super::long_values::{Frozen, is_too_long};
+use super::long_values::is_too_long;
 use super::savepoint::Position;
 use super::session::Session;
 use crate::base::{Cts, Error, Outcome, Result, RowId, TreeId};
 use crate::catalog::{CatalogRef, ColumnId, IndexEntry, Oid, Relation, TableEntry};
 use crate::tree::index::{Near, ScanDirection};
-use crate::txn::rows::{self, GivenBack, KeyCheck, Progress, RowReader, RowWriter, WriteOutcome};
+use crate::txn::rows::{
+    self, Frozen, GivenBack, KeyCheck, Longs, Progress, RowReader, RowWriter, WriteOutcome,
+};
 use crate::txn::{Isolation, LockMode, TxnHandle, Waited, Waiter};
 use crate::version::{Presence, RowBuffer};
 
@@ -193,9 +195,7 @@ impl<'t> Statement<'t> {
     /// Inserts a row; `values` are all columns in their physical form. Errors: `UniqueViolation`,
     /// `TooLarge`, `OutOfMemory`, `Deadlock`, `Cancelled`.
     pub fn insert(&mut self, table: &TableEntry, values: &[Option<&[u8]>]) -> Result<RowId> {
-        let mut progress = Progress::default();
-        let done = self.change(|writer| writer.insert(&table.access, values, &mut progress));
-        if is_too_long(&done) { self.insert_long(table, values, Frozen::No) } else { done }
+        self.insert_row(table, values, Frozen::No)
     }
 
     /// Inserts a row without undo into a table that this transaction has made or truncated: seen
@@ -205,9 +205,20 @@ impl<'t> Statement<'t> {
             let detail = format!("table {} is not new in this transaction", table.def.oid);
             return Err(Error::Internal { detail });
         }
+        self.insert_row(table, values, Frozen::Yes)
+    }
+
+    fn insert_row(
+        &mut self,
+        table: &TableEntry,
+        values: &[Option<&[u8]>],
+        frozen: Frozen,
+    ) -> Result<RowId> {
         let mut progress = Progress::default();
-        let done = self.change(|writer| writer.insert_frozen(&table.access, values, &mut progress));
-        if is_too_long(&done) { self.insert_long(table, values, Frozen::Yes) } else { done }
+        let done = self.change(|writer| {
+            writer.insert(&table.access, values, (frozen, &mut Longs::new()), &mut progress)
+        });
+        if is_too_long(&done) { self.insert_long(table, values, frozen) } else { done }
     }
 
     /// Whether this transaction made or truncated the table since its newest savepoint.

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::record::{
-    self, Flags, HEADER_WORDS, Header, ImageBuilder, Kind, SHAPE, WRITER, header, shape,
+    self, Flags, HEADER_WORDS, Header, ImageBuilder, Kind, SHAPE, WRITER, header, shape, with_rows,
 };
 use super::space::{ArenaShared, CHUNK_BYTES, CHUNK_WORDS, ChunkPtr, POSITION_MAX, UndoRef};
 use super::twin::VersionSpace;
@@ -189,7 +189,8 @@ impl Arena {
         put(1, new.next.0);
         put(2, new.row.0);
         put(3, new.tree.0 as u64 | (new.command.0 as u64) << 32);
-        put(SHAPE, shape(new.kind, new.flags, words, image.columns, new.reserved));
+        let columns = if new.kind == Kind::Insert { 1 } else { image.columns };
+        put(SHAPE, shape(new.kind, new.flags, words, columns, new.reserved));
         put(5, new.previous);
         for (word, bytes) in image.bytes.chunks(8).enumerate() {
             let mut padded = [0; 8];
@@ -225,6 +226,15 @@ impl Arena {
             record::image(words, &header, image);
             header
         })
+    }
+
+    /// An own insert stands for so many rows now. The leaf of the newest of them is held.
+    pub(crate) fn set_rows(&self, position: u64, rows: u16) {
+        self.with(position, |words| {
+            let shape = words[SHAPE].load(Ordering::Relaxed);
+            // Relaxed: who reads the row under its leaf's version reads this, too.
+            words[SHAPE].store(with_rows(shape, rows), Ordering::Relaxed);
+        });
     }
 
     /// An own record's header.

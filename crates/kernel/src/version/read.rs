@@ -101,7 +101,7 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
         }
         match self.space.undo().copy(at, header) {
             None => Ok(None),
-            Some(Some(header)) if header.row == self.row && header.tree == self.tree => {
+            Some(Some(header)) if header.is_of(self.row) && header.tree == self.tree => {
                 Ok(Some(header))
             }
             // Another row's record, or no record: the twin that led here was not this leaf's.

@@ -1,17 +1,18 @@
 //! The form of an undo record in its chunk's words.
 //!
 //! Invariants: a record is six header words and a before-image, all in one chunk. Except for the
-//! writer word (set to the cts when its transaction is stamped) nothing of a published record
-//! changes until it is reclaimed. Decoding survives any content: a racing
+//! writer word (set to the cts when its transaction is stamped) and the number of rows that an
+//! insert stands for (which grows, under the exclusive latch of the leaf that gets the row) nothing
+//! of a published record changes until it is reclaimed. Decoding survives any content: a racing
 //! reader may decode an overwritten record before it learns so.
 //!
 //! | word | content |
 //! | --- | --- |
 //! | 0 | writer: xid, or cts once stamped |
 //! | 1 | next older record of the row |
-//! | 2 | row id |
+//! | 2 | row id; of an insert of several rows the first |
 //! | 3 | tree (low 32), command (high 32) |
-//! | 4 | kind 8, flags 8, words 16, columns 16, reserved bytes 16 |
+//! | 4 | kind 8, flags 8, words 16, columns (of an insert: rows) 16, reserved bytes 16 |
 //! | 5 | position of the same transaction's previous record, 0 for the first |
 //!
 //! The before-image is a run of (column u16 with a *context* bit, length u16 with a *long* bit or
@@ -37,7 +38,8 @@ const LONG: u16 = 1 << 15;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// The row was inserted: before, it was not.
+    /// The row was inserted, or a run of rows with consecutive ids (rule 6.2): before, they were
+    /// not.
     Insert = 1,
     /// Columns were changed: before, they were as in the image.
     Update = 2,
@@ -90,6 +92,8 @@ pub(crate) struct Header {
     /// The next older record of the row.
     pub(crate) next: UndoRef,
     pub(crate) row: RowId,
+    /// From `row` on, how many rows it is about: one, unless it is an insert.
+    pub(crate) rows: u16,
     pub(crate) tree: TreeId,
     pub(crate) command: CommandId,
     pub(crate) kind: Kind,
@@ -104,6 +108,17 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// Whether it is a record of `row`.
+    #[inline]
+    pub(crate) fn is_of(&self, row: RowId) -> bool {
+        row.0.wrapping_sub(self.row.0) < u64::from(self.rows)
+    }
+
+    /// The record as that of its row of this number.
+    pub(crate) fn nth(&self, number: u16) -> Header {
+        Header { row: RowId(self.row.0 + u64::from(number)), ..*self }
+    }
+
     /// Whether collection has to visit the row before the record goes.
     pub(crate) fn needs_visit(&self) -> bool {
         needs_visit(self.kind, self.flags)
@@ -123,6 +138,11 @@ pub(super) fn shape(kind: Kind, flags: Flags, words: usize, columns: u16, reserv
         | (reserved as u64) << 48
 }
 
+/// The shape of an insert that stands for `rows` rows.
+pub(super) fn with_rows(shape: u64, rows: u16) -> u64 {
+    shape & !(0xffff << 32) | u64::from(rows) << 32
+}
+
 /// Decodes the header at the start of `words`; none if it cannot be one.
 #[inline]
 pub(super) fn header(words: &[AtomicU64]) -> Option<Header> {
@@ -138,15 +158,19 @@ pub(super) fn header(words: &[AtomicU64]) -> Option<Header> {
     if (count as usize) < HEADER_WORDS || count as usize > words.len() {
         return None;
     }
+    let kind = Kind::from_raw(shape as u8)?;
+    let number = (shape >> 32) as u16;
+    let (columns, rows) = if kind == Kind::Insert { (0, number) } else { (number, 1) };
     Some(Header {
         writer: Stamp::from_raw(writer),
         next: UndoRef(load(1)),
         row: RowId(load(2)),
+        rows,
         tree: TreeId(place as u32),
         command: CommandId((place >> 32) as u32),
-        kind: Kind::from_raw(shape as u8)?,
+        kind,
         flags: Flags((shape >> 8) as u8),
-        columns: (shape >> 32) as u16,
+        columns,
         reserved: (shape >> 48) as u16,
         previous: load(5),
         words: count,

@@ -4,8 +4,16 @@
 //! - A twin table hangs from its leaf's frame and is written only under that frame's exclusive
 //!   latch. Optimistic readers follow it before they validate: tables are type-stable, never
 //!   unmapped while the database is open, and their size is part of the memory itself.
-//! - A row without an entry, or with a record that is reclaimed, has one version: the page's.
-//! - Entries follow their rows when a leaf is split ([`VersionSpace`] is the tree's side tables).
+//! - A row without an entry, or with a record that is reclaimed, has one version: the page's. Except
+//!   for the table's *run* (rule 6.2): rows of a range of ids that one insert record stands for. A
+//!   row of the range without an entry of its own has that record as its newest; an entry comes
+//!   with a later change, whose record leads on to it.
+//! - Entries follow their rows when a leaf is split ([`VersionSpace`] is the tree's side tables);
+//!   then both tables have the run. A range may be larger than what is left of its rows: ids are
+//!   never used again, and nobody asks for rows that are not in the leaf.
+//! - A table drops a row's entry when its record is reclaimed, and the run may be alive still: its
+//!   insert was committed before that record's change, below the horizon, so it is seen by
+//!   everybody, as the page's version is.
 //!
 //! A table is a small open-addressing hash of row ids, not an array over the leaf's slots: a page
 //! with one changed row needs 200 bytes, not kilobytes, and entries need not move when rows do.
@@ -22,7 +30,11 @@ use crate::tree::table::SideTables;
 
 const CLASS: usize = 0;
 const USED: usize = 1;
-const ENTRIES: usize = 2;
+/// The run's record, its first row, and the row behind its last.
+const RUN: usize = 2;
+const RUN_FIRST: usize = 3;
+const RUN_END: usize = 4;
+const ENTRIES: usize = 5;
 const ENTRY_WORDS: usize = 3;
 /// The smallest table holds `1 << CLASS_FIRST` entries.
 const CLASS_FIRST: u32 = 3;
@@ -84,6 +96,33 @@ impl<'a> Table<'a> {
         Err(None)
     }
 
+    /// The record of the run that the row is in.
+    #[inline]
+    fn run_of(self, row: RowId) -> UndoRef {
+        // Acquire: partner is the release store in `begin_run`.
+        let run = UndoRef(self.words[RUN].load(Ordering::Acquire));
+        let load = |word: usize| self.words[word].load(Ordering::Relaxed);
+        let is_in = !run.is_none() && load(RUN_FIRST) <= row.0 && row.0 < load(RUN_END);
+        if is_in { run } else { UndoRef::NONE }
+    }
+
+    fn run(self) -> UndoRef {
+        UndoRef(self.words[RUN].load(Ordering::Relaxed))
+    }
+
+    fn set_run(self, record: UndoRef, first: u64, end: u64) {
+        self.words[RUN_FIRST].store(first, Ordering::Relaxed);
+        self.words[RUN_END].store(end, Ordering::Relaxed);
+        // Release: partner is `run_of`; the record's words are there for who sees the reference.
+        self.words[RUN].store(record.0, Ordering::Release);
+    }
+
+    /// Takes the run of another table over.
+    fn copy_run(self, from: Table<'_>) {
+        let load = |word: usize| from.words[word].load(Ordering::Relaxed);
+        self.set_run(from.run(), load(RUN_FIRST), load(RUN_END));
+    }
+
     fn used(self) -> usize {
         self.words[USED].load(Ordering::Relaxed) as usize
     }
@@ -105,11 +144,15 @@ impl<'a> Table<'a> {
 /// believed once the frame's version validates.
 #[inline]
 pub(crate) fn newest(side: &SideSlot, row: RowId) -> UndoRef {
-    match Table::of(side).map(|table| table.find(row)) {
+    let Some(table) = Table::of(side) else { return UndoRef::NONE };
+    if let Ok(entry) = table.find(row) {
         // Acquire: partner is the release store in `set_newest`.
-        Some(Ok(entry)) => UndoRef(entry[1].load(Ordering::Acquire)),
-        _ => UndoRef::NONE,
+        let record = UndoRef(entry[1].load(Ordering::Acquire));
+        if !record.is_none() {
+            return record;
+        }
     }
+    table.run_of(row)
 }
 
 /// Whether the leaf has a twin table at all.
@@ -235,6 +278,36 @@ impl VersionSpace {
         made
     }
 
+    /// Names `record` as the insert of a run of rows that begins with `row`. None, and nothing is
+    /// done, if the leaf has a run whose record is alive. The frame is held exclusively.
+    pub(crate) fn begin_run(&self, side: &SideSlot, row: RowId, record: UndoRef) -> Option<Made> {
+        let (table, made) = self.table(side);
+        if !self.is_dead(table.run()) {
+            return None;
+        }
+        table.set_run(record, row.0, row.0 + 1);
+        Some(made)
+    }
+
+    /// The run of `record` has `row`, too; false, and nothing is done, if it is not the leaf's, or
+    /// does not end before the row. The frame is held exclusively.
+    pub(crate) fn extend_run(&self, side: &SideSlot, row: RowId, record: UndoRef) -> bool {
+        let Some(table) = Table::of(side) else { return false };
+        let end = &table.words[RUN_END];
+        let is_next = table.run().0 == record.0 && end.load(Ordering::Relaxed) == row.0;
+        if is_next {
+            end.store(row.0 + 1, Ordering::Relaxed);
+        }
+        is_next
+    }
+
+    /// All rows of the run of `record` are gone, rolled back. The frame is held exclusively.
+    pub(crate) fn end_run(&self, side: &SideSlot, record: UndoRef) {
+        if let Some(table) = Table::of(side).filter(|table| table.run().0 == record.0) {
+            table.words[RUN].store(0, Ordering::Release);
+        }
+    }
+
     /// Adds to the row's reserved bytes. The frame is held exclusively and the row has an entry.
     pub(crate) fn add_reserved(&self, side: &SideSlot, row: RowId, bytes: i32) {
         let (entry, _) = self.entry(side, row);
@@ -251,15 +324,20 @@ impl VersionSpace {
         entry[2].swap(0, Ordering::Relaxed) as u32
     }
 
-    fn entry<'a>(&'a self, side: &'a SideSlot, row: RowId) -> (&'a [AtomicU64], Made) {
-        let (table, made) = match Table::of(side) {
+    /// The leaf's table, made if need be.
+    fn table<'a>(&'a self, side: &'a SideSlot) -> (Table<'a>, Made) {
+        match Table::of(side) {
             Some(table) => (table, Made::Nothing),
             None => {
                 let table = self.allocate(side, 0);
                 side.store(table.pointer());
                 (table, Made::Table)
             }
-        };
+        }
+    }
+
+    fn entry<'a>(&'a self, side: &'a SideSlot, row: RowId) -> (&'a [AtomicU64], Made) {
+        let (table, made) = self.table(side);
         match table.find(row) {
             Ok(entry) => (entry, made),
             // A quarter stays free, so that searches end early.
@@ -284,6 +362,7 @@ impl VersionSpace {
         // Twice the room that is needed now, so that a growing table is rebuilt seldom.
         let class = (0..CLASSES).find(|class| entries_of(*class) / 4 * 3 >= live * 3 / 2);
         let table = self.allocate(side, class.unwrap_or(CLASSES - 1));
+        table.copy_run(old);
         for (row, entry) in old.rows().filter(|(_, entry)| self.counts(entry)) {
             put(table, row, entry);
         }
@@ -320,6 +399,7 @@ impl VersionSpace {
             }
             needed |= self.counts(entry);
         }
+        needed |= !self.is_dead(table.run());
         if needed {
             return (Swept::Needed, given_back);
         }
@@ -334,6 +414,14 @@ impl VersionSpace {
     pub(crate) fn split_tables(&self, from: FrameRef, to: FrameRef, first_moved: RowId) -> u32 {
         let Some(table) = Table::of(from.side()) else { return 0 };
         let mut reserved = 0;
+        let run_moves = table.words[RUN_END].load(Ordering::Relaxed) > first_moved.0;
+        if run_moves && !self.is_dead(table.run()) && !mutant("run-forgotten-on-split") {
+            let (place, made) = self.table(to.side());
+            place.copy_run(table);
+            if made == Made::Table {
+                lock(&self.split).push(to);
+            }
+        }
         let moved = table.rows().filter(|(row, entry)| *row >= first_moved && self.counts(entry));
         for (row, entry) in moved {
             if mutant("twin-forgotten-on-split") {
@@ -437,6 +525,44 @@ mod tests {
         let bytes = space.twin_bytes();
         space.set_newest(&side, RowId(5), reference(2000));
         assert_eq!(space.twin_bytes(), bytes, "tables are reused");
+    }
+
+    #[test]
+    fn a_run_is_the_record_of_its_rows_until_they_have_others() {
+        let space = space();
+        let side = SideSlot::default();
+        assert_eq!(space.begin_run(&side, RowId(100), reference(9)), Some(Made::Table));
+        for row in 101..1000 {
+            assert!(space.extend_run(&side, RowId(row), reference(9)));
+        }
+        assert!(!space.extend_run(&side, RowId(1001), reference(9)), "a gap");
+        assert!(!space.extend_run(&side, RowId(1000), reference(8)), "another run");
+        assert_eq!(space.begin_run(&side, RowId(1000), reference(10)), None, "one at a time");
+        for row in 100..1000 {
+            assert_eq!(newest(&side, RowId(row)), reference(9));
+        }
+        assert!(newest(&side, RowId(99)).is_none() && newest(&side, RowId(1000)).is_none());
+        // Later changes have entries, which need ever larger tables; the run goes along.
+        for row in (100..1000).step_by(3) {
+            space.set_newest(&side, RowId(row), reference(row));
+        }
+        for row in 100..1000 {
+            let expected = if row % 3 == 1 { row } else { 9 };
+            assert_eq!(newest(&side, RowId(row)), reference(expected));
+        }
+        // Rolled back.
+        space.set_newest(&side, RowId(100), UndoRef::NONE);
+        assert_eq!(newest(&side, RowId(100)), reference(9));
+        space.undo().arena(InstanceId(0), SlotId(0)).set_reclaimed(10);
+        assert_eq!(space.sweep_table(&side), (Swept::Needed, 0), "entries are alive");
+        assert_eq!(space.begin_run(&side, RowId(1000), reference(700)), Some(Made::Nothing));
+        assert_eq!(newest(&side, RowId(1000)), reference(700));
+        space.end_run(&side, reference(9));
+        assert_eq!(newest(&side, RowId(1000)), reference(700));
+        space.end_run(&side, reference(700));
+        assert!(newest(&side, RowId(1000)).is_none());
+        space.undo().arena(InstanceId(0), SlotId(0)).set_reclaimed(1000);
+        assert_eq!(space.sweep_table(&side), (Swept::Gone, 0));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use std::rc::Rc;
 
 use super::rollback;
-use crate::base::{Cts, Result, RowId, SlotId, TreeId, Xid};
+use crate::base::{CommandId, Cts, Result, RowId, SlotId, TreeId, Xid};
 use crate::sync::mutant;
 use crate::txn::redo::{RedoBuffer, RedoMark};
 use crate::version::undo::{
@@ -20,13 +20,19 @@ use crate::version::{InstanceVersions, RowBuffer, Tables};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     pub(super) last: u64,
+    /// Of the record at `last`, if it is a run that may go on: how many rows it had.
+    run_rows: u16,
     redo: RedoMark,
     frozen_rows: u64,
 }
 
+/// The record at a mark is complete: nothing is added to it later.
+const COMPLETE: u16 = u16::MAX;
+
 impl Mark {
     /// Where every transaction begins.
-    pub const START: Mark = Mark { last: 0, redo: RedoMark::START, frozen_rows: 0 };
+    pub const START: Mark =
+        Mark { last: 0, run_rows: COMPLETE, redo: RedoMark::START, frozen_rows: 0 };
 }
 
 /// Whether a rollback gave anything back that others may wait for.
@@ -44,6 +50,19 @@ struct FrozenRun {
     tree: TreeId,
     first: RowId,
     count: u64,
+}
+
+/// Rows of one command in a leaf that was empty, which share one undo record (rule 6.2).
+///
+/// Grows while nothing else is pushed: so undoing the newest record first undoes everything in the
+/// opposite order. A rollback to a mark within takes rows out and leaves their ids in the range.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    pub(super) at: UndoRef,
+    tree: TreeId,
+    command: CommandId,
+    first: RowId,
+    rows: u16,
 }
 
 /// Whether stamping is finished.
@@ -66,6 +85,8 @@ pub struct SlotChanges {
     /// Where stamping goes on.
     stamp_at: Option<u64>,
     visits: Visits,
+    /// The run that was begun last.
+    run: Option<Run>,
     pub(super) redo: RedoBuffer,
     /// Rows without undo, in order, and how many they are.
     frozen: Vec<FrozenRun>,
@@ -118,6 +139,7 @@ impl SlotChanges {
             last: 0,
             stamp_at: None,
             visits: Visits::None,
+            run: None,
             redo: RedoBuffer::default(),
             frozen: Vec::new(),
             frozen_rows: 0,
@@ -135,6 +157,7 @@ impl SlotChanges {
         self.redo.clear();
         self.forget_frozen();
         self.visits = Visits::None;
+        self.run = None;
     }
 
     /// Whether the slot's undo positions are nearly used up, so that it must be retired: after
@@ -200,16 +223,48 @@ impl SlotChanges {
 
     /// The present position.
     pub fn mark(&self) -> Mark {
-        Mark { last: self.last, redo: self.redo.mark(), frozen_rows: self.frozen_rows }
+        let run_rows = self.open_run().map_or(COMPLETE, |run| run.rows);
+        Mark { last: self.last, run_rows, redo: self.redo.mark(), frozen_rows: self.frozen_rows }
+    }
+
+    /// The run that nothing was pushed after.
+    fn open_run(&self) -> Option<&Run> {
+        self.run.as_ref().filter(|run| run.at.position() == self.last)
+    }
+
+    /// The run that this row of this command may join.
+    pub(super) fn run_for(&self, tree: TreeId, command: CommandId, row: RowId) -> Option<Run> {
+        let fits = |run: &&Run| {
+            run.tree == tree
+                && (run.command == command || mutant("run-goes-on-in-the-next-command"))
+                && run.first.0 + u64::from(run.rows) == row.0
+                && run.rows < COMPLETE - 1
+        };
+        self.open_run().filter(fits).copied()
+    }
+
+    /// The row is the first of a run, whose record is the newest.
+    pub(super) fn run_begun(&mut self, at: UndoRef, tree: TreeId, command: CommandId, row: RowId) {
+        self.run = Some(Run { at, tree, command, first: row, rows: 1 });
+    }
+
+    /// One more row is in the run. Its leaf is held.
+    pub(super) fn run_extended(&mut self, run: Run) {
+        let run = Run { rows: run.rows + 1, ..run };
+        self.arena.set_rows(run.at.position(), run.rows);
+        self.run = Some(run);
     }
 
     /// Undoes everything after `to`, newest first (rule 6.7). Cannot fail; spins while a latch is
     /// busy. While the slot still says *active* (rule 3.6).
     pub fn roll_back(&mut self, to: Mark, tables: &dyn Tables) -> GivenBack {
-        let any = self.last > to.last;
+        let mut any = self.last > to.last;
         while self.last > to.last {
             let previous = rollback::undo_one(self, tables);
             self.last = previous;
+        }
+        if to.run_rows != COMPLETE && self.last == to.last {
+            any |= rollback::undo_run_from(self, to.run_rows, tables);
         }
         while self.frozen_rows > to.frozen_rows
             && let Some(run) = self.frozen.last_mut()

@@ -20,6 +20,7 @@ mod write;
 pub use changes::{GivenBack, Mark, SlotChanges, Stamping};
 pub use long::Longs;
 pub use read::{KeyCheck, RowBatch, RowReader, read_newest};
+pub use write::Frozen;
 
 use super::Isolation;
 use crate::base::RowId;

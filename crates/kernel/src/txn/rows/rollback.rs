@@ -26,8 +26,10 @@ pub(super) fn undo_one(changes: &mut SlotChanges, tables: &dyn Tables) -> u64 {
     // Without a table the tree is gone, or about to go: whoever made or dropped it held it alone.
     let kept = record.kind == Kind::Lock && mutant("rollback-keeps-row-locks");
     if let Some(table) = tables.table(record.tree).filter(|_| !kept) {
-        surely(|| restore(changes, &table, at, &record, &mut scratch));
-        remove_entries(&table, &record, &mut scratch);
+        // All rows but the first may have gone before, by a rollback to a mark within the run.
+        for number in (0..record.rows).rev() {
+            undo_row(changes, &table, at, &record.nth(number), &mut scratch);
+        }
     } else if record.flags.has(Flags::LONG) {
         // What the image refers to is in no leaf that was freed with the tree.
         let image = ImageReader::new(&scratch.image, record.columns);
@@ -35,6 +37,37 @@ pub(super) fn undo_one(changes: &mut SlotChanges, tables: &dyn Tables) -> u64 {
     }
     changes.scratch = scratch;
     record.previous
+}
+
+/// If the newest own record is a run with more than `rows` rows, takes the others out; answers
+/// whether there were any.
+pub(super) fn undo_run_from(changes: &mut SlotChanges, rows: u16, tables: &dyn Tables) -> bool {
+    let record = changes.arena.header(changes.last);
+    let Some(table) = tables.table(record.tree).filter(|_| record.rows > rows) else {
+        return false;
+    };
+    if mutant("run-kept-beyond-a-savepoint") {
+        return false;
+    }
+    let mut scratch = std::mem::take(&mut changes.scratch);
+    let at = changes.arena.at(changes.last);
+    for number in (rows..record.rows).rev() {
+        undo_row(changes, &table, at, &record.nth(number), &mut scratch);
+    }
+    changes.scratch = scratch;
+    true
+}
+
+fn undo_row(
+    changes: &SlotChanges,
+    table: &TableAccess,
+    at: UndoRef,
+    record: &Header,
+    scratch: &mut Scratch,
+) {
+    if surely(|| restore(changes, table, at, record, scratch)) == Restored::Yes {
+        remove_entries(table, record, scratch);
+    }
 }
 
 /// Takes out a row that was inserted without undo; later changes of it are undone already. Does
@@ -105,10 +138,14 @@ fn restore(
     at: UndoRef,
     record: &Header,
     scratch: &mut Scratch,
-) -> Outcome<()> {
+) -> Outcome<Restored> {
     let row = record.row;
     let mut leaf = table.tree.write(row)?;
-    let slot = leaf.find(row).expect("a row in flight stays in the tree");
+    let Some(slot) = leaf.find(row) else {
+        assert!(record.rows > 1, "a row in flight stays in the tree");
+        leaf.unchanged();
+        return Ok(Restored::Before);
+    };
     assert_eq!(newest_of(leaf.side(), row), at, "the own record is its row's newest");
     if has_entries(record)
         && let Err(stop) = copy_keys(table, &leaf, slot, scratch)
@@ -124,7 +161,11 @@ fn restore(
             let reserved = table.versions.forget(leaf.side(), row);
             leaf.reserve(-(reserved as isize));
             leaf.remove(slot);
-            return Ok(());
+            if changes.arena.header(at.position()).row == row {
+                // The first of its run, and so the last to go.
+                table.versions.end_run(leaf.side(), at);
+            }
+            return Ok(Restored::Yes);
         }
         Kind::Delete => leaf.set_state(slot, RowState::Live),
         Kind::Lock | Kind::Update => {}
@@ -139,7 +180,15 @@ fn restore(
         }
     }
     unlink(table, &mut leaf, record);
-    Ok(())
+    Ok(Restored::Yes)
+}
+
+/// Whether an own change was there to be undone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Restored {
+    Yes,
+    /// The row was taken out before.
+    Before,
 }
 
 /// Leaves the columns of the indexes' keys in `scratch.row`.

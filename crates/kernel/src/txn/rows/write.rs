@@ -54,69 +54,26 @@ impl Growth {
 }
 
 impl RowWriter<'_> {
-    /// Inserts a row: row first, entries second, unique indexes by rule 5.6. `WaitFor::End` for a
-    /// competitor in flight, `UniqueViolation` for a committed one; then the row is already there:
-    /// roll the statement back.
+    /// Inserts a row: row first, entries second, unique indexes by rule 5.6; those values are long
+    /// that `longs` names. `WaitFor::End` for a competitor in flight, `UniqueViolation` for a
+    /// committed one; then the row is already there: roll the statement back.
     pub fn insert(
         &mut self,
         table: &TableAccess,
         values: &[Option<&[u8]>],
+        (frozen, longs): (Frozen, &mut Longs),
         progress: &mut Progress,
-    ) -> Outcome<RowId> {
-        self.insert_with(table, values, progress, Undo::Yes, &mut Longs::new())
-    }
-
-    /// As [`RowWriter::insert`], with those values long that `longs` names.
-    pub fn insert_long(
-        &mut self,
-        table: &TableAccess,
-        values: &[Option<&[u8]>],
-        longs: &mut Longs,
-        progress: &mut Progress,
-    ) -> Outcome<RowId> {
-        self.insert_with(table, values, progress, Undo::Yes, longs)
-    }
-
-    /// Inserts into a tree made by this transaction: no undo, redo only (COPY FREEZE). Rolling
-    /// back to a savepoint takes the row out; rolling back whole drops the tree.
-    pub fn insert_frozen(
-        &mut self,
-        table: &TableAccess,
-        values: &[Option<&[u8]>],
-        progress: &mut Progress,
-    ) -> Outcome<RowId> {
-        self.insert_with(table, values, progress, Undo::No, &mut Longs::new())
-    }
-
-    /// As [`RowWriter::insert_frozen`], with those values long that `longs` names.
-    pub fn insert_frozen_long(
-        &mut self,
-        table: &TableAccess,
-        values: &[Option<&[u8]>],
-        longs: &mut Longs,
-        progress: &mut Progress,
-    ) -> Outcome<RowId> {
-        self.insert_with(table, values, progress, Undo::No, longs)
-    }
-
-    fn insert_with(
-        &mut self,
-        table: &TableAccess,
-        values: &[Option<&[u8]>],
-        progress: &mut Progress,
-        undo: Undo,
-        longs: &mut Longs,
     ) -> Outcome<RowId> {
         let row = match progress.row {
             Some(row) => row,
             None => {
                 let row = if longs.is_empty() {
-                    self.insert_row(table, values, undo, longs)?
+                    self.insert_row(table, values, frozen, longs)?
                 } else {
                     let pairs = values.iter().enumerate();
                     let stored: Vec<Option<&[u8]>> =
                         pairs.map(|(at, value)| longs.stored(at, *value)).collect();
-                    self.insert_row(table, &stored, undo, longs)?
+                    self.insert_row(table, &stored, frozen, longs)?
                 };
                 longs.adopt();
                 progress.row = Some(row);
@@ -133,7 +90,7 @@ impl RowWriter<'_> {
         &mut self,
         table: &TableAccess,
         values: &[Option<&[u8]>],
-        undo: Undo,
+        frozen: Frozen,
         longs: &Longs,
     ) -> Outcome<RowId> {
         let heap = pax::checked_heap_bytes(table.tree.layout(), values)?;
@@ -141,22 +98,45 @@ impl RowWriter<'_> {
         let versions = std::rc::Rc::clone(&self.changes.versions);
         let (row, mut leaf) =
             versions.with_cursor(table.id(), |cursor| table.tree.append(cursor, heap))?;
+        let is_first = leaf.view().count() == 0;
         let slot = leaf.insert(row, values);
         for column in longs.positions() {
             self.changes.versions.garbage().know(table.tree.pool());
             leaf.set_long(slot, column);
         }
-        if undo == Undo::Yes {
-            let new = self.new_record(table, row, UndoRef::NONE, 0);
-            let at = self.changes.push_plain(new, Kind::Insert);
-            let made = table.versions.set_newest(leaf.side(), row, at);
-            versions.note_twin(made, leaf.frame());
-        } else {
-            self.changes.note_frozen(table.id(), row);
+        match frozen {
+            Frozen::No => self.undo_of_insert(table, &leaf, row, is_first),
+            Frozen::Yes => self.changes.note_frozen(table.id(), row),
         }
         drop(leaf);
         self.changes.redo.insert_with(table.id(), row, values, |at| longs.in_redo(at));
         Ok(row)
+    }
+
+    /// Links undo to a row that was just inserted. One that follows the rows of a run joins it, one
+    /// that comes first into its leaf begins a run (rule 6.2); others have records of their own.
+    fn undo_of_insert(
+        &mut self,
+        table: &TableAccess,
+        leaf: &LeafWrite<'_>,
+        row: RowId,
+        is_first: bool,
+    ) {
+        let (tree, command, side) = (table.id(), self.snapshot.command, leaf.side());
+        if let Some(run) = self.changes.run_for(tree, command, row)
+            && table.versions.extend_run(side, row, run.at)
+        {
+            self.changes.run_extended(run);
+            return;
+        }
+        let new = self.new_record(table, row, UndoRef::NONE, 0);
+        let at = self.changes.push_plain(new, Kind::Insert);
+        let begun = if is_first { table.versions.begin_run(side, row, at) } else { None };
+        if begun.is_some() {
+            self.changes.run_begun(at, tree, command, row);
+        }
+        let made = begun.unwrap_or_else(|| table.versions.set_newest(side, row, at));
+        self.changes.versions.note_twin(made, leaf.frame());
     }
 
     /// Changes columns of a row in place.
@@ -545,10 +525,13 @@ enum Room {
     Missing(usize),
 }
 
-/// Whether an insert can be rolled back row by row.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Undo {
+/// Whether an insert has no undo, redo only (COPY FREEZE): into a tree made by this transaction.
+/// Rolling back to a savepoint takes the row out; rolling back whole drops the tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Frozen {
+    /// It has none: once committed, every snapshot sees it.
     Yes,
+    /// It has undo, as every other change.
     No,
 }
 

@@ -8,6 +8,7 @@ mod conflicts;
 mod exact;
 mod model;
 mod rules;
+mod runs;
 mod stress;
 
 use std::cell::RefCell;
@@ -16,7 +17,10 @@ use std::ops::Bound;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{KeyCheck, Mark, Progress, RowBatch, RowReader, RowWriter, SlotChanges, Stamping};
+use super::{
+    Frozen, GivenBack, KeyCheck, Longs, Mark, Progress, RowBatch, RowReader, RowWriter,
+    SlotChanges, Stamping,
+};
 use super::{WriteOutcome, read_newest};
 use crate::base::{
     CommandId, Cts, Error, HomeId, InstanceId, Observed, Outcome, RowId, SlotId, Stop, TreeId,
@@ -394,7 +398,8 @@ impl Txn {
     fn try_insert(&mut self, world: &World, row: &Row, progress: &mut Progress) -> Outcome<RowId> {
         let bytes = row.bytes();
         let values: Vec<_> = bytes.iter().map(Option::as_deref).collect();
-        self.writer(world).insert(&world.table, &values, progress)
+        let how = (Frozen::No, &mut Longs::new());
+        self.writer(world).insert(&world.table, &values, how, progress)
     }
 
     /// The row that holds a key of the unique index.

@@ -254,6 +254,23 @@ impl Model {
         }
     }
 
+    /// Inserts a row, or many by one command.
+    fn insert_some(&mut self, at: usize) {
+        let xid = self.running[at].txn.xid;
+        let rows = if self.random.u8(..8) == 0 { self.random.usize(2..40) } else { 1 };
+        for _ in 0..rows {
+            // Others may end meanwhile.
+            let place = |model: &Model| model.running.iter().position(|r| r.txn.xid == xid);
+            let at = place(self).expect("it runs");
+            let before = self.running[at].txn.changes.arena.position();
+            self.insert(at);
+            let at = place(self).expect("it runs");
+            if self.running[at].txn.changes.arena.position() == before {
+                self.count("row of a run");
+            }
+        }
+    }
+
     fn insert(&mut self, at: usize) {
         let row = self.random_row();
         let mut progress = Progress::default();
@@ -439,7 +456,7 @@ impl Model {
         }
         let at = self.random.usize(..self.running.len());
         match self.random.u8(..100) {
-            0..20 => self.insert(at),
+            0..20 => self.insert_some(at),
             20..45 => self.update(at),
             45..58 => self.delete_or_lock(at),
             58..66 => self.read(at),
@@ -491,6 +508,7 @@ fn random_histories_agree_with_the_model() {
         "changed",
         "collected",
         "rolled back to a savepoint",
+        "row of a run",
         "row wait",
         "serialization failure",
         "twins dropped",

@@ -267,7 +267,8 @@ fn frozen_rows_need_no_undo() {
         let values: Vec<_> = bytes.iter().map(Option::as_deref).collect();
         let mut progress = Progress::default();
         let mut writer = copy.writer(&world);
-        writer.insert_frozen(&world.table, &values, &mut progress).expect("own tree");
+        let how = (Frozen::Yes, &mut Longs::new());
+        writer.insert(&world.table, &values, how, &mut progress).expect("own tree");
     }
     assert!(!copy.changes.is_empty(), "there is redo");
     world.commit(copy);

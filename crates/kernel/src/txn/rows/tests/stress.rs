@@ -242,7 +242,9 @@ impl Worker<'_> {
         let later = SnapshotView { command: CommandId(2), ..snapshot };
         done = done
             && self.write(later, &mut |writer, table| {
-                writer.insert(table, &values, &mut progress).map(|_| ())
+                writer
+                    .insert(table, &values, (Frozen::No, &mut Longs::new()), &mut progress)
+                    .map(|_| ())
             });
         if done && self.random.u8(..4) > 0 {
             self.counts[1] += 1;
@@ -301,7 +303,9 @@ fn work(shared: &Shared, me: usize, seed: u64, until: Instant) -> [u64; 4] {
             let values: Vec<_> = bytes.iter().map(Option::as_deref).collect();
             let mut progress = Progress::default();
             assert!(worker.write(snapshot, &mut |writer, table| {
-                writer.insert(table, &values, &mut progress).map(|_| ())
+                writer
+                    .insert(table, &values, (Frozen::No, &mut Longs::new()), &mut progress)
+                    .map(|_| ())
             }));
         }
         worker.commit();
