@@ -112,7 +112,7 @@ fn loom_row_queue_hand_over() {
             })
         });
         world.end(xid(0));
-        takers.map(|taker| taker.join().unwrap());
+        takers.into_iter().for_each(|taker| taker.join().unwrap());
         assert_eq!(world.queues.shards[0].standing.load(Ordering::Relaxed), 0);
     });
 }
