@@ -58,7 +58,7 @@ fn plans_are_shown_as_they_run() {
         say(context, session, "create index o_by_c on o (w, d, c, id)");
         let said =
             plan(context, session, "explain select * from o where w = 1 and d = 2 and c = 3");
-        assert!(said.starts_with("Index Scan using o_by_c on o"), "{said}");
+        assert!(said.starts_with("Index Only Scan using o_by_c on o"), "{said}");
         // Nothing has run.
         assert_eq!(say(context, session, "select k from a where id = 7")[1], "7");
     });
@@ -89,7 +89,7 @@ fn conditions_go_into_with_and_subqueries() {
             ),
             (
                 "explain (costs off) select * from (select k, count(*) as n from a group by k) as x where k = 5 and n > 1",
-                "Filter\n  Filter: (count(*) > 1)\n  ->  HashAggregate\n        Group Key: a.k\n        ->  Index Scan using a_k on a\n              Index Cond: ((k = 5))",
+                "Filter\n  Filter: (count(*) > 1)\n  ->  HashAggregate\n        Group Key: a.k\n        ->  Index Only Scan using a_k on a\n              Index Cond: ((k = 5))",
             ),
             (
                 "explain (costs off) with recursive r(n) as (select 1 union all select n + 1 from r where n < 5) select n from r",
