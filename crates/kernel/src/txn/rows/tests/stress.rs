@@ -49,8 +49,13 @@ impl TransactionStates for SharedSlots {
 
     fn fate(&self, xid: Xid) -> Fate {
         let slot = xid.instance().0 as usize;
+        // The state first: a timestamp read before it may be older than the state.
+        let seen = self.words[slot].load(SeqCst);
         let cts = Cts(self.cts[slot].load(SeqCst));
-        match self.words[slot].load(SeqCst) {
+        if self.words[slot].load(SeqCst) != seen {
+            return Fate::Reread;
+        }
+        match seen {
             seen if seen >> 2 != xid.sequence() => Fate::Reread,
             seen if seen & 3 == COMMITTED => Fate::Committed(cts),
             _ => Fate::InFlight,
