@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use atoll_kernel::api::Metrics;
 use atoll_kernel::log::LogCounters;
+use atoll_kernel::txn::TxnCounters;
 
 use super::Setting;
 use super::drive::Driven;
@@ -49,6 +50,11 @@ impl Report {
         (sum(&self.metrics.1) - sum(&self.metrics.0)) as f64
     }
 
+    fn txns(&self, of: impl Fn(&TxnCounters) -> u64) -> u64 {
+        let sum = |metrics: &Metrics| metrics.transactions.iter().map(&of).sum::<u64>();
+        sum(&self.metrics.1) - sum(&self.metrics.0)
+    }
+
     fn each(&self, of: impl Fn(&LogCounters) -> u64) -> f64 {
         self.logs(of) / self.driven.counts.transactions.max(1) as f64
     }
@@ -88,6 +94,16 @@ impl Report {
                 self.logs(|log| log.flushes) / self.driven.elapsed.as_secs_f64(),
             "txns_per_flush": self.per_flush(),
             "dependencies_per_txn": self.each(|log| log.dependencies),
+            "waits": {
+                "rows": self.txns(|txn| txn.rows_awaited),
+                "rows_handed_over": self.txns(|txn| txn.row_turns),
+                "ends": self.txns(|txn| txn.end_waits),
+                "table_locks": self.txns(|txn| txn.table_lock_waits),
+                "deciding": self.txns(|txn| txn.preparing_met),
+                "clock": self.txns(|txn| txn.clock_waits),
+                "log_room": self.txns(|txn| txn.room_waits),
+                "reads_repeated": self.txns(|txn| txn.retries),
+            },
             "instances": self.instances,
             "warehouses": setting.warehouses,
             "clients": setting.clients,

@@ -15,6 +15,7 @@ use super::environment::{Changes, Environment};
 use super::handle::{Parts, Phase, Spilled, TxnHandle};
 use super::local::TxnLocal;
 use super::observe::Session;
+use super::row_queue::Took;
 use super::rows::Stamping;
 use crate::base::{Cts, Error, Observed, Outcome, Stop, WaitFor};
 use crate::runtime::Critical;
@@ -164,7 +165,7 @@ impl<E: Environment> TxnLocal<E> {
         self.release_snapshot(txn);
         self.release_locks(txn, seen);
         // It stands there still if a panic ended its operation.
-        self.leave_row(txn);
+        self.leave_row(txn, Took::Nothing);
         txn.phase = Phase::Ended;
         let parts = txn.parts.take().expect("a transaction ends once");
         let exhausted = parts.changes.is_exhausted();

@@ -190,7 +190,7 @@ mod tests {
     use crate::base::{InstanceId, RowId, TreeId};
     use crate::sync::{AtomicUsize, Ordering};
     use crate::txn::locks::{Asked, LockMode, ModeSet};
-    use crate::txn::row_queue::Next;
+    use crate::txn::row_queue::{Next, Wants};
     use crate::txn::slot::FreeSlots;
     use std::sync::Arc;
 
@@ -335,7 +335,7 @@ mod tests {
         let (holder, head) = (world.begin(0, 1), world.begin(1, 9));
         let last = world.begin(0, 3);
         for who in [head, last] {
-            world.queues.stand(name, who, Count::default());
+            world.queues.stand(name, (who, Wants::Newest), Count::default());
             while world.queues.found(&world.slots, name, who, holder) == Next::Look {}
             world.wait(who, Edge::Row(name.tree, name.row));
         }

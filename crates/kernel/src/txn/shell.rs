@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use super::Isolation;
 use super::commit::Committed;
 use super::deadlock::Detected;
 use super::environment::{Changes, Environment};
@@ -16,7 +17,7 @@ use super::interrupt::Interrupt;
 use super::local::{TxnLocal, is_short_of_memory};
 use super::locks::{Asked, Asker, LockMode};
 use super::observe::{Session, Synchronous};
-use super::row_queue::{Next, RowName, Took};
+use super::row_queue::{Next, RowName, Stands, Took, Wants};
 use super::shared::{IoWaker, StableWaker};
 use super::slot::{Edge, Enlisted};
 use crate::base::{Cts, Error, HomeId, Observed, Outcome, Result, Stop, TreeId, WaitFor, Xid};
@@ -90,7 +91,11 @@ impl<E: Environment> TxnLocal<E> {
         let mut queued = None;
         let result = self.run_queued(txn, waiter, &mut queued, &mut operation);
         self.leave(queued);
-        self.leave_row(txn);
+        let otherwise = match &result {
+            Err(Error::SerializationFailure { .. }) => Took::Outrun,
+            _ => Took::Nothing,
+        };
+        self.leave_row(txn, otherwise);
         result
     }
 
@@ -118,7 +123,7 @@ impl<E: Environment> TxnLocal<E> {
                     other => {
                         self.leave(other);
                         // Who stands in a row's queue waits for nothing else.
-                        self.leave_row(txn);
+                        self.leave_row(txn, Took::Nothing);
                         *queued = self.enlist(txn, xid, waiter);
                     }
                 },
@@ -242,31 +247,46 @@ impl<E: Environment> TxnLocal<E> {
         let (own, shared) = (txn.xid, &self.shared);
         assert_ne!(holder, own, "a transaction does not wait for itself");
         if txn.standing != Some(name) {
-            self.leave_row(txn);
-            shared.rows.stand(name, own, waiter.parker.unparker());
+            self.leave_row(txn, Took::Nothing);
+            let wants = match txn.isolation() {
+                Isolation::ReadCommitted => Wants::Newest,
+                Isolation::RepeatableRead => Wants::AsSeen,
+            };
+            shared.rows.stand(name, (own, wants), waiter.parker.unparker());
             txn.standing = Some(name);
             self.count(|counters| counters.rows_awaited += 1);
         }
-        if shared.rows.found(&shared.slots, name, own, holder) == Next::Look {
-            self.observe_end(txn, holder);
-            return Ok(());
+        match shared.rows.found(&shared.slots, name, own, holder) {
+            Next::Look => {
+                self.observe_end(txn, holder);
+                return Ok(());
+            }
+            Next::LetGo => {
+                txn.standing = None;
+                return Ok(());
+            }
+            Next::Sleep => {}
         }
         self.count(|counters| counters.end_waits += 1);
         let edge = (Edge::Row(name.tree, name.row), 0);
         let is_over = || shared.rows.is_over(&shared.slots, name, own);
         let waited = self.park_in_graph(own, edge, waiter, is_over);
-        if let Some(holder) = shared.rows.woke(&shared.slots, name, own) {
+        let woken = shared.rows.woke(&shared.slots, name, own);
+        if woken.stands == Stands::NoMore {
+            txn.standing = None;
+        }
+        if let Some(holder) = woken.watched {
             self.observe_end(txn, holder);
         }
         waited
     }
 
-    /// Stands in no row's queue any more; passes the turn on.
-    pub(super) fn leave_row(&self, txn: &mut TxnHandle<E>) {
+    /// Stands in no row's queue any more; passes the turn on. `otherwise`: if the row is not taken.
+    pub(super) fn leave_row(&self, txn: &mut TxnHandle<E>, otherwise: Took) {
         let Some(name) = txn.standing.take() else { return };
         let took = match txn.changes().has_just_taken(name.tree, name.row) {
             true => Took::TheRow,
-            false => Took::Nothing,
+            false => otherwise,
         };
         self.count(|counters| counters.row_turns += u64::from(took == Took::TheRow));
         self.shared.rows.leave(&self.shared.slots, name, txn.xid, took);

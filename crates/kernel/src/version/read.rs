@@ -259,6 +259,29 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
         Ok(if mine { Newest::Own(None) } else { Newest::Settled })
     }
 
+    /// When the newest committed version was made, if its record lives: below changes in flight.
+    pub(crate) fn newest_committed(
+        &self,
+        states: &dyn TransactionStates,
+    ) -> Outcome<Option<(HomeId, Cts)>> {
+        let mut at = self.newest_record();
+        while let Some(record) = self.record(at)? {
+            let cts = match record.writer {
+                Stamp::Committed(cts) => Some(cts),
+                Stamp::InFlight(xid) => match states.fate(xid) {
+                    Fate::InFlight => None,
+                    Fate::Committed(cts) => Some(cts),
+                    Fate::Reread => return Err(Stop::Retry),
+                },
+            };
+            if let Some(cts) = cts.filter(|_| record.kind != Kind::Lock) {
+                return Ok(Some((at.home(), cts)));
+            }
+            at = record.next;
+        }
+        Ok(None)
+    }
+
     /// Rule 5.6: whether another row than the checker's has the key of `columns` that `matches`
     /// tests for. A row in flight by another transaction counts if any of its uncommitted versions
     /// or its newest committed one has it (`WaitFor::End`); one in flight by the checker itself

@@ -12,13 +12,19 @@
 //!   one watches it from now on and is not woken: it is put on the leaver's own list, which the
 //!   leaver will look at when it ends or gives the row back. If not (it gave up, or the row was
 //!   not to be had), the next one is woken and looks.
+//! - If the row has **outrun** the leaver's snapshot (40001), it has those of all who stood while
+//!   it was held and want it as their snapshots see it ([`Wants::AsSeen`]): they are let go at once,
+//!   and stand no more. Handed to one after another it would fail each in its turn, while those who
+//!   begin anew queue behind them and are outrun in their turn by the first who succeeds: a hot row
+//!   under REPEATABLE READ then failed thirty for each commit, for ever.
 //! - A **newcomer** that finds the row free while somebody stands there conflicts with the head, and
 //!   goes behind ([`RowQueues::in_front`]). One that came to the page before the head stood may
 //!   still be first; then the head finds it there and watches it.
 //!
 //! **No turn is lost.** Whether somebody stands, is the head, and what the head watches change
 //! under the shard's mutex only. A sleeper that is not the head has somebody in front, who leaves
-//! under that mutex some time: by its operation's end, or by its transaction's. A head that
+//! under that mutex some time: by its operation's end, or by its transaction's. Who is let go is
+//! woken after it stands no more, and stands again, behind, if it still wants the row. A head that
 //! watches is on a slot's list, and `slot::handshake` argues that it is woken. A head that does not
 //! watch is awake: it was woken after the turn became its own, or has not slept since it stood.
 //!
@@ -67,13 +73,15 @@ impl<W: Wake> Slots<W> for SlotTable<W> {
     }
 }
 
-/// What a head does next.
+/// What who stands does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::txn) enum Next {
     /// It is on the holder's list now, or the holder has ended: look at the row again.
     Look,
     /// Sleep until [`RowQueues::is_over`].
     Sleep,
+    /// It was let go meanwhile, and stands no more: look at the row again.
+    LetGo,
 }
 
 /// Whether who leaves has the row.
@@ -83,10 +91,40 @@ pub(in crate::txn) enum Took {
     TheRow,
     /// It is not.
     Nothing,
+    /// It is not, and it has a version that the leaver's snapshot does not see.
+    Outrun,
+}
+
+/// Which version of the row a waiter can do with (rule 6.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::txn) enum Wants {
+    /// The newest, whatever it is.
+    Newest,
+    /// The one in its snapshot: a newer one fails it.
+    AsSeen,
+}
+
+/// What a sleeper finds when it wakes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::txn) struct Woken {
+    /// Whom it watched, if it was the head.
+    pub watched: Option<Xid>,
+    /// Whether it stands here still.
+    pub stands: Stands,
+}
+
+/// Whether somebody stands in a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::txn) enum Stands {
+    /// It does.
+    Still,
+    /// It was let go.
+    NoMore,
 }
 
 struct Standing<W> {
     owner: Xid,
+    wants: Wants,
     waker: W,
 }
 
@@ -107,6 +145,10 @@ struct Queue<W> {
 impl<W> Queue<W> {
     fn head(&self) -> Xid {
         self.standing.front().expect("an empty queue goes at once").owner
+    }
+
+    fn has(&self, own: Xid) -> bool {
+        self.standing.iter().any(|other| other.owner == own)
     }
 }
 
@@ -142,12 +184,12 @@ impl<W: Wake + Clone> RowQueues<W> {
 
     /// `own` found the row in another's hands and stands at the end of its queue from now on. It
     /// stands nowhere else. `waker` ends its sleep.
-    pub fn stand(&self, name: RowName, own: Xid, waker: W) {
+    pub fn stand(&self, name: RowName, (own, wants): (Xid, Wants), waker: W) {
         self.with(name, |queues| {
             let new = || Queue { standing: VecDeque::new(), watched: None };
             let queue = queues.entry(name).or_insert_with(new);
-            debug_assert!(queue.standing.iter().all(|other| other.owner != own));
-            queue.standing.push_back(Standing { owner: own, waker });
+            debug_assert!(!queue.has(own));
+            queue.standing.push_back(Standing { owner: own, wants, waker });
             self.shard(name).standing.fetch_add(1, Ordering::Relaxed);
         });
         point("txn-row-stood");
@@ -156,9 +198,9 @@ impl<W: Wake + Clone> RowQueues<W> {
     /// `own`, who stands here, has found `holder` in the way.
     pub fn found(&self, slots: &impl Slots<W>, name: RowName, own: Xid, holder: Xid) -> Next {
         self.with(name, |queues| {
-            let queue = queues.get_mut(&name).expect("who stands has a queue");
+            let Some(queue) = queues.get_mut(&name) else { return Next::LetGo };
             if queue.head() != own {
-                return Next::Sleep;
+                return if queue.has(own) { Next::Sleep } else { Next::LetGo };
             }
             match queue.watched {
                 Some(watched) if watched.holder == holder => return Next::Sleep,
@@ -172,60 +214,78 @@ impl<W: Wake + Clone> RowQueues<W> {
         })
     }
 
-    /// Whether `own`, who sleeps here, is to look at the row again.
+    /// Whether `own`, who sleeps here, is to look at the row again: it may have the turn, or it was
+    /// let go.
     pub fn is_over(&self, slots: &impl Slots<W>, name: RowName, own: Xid) -> bool {
         self.with(name, |queues| {
-            let Some(queue) = queues.get(&name).filter(|queue| queue.head() == own) else {
-                return false;
-            };
+            let Some(queue) = queues.get(&name) else { return true };
+            if queue.head() != own {
+                return !queue.has(own);
+            }
             queue.watched.is_none_or(|Watched { holder, place }| {
                 slots.slot(holder).has_moved(holder.sequence(), place)
             })
         })
     }
 
-    /// `own` sleeps no more: if it was the head it is off the list that it was on. Answers whom it
-    /// watched.
-    pub fn woke(&self, slots: &impl Slots<W>, name: RowName, own: Xid) -> Option<Xid> {
+    /// `own` sleeps no more: if it was the head it is off the list that it was on.
+    pub fn woke(&self, slots: &impl Slots<W>, name: RowName, own: Xid) -> Woken {
         self.with(name, |queues| {
-            let queue = queues.get_mut(&name).filter(|queue| queue.head() == own)?;
-            let Watched { holder, place } = queue.watched.take()?;
-            slots.slot(holder).withdraw(place.ticket);
-            Some(holder)
+            let gone = Woken { watched: None, stands: Stands::NoMore };
+            let Some(queue) = queues.get_mut(&name) else { return gone };
+            if queue.head() != own {
+                return if queue.has(own) { Woken { stands: Stands::Still, ..gone } } else { gone };
+            }
+            let watched = queue.watched.take().map(|Watched { holder, place }| {
+                slots.slot(holder).withdraw(place.ticket);
+                holder
+            });
+            Woken { watched, stands: Stands::Still }
         })
     }
 
     /// `own` stands here no more, and passes its turn on if it has it.
     pub fn leave(&self, slots: &impl Slots<W>, name: RowName, own: Xid, took: Took) {
         let next = self.with(name, |queues| {
-            let queue = queues.get_mut(&name)?;
-            let at = queue.standing.iter().position(|other| other.owner == own)?;
+            let Some(queue) = queues.get_mut(&name) else { return Vec::new() };
+            let Some(at) = queue.standing.iter().position(|other| other.owner == own) else {
+                return Vec::new();
+            };
+            let (before, mut woken) = (queue.standing.len(), Vec::new());
             queue.standing.remove(at);
-            self.shard(name).standing.fetch_sub(1, Ordering::Relaxed);
-            if at > 0 {
-                return None;
+            if at == 0 {
+                if let Some(watched) = queue.watched.take() {
+                    slots.slot(watched.holder).withdraw(watched.place.ticket);
+                }
+                if took == Took::Outrun && !mutant("row-outrun-one-by-one") {
+                    let (outrun, rest) =
+                        queue.standing.drain(..).partition(|other| other.wants == Wants::AsSeen);
+                    queue.standing = rest;
+                    woken.extend(VecDeque::into_iter(outrun).map(|other| other.waker));
+                }
             }
-            if let Some(watched) = queue.watched.take() {
-                slots.slot(watched.holder).withdraw(watched.place.ticket);
-            }
+            let left = before - queue.standing.len();
+            self.shard(name).standing.fetch_sub(left as u64, Ordering::Relaxed);
             let Some(next) = queue.standing.front() else {
                 queues.remove(&name);
-                return None;
+                return woken;
             };
-            let waker = next.waker.clone();
-            if took == Took::Nothing {
-                return Some(waker);
+            if at > 0 {
+                return woken;
             }
-            // The leaver runs, so it has not ended.
-            let place = slots.slot(own).enlist(own.sequence(), waker);
-            queue.watched = place.map(|place| Watched { holder: own, place });
-            None
+            let waker = next.waker.clone();
+            if took == Took::TheRow {
+                // The leaver runs, so it has not ended.
+                let place = slots.slot(own).enlist(own.sequence(), waker);
+                queue.watched = place.map(|place| Watched { holder: own, place });
+            } else {
+                woken.push(waker);
+            }
+            woken
         });
         point("txn-row-left");
-        if let Some(waker) = next
-            && !mutant("row-turn-not-passed-on")
-        {
-            waker.wake();
+        if !mutant("row-turn-not-passed-on") {
+            next.iter().for_each(Wake::wake);
         }
     }
 
@@ -245,7 +305,7 @@ impl<W: Wake + Clone> RowQueues<W> {
     pub fn blocker(&self, slots: &impl Slots<W>, name: RowName, own: Xid) -> Option<Xid> {
         self.with(name, |queues| {
             let queue = queues.get(&name)?;
-            if !queue.standing.iter().any(|other| other.owner == own) {
+            if !queue.has(own) {
                 return None;
             }
             match queue.watched {

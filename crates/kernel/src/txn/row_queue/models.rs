@@ -62,23 +62,38 @@ impl World {
     }
 
     fn take(&self, own: Xid) {
+        self.go(own, Wants::Newest, Took::TheRow, |world| world.claim(own));
+    }
+
+    /// Wants the row as it was under transaction 0, which commits: fails as soon as that is over.
+    fn lose(&self, own: Xid) {
+        let outrun = |world: &World| world.row.lock().unwrap().filter(|holder| *holder == xid(0));
+        self.go(own, Wants::AsSeen, Took::Outrun, outrun);
+    }
+
+    fn go(&self, own: Xid, wants: Wants, took: Took, look: impl Fn(&World) -> Option<Xid>) {
         let bell = Arc::new(Notify::new());
-        let mut stands = false;
-        while let Some(holder) = self.claim(own) {
-            if !stands {
-                self.queues.stand(NAME, own, Bell(bell.clone()));
-                stands = true;
+        let mut stands = Stands::NoMore;
+        while let Some(holder) = look(self) {
+            if stands == Stands::NoMore {
+                self.queues.stand(NAME, (own, wants), Bell(bell.clone()));
+                stands = Stands::Still;
             }
-            if self.queues.found(&self.slots, NAME, own, holder) == Next::Look {
-                continue;
+            match self.queues.found(&self.slots, NAME, own, holder) {
+                Next::Look => continue,
+                Next::LetGo => {
+                    stands = Stands::NoMore;
+                    continue;
+                }
+                Next::Sleep => {}
             }
             while !self.queues.is_over(&self.slots, NAME, own) {
                 bell.wait();
             }
-            self.queues.woke(&self.slots, NAME, own);
+            stands = self.queues.woke(&self.slots, NAME, own).stands;
         }
-        if stands {
-            self.queues.leave(&self.slots, NAME, own, Took::TheRow);
+        if stands == Stands::Still {
+            self.queues.leave(&self.slots, NAME, own, took);
         }
     }
 
@@ -117,6 +132,39 @@ fn loom_row_queue_hand_over() {
     });
 }
 
+fn outrun(second: fn(&World)) {
+    model(move || {
+        let world = World::new();
+        let first = {
+            let world = world.clone();
+            thread::spawn(move || world.lose(xid(1)))
+        };
+        let second = {
+            let world = world.clone();
+            thread::spawn(move || second(&world))
+        };
+        world.end(xid(0));
+        first.join().unwrap();
+        second.join().unwrap();
+        assert_eq!(world.queues.shards[0].standing.load(Ordering::Relaxed), 0);
+    });
+}
+
+/// Two want the row as it was: both go, whoever is first.
+#[test]
+fn loom_row_queue_outrun() {
+    outrun(|world| world.lose(xid(2)));
+}
+
+/// One wants it as it was, one as it is: that one gets it.
+#[test]
+fn loom_row_queue_outrun_before_another() {
+    outrun(|world| {
+        world.take(xid(2));
+        world.end(xid(2));
+    });
+}
+
 /// One gives up, wherever it stands: the other gets the row.
 #[test]
 fn loom_row_queue_give_up() {
@@ -126,7 +174,7 @@ fn loom_row_queue_give_up() {
             let world = world.clone();
             thread::spawn(move || {
                 let bell = Bell(Arc::new(Notify::new()));
-                world.queues.stand(NAME, xid(1), bell);
+                world.queues.stand(NAME, (xid(1), Wants::Newest), bell);
                 world.queues.found(&world.slots, NAME, xid(1), xid(0));
                 world.queues.leave(&world.slots, NAME, xid(1), Took::Nothing);
             })
@@ -148,7 +196,7 @@ fn loom_row_queue_give_up() {
 fn loom_row_queue_give_back() {
     model(|| {
         let world = World::new();
-        world.queues.stand(NAME, xid(1), Bell(Arc::new(Notify::new())));
+        world.queues.stand(NAME, (xid(1), Wants::Newest), Bell(Arc::new(Notify::new())));
         let next = {
             let world = world.clone();
             thread::spawn(move || world.take(xid(2)))

@@ -36,7 +36,7 @@ impl World {
     /// Stands and sleeps, as the shell does.
     fn wait(&self, own: Xid, holder: Xid) -> Count {
         let bell = Count::default();
-        self.queues.stand(NAME, own, bell.clone());
+        self.queues.stand(NAME, (own, Wants::Newest), bell.clone());
         while self.queues.found(&self.slots, NAME, own, holder) == Next::Look {}
         bell
     }
@@ -109,6 +109,36 @@ fn a_newcomer_goes_behind_who_stands_though_the_row_is_free() {
 }
 
 #[test]
+fn who_wants_the_row_as_it_was_goes_with_the_first_that_is_outrun() {
+    let world = World::new();
+    let [holder, head, patient, other] = std::array::from_fn(|_| world.begin());
+    let bells = [head, other].map(|own| {
+        let bell = Count::default();
+        world.queues.stand(NAME, (own, Wants::AsSeen), bell.clone());
+        while world.queues.found(&world.slots, NAME, own, holder) == Next::Look {}
+        bell
+    });
+    let bell = world.wait(patient, holder);
+    world.slots.get(holder).slot.end();
+    assert_eq!((world.is_over(head), world.is_over(other)), (true, false));
+    let woken_as = |watched, stands| Woken { watched, stands };
+    let found = world.queues.woke(&world.slots, NAME, head);
+    assert_eq!(found, woken_as(Some(holder), Stands::Still));
+    world.leave(head, Took::Outrun);
+    assert_eq!((woken(&bells[1]), woken(&bell)), (1, 1));
+    assert!(world.is_over(other) && world.is_over(patient));
+    let found = world.queues.woke(&world.slots, NAME, other);
+    assert_eq!(found, woken_as(None, Stands::NoMore));
+    assert_eq!(world.queues.standing(NAME), [patient]);
+    // It would have to stand again.
+    assert_eq!(world.queues.in_front(NAME, other), Some(patient));
+    world.leave(other, Took::Nothing);
+    world.leave(patient, Took::TheRow);
+    assert_eq!(world.queues.standing(NAME), []);
+    assert_eq!(world.queues.in_front(NAME, other), None, "nobody is counted any more");
+}
+
+#[test]
 fn all_of_a_queue_wait_for_whom_the_head_watches() {
     let world = World::new();
     let [holder, head, behind, stranger] = std::array::from_fn(|_| world.begin());
@@ -136,7 +166,7 @@ fn a_head_that_finds_another_holder_changes_lists() {
     world.slots.get(second).slot.end();
     assert!(world.is_over(head));
     // An end that came before the head is on the list is seen at once.
-    assert_eq!(world.queues.woke(&world.slots, NAME, head), Some(second));
+    assert_eq!(world.queues.woke(&world.slots, NAME, head).watched, Some(second));
     assert_eq!(world.queues.found(&world.slots, NAME, head, second), Next::Look);
     assert!(world.is_over(head), "it watches nobody");
 }

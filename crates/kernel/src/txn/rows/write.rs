@@ -354,7 +354,17 @@ impl RowWriter<'_> {
             Newest::InFlight(_) if mutant("write-over-in-flight") => {
                 return Ok(Claim::Granted(Held::Not));
             }
-            Newest::InFlight(holder) => return Err(wait_for(holder, table, row)),
+            Newest::InFlight(holder) => {
+                // Nobody waits in vain: what lies below may fail this transaction already.
+                if self.isolation == Isolation::RepeatableRead
+                    && let Some((home, cts)) = at.newest_committed(self.states)?
+                    && cts >= self.snapshot.timestamp
+                {
+                    self.observed.observe(Observed { home, cts });
+                    return Err(serialization_failure(table.id(), row, cts, false));
+                }
+                return Err(wait_for(holder, table, row));
+            }
             Newest::Own(Some(command)) if command >= self.snapshot.command => {
                 return Ok(Claim::Refused(WriteOutcome::DoneByThisCommand));
             }

@@ -127,11 +127,13 @@ impl Model {
         let holder = |(other, running): (usize, &Running)| {
             (other != at && running.holds(row)).then_some(running.txn.xid)
         };
-        if let Some(xid) = self.running.iter().enumerate().find_map(holder) {
-            return Expected::Wait(xid);
-        }
         let running = &self.running[at];
         let snapshot = &running.txn.snapshot;
+        if let Some(xid) = self.running.iter().enumerate().find_map(holder) {
+            let outrun = self.newest(row).is_some_and(|(cts, ..)| *cts >= snapshot.timestamp)
+                && running.txn.isolation == Isolation::RepeatableRead;
+            return if outrun { Expected::Fails } else { Expected::Wait(xid) };
+        }
         if let Some((version, command)) = running.own(row).next_back() {
             return Expected::Is(match version {
                 _ if command >= snapshot.command => WriteOutcome::DoneByThisCommand,
