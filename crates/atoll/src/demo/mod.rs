@@ -58,7 +58,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     say(&format!("TPC-C over the wire, {} connections, for {seconds} s", arguments.clients));
     over_the_wire(&server, arguments)?;
     println!("\nEverything acknowledged is there. To look around yourself:\n");
-    println!("  atoll serve --data {}", data.display());
+    let atoll = std::env::current_exe().map_or("atoll".into(), |path| path.display().to_string());
+    println!("  {atoll} serve --data {}", data.display());
     println!("  psql -h 127.0.0.1 -p 5432 -U postgres postgres");
     server.stop()
 }

@@ -12,7 +12,7 @@ use super::statement::Statement;
 use crate::base::{Result, RowId};
 use crate::catalog::{ColumnId, IndexEntry, TableEntry};
 use crate::page::overflow::Form;
-use crate::tree::index::{IndexBatch, IndexTree, ScanDirection};
+use crate::tree::index::{Exact, IndexBatch, IndexTree, ScanDirection};
 use crate::tree::key::{KeyPart, decode_part, encode_key};
 use crate::txn::rows::{KeyCheck, RowBatch};
 use crate::version::{Presence, RowBuffer, TableAccess};
@@ -217,9 +217,11 @@ impl IndexCursor {
                 return Ok(Some(row));
             }
             self.fetched += 1;
+            let exact = if self.batch.is_exact() { Exact::Yes } else { Exact::No };
             let present = statement.read(|reader| {
                 let buffers = (&mut *out, &mut self.check);
-                reader.read_by_key(&self.access, (path, key), row, &self.columns, buffers)
+                let entry = (path, key, exact);
+                reader.read_by_key(&self.access, entry, row, &self.columns, buffers)
             })?;
             if present == Presence::Present {
                 // Whoever changes the row next, by this statement, begins where it was.

@@ -15,7 +15,7 @@ use super::savepoint::Position;
 use super::session::Session;
 use crate::base::{Cts, Error, Outcome, Result, RowId, TreeId};
 use crate::catalog::{CatalogRef, ColumnId, IndexEntry, Oid, Relation, TableEntry};
-use crate::tree::index::{Near, ScanDirection};
+use crate::tree::index::{Exact, Near, ScanDirection};
 use crate::txn::rows::{
     self, Frozen, GivenBack, KeyCheck, Longs, Progress, RowReader, RowWriter, WriteOutcome,
 };
@@ -328,10 +328,13 @@ impl<'t> Statement<'t> {
         let path = &table.access.indexes[at];
         let looked_up = self
             .read(|reader| index.tree.point(Near::Hints(reader.hints), key.bytes(), &mut found));
-        let mut result = looked_up.map(|()| None);
+        let (exact, mut result) = match looked_up {
+            Ok(exact) => (exact, Ok(None)),
+            Err(error) => (Exact::No, Err(error)),
+        };
         for row in &found {
             let read = self.read(|reader| {
-                let key = (path, key.bytes());
+                let key = (path, key.bytes(), exact);
                 reader.read_by_key(&table.access, key, *row, columns, (out, &mut check))
             });
             match read {

@@ -10,6 +10,7 @@
 //! mistake of ours: it reads as zeros too, and the page's `check` finds it.
 
 use std::cmp::Ordering;
+use std::mem::MaybeUninit;
 
 use crate::base::PAGE_BYTES;
 
@@ -120,9 +121,12 @@ impl PageBytes for RacyPage {
         let old = out.len();
         let words = len.div_ceil(8).min((PAGE_BYTES - at) / 8);
         out.reserve(len + 8);
-        for word in 0..words {
-            out.extend_from_slice(&self.u64(at + 8 * word).to_le_bytes());
+        let (spare, _) = out.spare_capacity_mut().as_chunks_mut::<8>();
+        for (word, chunk) in spare[..words].iter_mut().enumerate() {
+            *chunk = self.u64(at + 8 * word).to_le_bytes().map(MaybeUninit::new);
         }
+        // SAFETY: `words` chunks of eight bytes behind the old length have just been written.
+        unsafe { out.set_len(old + 8 * words) };
         for byte in 8 * words..len {
             out.push(self.u8(at + byte));
         }

@@ -5,31 +5,31 @@
 //! Invariants: a [`LeafHint`] is a guess and never more. Whoever takes it checks, under the version
 //! or the latch with which the page is then used, that the page is a leaf of the tree and that its
 //! fences cover what is looked for: frames are never unmapped, and such a page is what a descent
-//! would have found. (The PID alone tells nothing: PIDs are given again.) A hint holds nothing and
-//! may be kept over waits. Hints are an instance's own: neither shared nor waited for.
+//! would have found. (So no PID is kept: it would tell nothing, PIDs are given again.) A hint holds
+//! nothing and may be kept over waits. Hints are an instance's own: neither shared nor waited for.
 
 use std::cell::Cell;
 
-use crate::base::{Pid, RowId, TreeId};
+use crate::base::{RowId, TreeId};
 use crate::buffer::{FrameRef, PageRead, PageWrite};
 use crate::latch::PageBytes;
 use crate::page::{PageKind, header};
 
 /// Where something was found last.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LeafHint(Option<(TreeId, FrameRef, Pid)>);
+pub struct LeafHint(Option<(TreeId, FrameRef)>);
 
 impl LeafHint {
     /// The leaf of `tree` in this frame.
     #[inline]
     pub(super) fn new(tree: TreeId, frame: FrameRef) -> LeafHint {
-        LeafHint(Some((tree, frame, frame.pid())))
+        LeafHint(Some((tree, frame)))
     }
 
-    /// The place, if it is in `tree`.
+    /// The frame, if the leaf is in `tree`.
     #[inline]
-    pub(super) fn place(&self, tree: TreeId) -> Option<(FrameRef, Pid)> {
-        self.0.filter(|place| place.0 == tree).map(|place| (place.1, place.2))
+    pub(super) fn frame(&self, tree: TreeId) -> Option<FrameRef> {
+        self.0.filter(|place| place.0 == tree).map(|place| place.1)
     }
 }
 
@@ -42,7 +42,7 @@ pub(super) fn is_leaf(page: impl PageBytes, tree: TreeId, kind: PageKind) -> boo
 /// Begins a read of the hinted page, if it looks like a leaf of the tree.
 #[inline]
 pub(super) fn begin(hint: LeafHint, tree: TreeId, kind: PageKind) -> Option<PageRead> {
-    let page = PageRead::begin(hint.place(tree)?.0).ok()?;
+    let page = PageRead::begin(hint.frame(tree)?).ok()?;
     is_leaf(page.racy(), tree, kind).then_some(page)
 }
 
@@ -54,8 +54,8 @@ pub(super) fn upgrade(page: PageRead) -> Option<PageWrite> {
 
 /// Consecutive rows that share a hint: fewer than most leaves hold, so most hints are right.
 const ROWS_LOG2: u32 = 4;
-/// Hints that an instance keeps, of 24 bytes each.
-const HINTS_LOG2: u32 = 13;
+/// Hints that an instance keeps, of 16 bytes each: what a second-level cache can hold.
+const HINTS_LOG2: u32 = 14;
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Where an instance has found leaves of all its trees: of those that share a place in here, the

@@ -68,22 +68,19 @@ impl<P: PageBytes> KeyNode<P> {
     #[inline]
     fn same_heads(&self, head: u32) -> (usize, usize) {
         let count = self.count();
-        // Where keys begin alike and no fence tells (a root), all heads but the first are the same.
-        let to_the_end = count >= 2 && self.slot_head(count - 1) == head;
-        if to_the_end && self.slot_head(1) == head {
-            return (usize::from(self.slot_head(0) < head), count);
-        }
         let low = self.heads_below(head, count);
         if low >= count || self.slot_head(low) != head {
             return (low, low);
         }
         let mut high = low + 1;
-        if to_the_end {
-            high = count;
-        } else if high < count && self.slot_head(high) == head {
+        if high < count && self.slot_head(high) == head {
+            // Where keys begin alike and no fence tells (a root), all heads but the first are the
+            // same.
             high = match head.checked_add(1) {
-                Some(next) => self.heads_below(next, count).max(low),
-                None => count,
+                Some(next) if self.slot_head(count - 1) != head => {
+                    self.heads_below(next, count).max(low)
+                }
+                _ => count,
             };
         }
         (low, high)
@@ -103,19 +100,7 @@ impl<P: PageBytes> KeyNode<P> {
     /// How many slots have heads below `head`.
     #[inline]
     fn heads_below(&self, head: u32, count: usize) -> usize {
-        let mut base = 0;
-        let mut size = count;
-        if count >= HINTED_COUNT_MIN {
-            let distance = count / (HINTS + 1);
-            let mut below = 0;
-            for hint in 0..HINTS {
-                below += (self.page.u32(AT_HINTS + 4 * hint) < head) as usize;
-            }
-            base = below * distance;
-            size = if below == HINTS { count - base } else { distance };
-            self.page.prefetch(AT_SLOTS + base * SLOT_BYTES, size * SLOT_BYTES);
-            self.prefetch_heap(base, size, count);
-        }
+        let (mut base, mut size) = self.hinted(head, count);
         while size > 1 {
             let half = size / 2;
             let goes_right = self.slot_head(base + half - 1) < head;
@@ -123,6 +108,25 @@ impl<P: PageBytes> KeyNode<P> {
             size -= half;
         }
         base + (size == 1 && self.slot_head(base) < head) as usize
+    }
+
+    /// The slots among which the first one with a head not below `head` is, or the one behind them:
+    /// the first and how many. Asks for their lines.
+    #[inline]
+    fn hinted(&self, head: u32, count: usize) -> (usize, usize) {
+        if count < HINTED_COUNT_MIN {
+            return (0, count);
+        }
+        let distance = count / (HINTS + 1);
+        let mut below = 0;
+        for hint in 0..HINTS {
+            below += (self.page.u32(AT_HINTS + 4 * hint) < head) as usize;
+        }
+        let base = below * distance;
+        let size = if below == HINTS { count - base } else { distance };
+        self.page.prefetch(AT_SLOTS + base * SLOT_BYTES, size * SLOT_BYTES);
+        self.prefetch_heap(base, size, count);
+        (base, size)
     }
 
     /// Asks for the heap bytes of `size` slots from `base` on where they are if all keys are about

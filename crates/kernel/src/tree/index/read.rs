@@ -14,7 +14,7 @@ use crate::page::keynode::{Edge, KeyNode, Probe, UpperFence};
 use crate::sync::mutant;
 
 use super::batch::{Continue, IndexBatch, ScanDirection, Source};
-use super::{IndexTree, Near};
+use super::{Exact, IndexTree, Near};
 use crate::tree::descent::Side;
 
 /// The place where a range begins.
@@ -50,17 +50,23 @@ fn is_before(a: Probe<'_>, b: Probe<'_>) -> bool {
 
 impl IndexTree {
     /// Appends the rows of all entries whose key begins with `key` (a whole key, or its first
-    /// columns) in entry order. On `Err` nothing was appended.
+    /// columns) in entry order. On `Err` nothing was appended. Answers whether all of them are in
+    /// exact leaves (rule 5.7); no, if they may be in several.
     #[inline]
-    pub fn point(&self, near: Near<'_>, key: &[u8], out: &mut Vec<RowId>) -> Outcome<()> {
+    pub fn point(&self, near: Near<'_>, key: &[u8], out: &mut Vec<RowId>) -> Outcome<Exact> {
         let start = out.len();
+        let mut exact = Exact::No;
         let read = self.read_leaf_of(near, key, |leaf| {
             out.truncate(start);
+            exact = exactness(leaf);
             Ok(rows_with(leaf, Probe::before(key), key, out))
         });
         match read {
-            Ok(None) => Ok(()),
-            Ok(Some(fence)) => self.point_on(key, fence, start, out),
+            Ok(None) => Ok(exact),
+            Ok(Some(fence)) => {
+                self.point_on(key, fence, start, out)?;
+                Ok(Exact::No)
+            }
             Err(stop) => {
                 out.truncate(start);
                 Err(stop)
@@ -131,6 +137,10 @@ impl IndexTree {
             }),
         })
     }
+}
+
+fn exactness(leaf: &PageRead) -> Exact {
+    if KeyNode::new(leaf.racy()).is_exact() { Exact::Yes } else { Exact::No }
 }
 
 /// Appends the rows with `key` from the place on; the fence if they may go on behind it.

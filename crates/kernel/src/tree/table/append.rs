@@ -8,13 +8,14 @@
 
 use super::tree::row_key;
 use super::{LeafWrite, TableTree};
-use crate::base::{HomeId, Outcome, Pid, RowId};
+use crate::base::{HomeId, Outcome, RowId};
 use crate::buffer::{FrameRef, PageWrite};
+use crate::page::PageKind;
 use crate::page::keynode::Probe;
 use crate::page::pax::{self, SlotIndex, USABLE_BYTES};
-use crate::page::{PageKind, header};
 use crate::sync::{Ordering, mutant, point};
 use crate::tree::descent::{SplitLeaf, SplitPlan};
+use crate::tree::hints;
 
 /// Row ids of one range. A power of two; range k begins at k times this (the first at 1).
 pub const RANGE_ROWS: u64 = 1 << 20;
@@ -28,7 +29,7 @@ enum Place {
     /// The range is new: its first leaf must be linked at its first id.
     Unlinked,
     /// The cursor's leaf at its last use.
-    Leaf(FrameRef, Pid),
+    Leaf(FrameRef),
     /// Somewhere in the tree: descend.
     Unknown,
 }
@@ -62,10 +63,10 @@ impl TableTree {
         heap: usize,
     ) -> Outcome<(RowId, LeafWrite<'_>)> {
         if cursor.next != cursor.end
-            && let Place::Leaf(frame, pid) = cursor.place
+            && let Place::Leaf(frame) = cursor.place
         {
             let row = RowId(cursor.next);
-            if let Some(leaf) = self.cached_leaf(frame, pid)? {
+            if let Some(leaf) = self.cached_leaf(frame)? {
                 let covers = leaf.view().covers(row) || mutant("table_append_fence_unchecked");
                 if covers && self.takes_append(&leaf, heap) {
                     cursor.next += 1;
@@ -101,7 +102,7 @@ impl TableTree {
                 }
                 if self.takes_append(&leaf, heap) {
                     cursor.next += 1;
-                    cursor.place = Place::Leaf(leaf.frame(), leaf.pid());
+                    cursor.place = Place::Leaf(leaf.frame());
                     return Ok((row, leaf));
                 }
             }
@@ -118,15 +119,13 @@ impl TableTree {
         }
     }
 
-    /// The leaf of a cached position, held exclusively, if it still is a leaf. The caller checks
-    /// that it covers its row.
+    /// The leaf in a frame where one of this tree was, held exclusively, if one is there still. The
+    /// caller checks that it covers its row.
     #[inline]
-    pub(super) fn cached_leaf(&self, frame: FrameRef, pid: Pid) -> Outcome<Option<LeafWrite<'_>>> {
+    pub(super) fn cached_leaf(&self, frame: FrameRef) -> Outcome<Option<LeafWrite<'_>>> {
         let page = PageWrite::lock(frame)?;
-        // Frame and PID may be another page's by now, of another tree too.
-        let is_own = header::kind(page.owned()) == Some(PageKind::TableLeaf)
-            && header::tree(page.owned()) == self.id();
-        if page.pid() == pid && is_own {
+        // The frame may be another page's by now, of another tree too.
+        if hints::is_leaf(page.owned(), self.id(), PageKind::TableLeaf) {
             let leaf = self.leaf_write(page)?;
             return Ok(Some(leaf));
         }

@@ -59,8 +59,8 @@ impl TableTree {
     /// As [`TableTree::write`], beginning where `hint` says.
     #[inline]
     pub fn write_near(&self, hint: &LeafHint, row: RowId) -> Outcome<LeafWrite<'_>> {
-        if let Some((frame, pid)) = hint.place(self.id())
-            && let Some(leaf) = self.cached_leaf(frame, pid)?
+        if let Some(frame) = hint.frame(self.id())
+            && let Some(leaf) = self.cached_leaf(frame)?
         {
             if leaf.view().covers(row) || mutant("table_hint_fence_unchecked") {
                 return Ok(leaf);

@@ -9,7 +9,7 @@
 use super::append::Link;
 use super::tree::row_key;
 use super::{LeafWrite, TableTree};
-use crate::base::{HomeId, Outcome, Pid, Result, RowId};
+use crate::base::{HomeId, Outcome, Result, RowId};
 use crate::buffer::FrameRef;
 use crate::page::keynode::Probe;
 use crate::page::overflow::{LongRef, REFERENCE_BYTES, StoredLong};
@@ -20,7 +20,7 @@ use crate::tree::overflow::{NewLong, free_chain, write_stored};
 /// thread and tree.
 pub struct RestoreCursor {
     home: HomeId,
-    leaf: Option<(FrameRef, Pid)>,
+    leaf: Option<FrameRef>,
 }
 
 impl RestoreCursor {
@@ -211,8 +211,8 @@ impl TableTree {
     }
 
     fn restore_leaf(&self, cursor: &mut RestoreCursor, row: RowId) -> Outcome<LeafWrite<'_>> {
-        if let Some((frame, pid)) = cursor.leaf
-            && let Some(leaf) = self.cached_leaf(frame, pid)?
+        if let Some(frame) = cursor.leaf
+            && let Some(leaf) = self.cached_leaf(frame)?
         {
             if leaf.view().covers(row) {
                 return Ok(leaf);
@@ -220,7 +220,7 @@ impl TableTree {
             leaf.unchanged();
         }
         let leaf = self.write(row)?;
-        cursor.leaf = Some((leaf.frame(), leaf.pid()));
+        cursor.leaf = Some(leaf.frame());
         Ok(leaf)
     }
 }

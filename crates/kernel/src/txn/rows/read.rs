@@ -5,7 +5,9 @@
 
 use crate::base::{Outcome, RowId};
 use crate::page::pax::SlotIndex;
+use crate::sync::mutant;
 use crate::tree::hints::{LeafHint, LeafHints};
+use crate::tree::index::Exact;
 use crate::tree::table::LeafView;
 use crate::version::undo::{Reader, copy_newest, resolve_keys};
 use crate::version::{
@@ -98,15 +100,29 @@ impl RowReader<'_> {
     /// Reads a row that an entry of `index` led to: absent also if the visible version does not
     /// have the entry's whole key. (Comparing the first columns only would give a row twice that
     /// has entries of two versions.)
+    ///
+    /// An entry of an exact leaf, read under this snapshot, needs no such look (rule 5.7): when the
+    /// leaf was read its row had one version, with the entry's key, or later ones by transactions
+    /// that had not committed, which the snapshot does not see.
     #[inline]
     pub fn read_by_key(
         &mut self,
         table: &TableAccess,
-        (index, key): (&IndexAccess, &[u8]),
+        (index, key, exact): (&IndexAccess, &[u8], Exact),
         row: RowId,
         columns: &[u16],
         (out, check): (&mut RowBuffer, &mut KeyCheck),
     ) -> Outcome<Presence> {
+        if exact == Exact::Yes || mutant("entry-key-unchecked") {
+            let near = (self.hints, &mut check.near);
+            return table.tree.read_near(near, row, &mut |leaf: &LeafView<'_>| {
+                out.clear();
+                match leaf.find(row) {
+                    None => Ok(Presence::Absent),
+                    Some(slot) => self.visible(table, leaf, slot, columns, out),
+                }
+            });
+        }
         let KeyCheck { columns: all, key: bytes, near } = check;
         // One copy of what is asked for and of the key's columns behind it: one look at the chain.
         all.clear();

@@ -37,7 +37,7 @@ fn check(world: &World, open: &mut [Txn]) -> usize {
         for (key, row) in leaves.iter().flatten() {
             for txn in &mut *open {
                 let (mut out, mut check) = (RowBuffer::new(), KeyCheck::new());
-                let place = (&world.table.indexes[index], &key[..]);
+                let place = (&world.table.indexes[index], &key[..], Exact::No);
                 let seen = txn
                     .reader(world)
                     .read_by_key(&world.table, place, *row, &ALL, (&mut out, &mut check))

@@ -28,7 +28,7 @@ use crate::base::{
 };
 use crate::buffer::BufferPool;
 use crate::page::{ColumnType, Layout};
-use crate::tree::index::{IndexBatch, IndexTree, ScanDirection};
+use crate::tree::index::{Exact, IndexBatch, IndexTree, ScanDirection};
 use crate::tree::key::{KeyPart, encode_key};
 use crate::tree::table::TableTree;
 use crate::txn::Isolation;
@@ -475,7 +475,7 @@ impl Txn {
         let (mut out, mut check) = (RowBuffer::new(), KeyCheck::new());
         let mut found = Vec::new();
         for (key, row) in world.entries_of(index, prefix) {
-            let place = (access, &key[..]);
+            let place = (access, &key[..], Exact::No);
             let present = self
                 .reader(world)
                 .read_by_key(&world.table, place, row, &ALL, (&mut out, &mut check))

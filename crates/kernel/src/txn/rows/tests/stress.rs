@@ -156,10 +156,11 @@ impl Worker<'_> {
         let (mut out, mut check) = (RowBuffer::new(), KeyCheck::new());
         let mut rows = Vec::new();
         let index = &self.shared.table.indexes[0];
-        self.run(|worker| {
+        let exact = self.run(|worker| {
             rows.clear();
             index.tree.point(Near::Hints(&worker.versions.hints), &wanted, &mut rows)
         });
+        let exact = exact.expect("reads wait for nobody's end");
         let mut found = Vec::new();
         for row in rows {
             let present = self.run(|worker| {
@@ -169,7 +170,7 @@ impl Worker<'_> {
                     observed: &mut worker.observed,
                     hints: &worker.versions.hints,
                 };
-                let place = (index, &wanted[..]);
+                let place = (index, &wanted[..], exact);
                 let table = &worker.shared.table;
                 reader.read_by_key(table, place, row, &ALL, (&mut out, &mut check))
             });
