@@ -49,13 +49,21 @@ pub struct Normalised {
     pub literals: Vec<Scanned>,
 }
 
-/// Takes the literals out of a text; None if it has anything that is not understood here.
+/// Texts with more literals are parsed: parameters have numbers of 16 bits, and a template that
+/// large is not worth its memory.
+const LITERALS_MAX: usize = 16_384;
+
+/// Takes the literals out of a text; None if it has anything that is not understood here, or more
+/// than 16,384 of them.
 pub fn normalise(text: &str) -> Option<Normalised> {
     let bytes = text.as_bytes();
     let mut out = Normalised { text: String::with_capacity(text.len()), literals: Vec::new() };
     let mut at = 0;
     while at < bytes.len() {
         let start = at;
+        if out.literals.len() > LITERALS_MAX {
+            return None;
+        }
         match bytes[at] {
             b'\'' => {
                 let (value, end) = string(text, at)?;
@@ -229,7 +237,7 @@ impl Rewriter<'_> {
         order.sort_unstable();
         let mut types = vec![TypeOid::UNKNOWN; order.len()];
         for (literal, ty) in &self.found {
-            let number = order.iter().position(|other| other == literal)?;
+            let number = order.binary_search(literal).ok()?;
             types[number] = *ty;
             if let Place::Parameter(parameter, _) = &mut self.places[*literal] {
                 *parameter = number as u16;
@@ -237,7 +245,7 @@ impl Rewriter<'_> {
         }
         let renumber = |number: u16| -> u16 {
             let literal = self.found[number as usize - 1].0;
-            order.iter().position(|other| *other == literal).unwrap_or(0) as u16 + 1
+            order.binary_search(&literal).unwrap_or(0) as u16 + 1
         };
         for_each_parameter(&mut statement, &renumber);
         Some((statement, types, self.places))
@@ -306,15 +314,15 @@ impl Rewriter<'_> {
     /// The scanned literal at a place of the tree; a minus sign may come before it.
     fn find(&self, at: At) -> Option<(usize, bool)> {
         let start = at.position()? - 1;
-        let exact = self.literals.iter().position(|literal| literal.start == start);
-        if let Some(number) = exact {
+        // They come in the order of the text.
+        let at = |start: u32| self.literals.binary_search_by_key(&start, |it| it.start).ok();
+        if let Some(number) = at(start) {
             return Some((number, false));
         }
         let rest = self.text.get(start as usize..)?;
         let digits = rest.strip_prefix('-')?.trim_start();
         let start = (self.text.len() - digits.len()) as u32;
-        let number = self.literals.iter().position(|literal| literal.start == start)?;
-        Some((number, true))
+        Some((at(start)?, true))
     }
 
     fn expr(&mut self, expr: &mut Expr) {

@@ -348,3 +348,21 @@ fn blocks_as_drivers_begin_and_end_them() {
         }
     });
 }
+
+/// More literals than a statement can have parameters: twice the same shape, once below the bound
+/// of templates.
+#[test]
+fn every_value_of_a_large_insert_is_its_own() {
+    with_session(|context, session| {
+        say(context, session, "create table large (a int primary key, b text)");
+        for (from, to) in [(0, 3000), (3000, 6000), (6000, 46_000), (46_000, 86_000)] {
+            let rows: Vec<String> = (from..to).map(|a| format!("({a}, 'b{}')", a * 7)).collect();
+            let text = format!("insert into large values {}", rows.join(", "));
+            let tag = format!("INSERT 0 {}", to - from);
+            assert_eq!(say(context, session, &text).last(), Some(&tag));
+        }
+        let query = "select count(*), count(distinct b), sum(a) from large where b = 'b' || a * 7";
+        let sum: i64 = (0..86_000).sum();
+        assert_eq!(say(context, session, query)[1], format!("86000|86000|{sum}"));
+    });
+}
