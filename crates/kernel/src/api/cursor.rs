@@ -217,7 +217,7 @@ impl IndexCursor {
                 return Ok(Some(row));
             }
             self.fetched += 1;
-            let exact = if self.batch.is_exact() { Exact::Yes } else { Exact::No };
+            let exact = Exact::by_bit(self.batch.is_exact());
             let present = statement.read(|reader| {
                 let buffers = (&mut *out, &mut self.check);
                 let entry = (path, key, exact);

@@ -188,19 +188,9 @@ impl<W: Wake + Clone> Graph<'_, W> {
 mod tests {
     use super::*;
     use crate::base::{InstanceId, RowId, TreeId};
-    use crate::sync::{AtomicUsize, Ordering};
     use crate::txn::locks::{Asked, LockMode, ModeSet};
     use crate::txn::row_queue::{Next, Wants};
-    use crate::txn::slot::FreeSlots;
-    use std::sync::Arc;
-
-    #[derive(Clone, Default)]
-    struct Count(Arc<AtomicUsize>);
-    impl Wake for Count {
-        fn wake(&self) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    use crate::txn::slot::{Count, FreeSlots};
 
     struct World {
         slots: SlotTable<Count>,
@@ -252,7 +242,7 @@ mod tests {
         let waker = world.wait(b, Edge::End(c));
         world.wait(c, Edge::End(a));
         assert_eq!(world.detect(a), Detected::Other(b));
-        assert_eq!(waker.0.load(Ordering::Relaxed), 1, "the victim is woken");
+        assert_eq!(waker.times(), 1, "the victim is woken");
         let doomed = world.slots.get(b).wait.doomed().unwrap();
         for member in [a, b, c] {
             assert!(doomed.contains(&member.to_string()), "{doomed}");

@@ -82,6 +82,17 @@ pub(crate) fn copy_newest<B: PageBytes>(
     }
 }
 
+/// The writer of a record as of now: who has committed may not have stamped the record yet.
+#[inline]
+fn as_of_now(writer: Stamp, states: &dyn TransactionStates) -> Outcome<Stamp> {
+    let Stamp::InFlight(xid) = writer else { return Ok(writer) };
+    match states.fate(xid) {
+        Fate::InFlight => Ok(writer),
+        Fate::Committed(cts) => Ok(Stamp::Committed(cts)),
+        Fate::Reread => Err(Stop::Retry),
+    }
+}
+
 /// As [`copy_newest`], of a leaf that is held.
 pub(crate) fn copy_held(
     leaf: &LeafWrite<'_>,
@@ -244,12 +255,10 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
                 }
                 // Below an own lock everything is committed.
                 _ if mine => return Ok(Newest::Own(None)),
-                Stamp::InFlight(xid) => match states.fate(xid) {
-                    Fate::InFlight => return Ok(Newest::InFlight(xid)),
-                    Fate::Committed(cts) => cts,
-                    Fate::Reread => return Err(Stop::Retry),
+                writer => match as_of_now(writer, states)? {
+                    Stamp::InFlight(xid) => return Ok(Newest::InFlight(xid)),
+                    Stamp::Committed(cts) => cts,
                 },
-                Stamp::Committed(cts) => cts,
             };
             if is_change || mutant("lock-is-a-change") {
                 return Ok(Newest::Committed(at.home(), cts));
@@ -266,15 +275,9 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
     ) -> Outcome<Option<(HomeId, Cts)>> {
         let mut at = self.newest_record();
         while let Some(record) = self.record(at)? {
-            let cts = match record.writer {
-                Stamp::Committed(cts) => Some(cts),
-                Stamp::InFlight(xid) => match states.fate(xid) {
-                    Fate::InFlight => None,
-                    Fate::Committed(cts) => Some(cts),
-                    Fate::Reread => return Err(Stop::Retry),
-                },
-            };
-            if let Some(cts) = cts.filter(|_| record.kind != Kind::Lock) {
+            if record.kind != Kind::Lock
+                && let Stamp::Committed(cts) = as_of_now(record.writer, states)?
+            {
                 return Ok(Some((at.home(), cts)));
             }
             at = record.next;
@@ -307,8 +310,8 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
             let is_change = record.kind != Kind::Lock;
             let cts = match record.writer {
                 Stamp::InFlight(xid) if Some(xid) == reader.snapshot.own => break,
-                Stamp::InFlight(xid) => match reader.states.fate(xid) {
-                    Fate::InFlight => {
+                writer => match as_of_now(writer, reader.states)? {
+                    Stamp::InFlight(xid) => {
                         if is_change {
                             if present == Presence::Present && matches(out)? {
                                 return Err(Stop::WaitFor(WaitFor::End(xid)));
@@ -322,10 +325,8 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
                         at = record.next;
                         continue;
                     }
-                    Fate::Committed(cts) => cts,
-                    Fate::Reread => return Err(Stop::Retry),
+                    Stamp::Committed(cts) => cts,
                 },
-                Stamp::Committed(cts) => cts,
             };
             if is_change {
                 reader.observed.observe(Observed { home: at.home(), cts });

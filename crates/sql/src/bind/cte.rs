@@ -10,7 +10,7 @@ use super::bound::{
     Body, BoundStatement, Cte, CteSource, From, Output, Query, RelationId, Working,
 };
 use super::query::{Unknowns, plain};
-use super::scope::{Block, CteScope, CteState, Item, ItemColumn, column_of};
+use super::scope::{Block, CteScope, CteState, Item};
 use super::{Binder, error_at, recursion, walk};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::parse::ast::{self, Alias, Materialized, Name, SetOperation};
@@ -254,21 +254,9 @@ impl<'a> Binder<'a> {
 fn item_of(name: &Name, relation: RelationId, cte: &ast::Cte, outputs: &[Output]) -> Item {
     let columns = outputs.iter().enumerate().map(|(index, output)| {
         let given = cte.columns.get(index).map(|name| Arc::from(name.as_str()));
-        ItemColumn {
-            name: given.unwrap_or_else(|| output.name.clone()),
-            value: column_of(relation, index, output.ty),
-            origin: None,
-        }
+        (given.unwrap_or_else(|| output.name.clone()), output.ty)
     });
-    Item {
-        name: Some(name.name.clone()),
-        schema: None,
-        table: 0,
-        relation: Some(relation),
-        columns: columns.collect(),
-        relation_visible: true,
-        columns_visible: true,
-    }
+    Item::computed(name.name.clone(), relation, columns)
 }
 
 fn check_columns(cte: &ast::Cte, width: usize) -> SqlResult<()> {

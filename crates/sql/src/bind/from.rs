@@ -142,20 +142,7 @@ impl<'a> Binder<'a> {
         if ordinality {
             columns.push(("ordinality".into(), Type::new(TypeOid::INT8)));
         }
-        let columns = columns.into_iter().enumerate().map(|(index, (name, ty))| ItemColumn {
-            name,
-            value: column_of(relation, index, ty),
-            origin: None,
-        });
-        let mut item = Item {
-            name: Some(function_name.to_string()),
-            schema: None,
-            table: 0,
-            relation: Some(relation),
-            columns: columns.collect(),
-            relation_visible: true,
-            columns_visible: true,
-        };
+        let mut item = Item::computed(function_name.to_string(), relation, columns.into_iter());
         item.rename(alias, call.at)?;
         Ok((From::Function { relation, call: source, ordinality }, vec![item]))
     }

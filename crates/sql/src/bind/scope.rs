@@ -104,6 +104,28 @@ impl Block<'_> {
 }
 
 impl Item {
+    /// An item whose columns are computed: a function, or what WITH calls by a name.
+    pub(super) fn computed(
+        name: String,
+        relation: RelationId,
+        columns: impl Iterator<Item = (Arc<str>, Type)>,
+    ) -> Item {
+        let columns = columns.enumerate().map(|(index, (name, ty))| ItemColumn {
+            name,
+            value: column_of(relation, index, ty),
+            origin: None,
+        });
+        Item {
+            name: Some(name),
+            schema: None,
+            table: 0,
+            relation: Some(relation),
+            columns: columns.collect(),
+            relation_visible: true,
+            columns_visible: true,
+        }
+    }
+
     pub(super) fn of_relation(
         relation: RelationId,
         info: &RelationInfo,

@@ -33,6 +33,14 @@ pub enum Exact {
     No,
 }
 
+impl Exact {
+    /// What a leaf's bit says of its entries.
+    #[inline]
+    pub fn by_bit(is_set: bool) -> Exact {
+        if is_set { Exact::Yes } else { Exact::No }
+    }
+}
+
 /// A range of entries: a leaf's, when its bit was cleared, or all.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KeySpan {

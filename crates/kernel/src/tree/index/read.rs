@@ -58,7 +58,7 @@ impl IndexTree {
         let mut exact = Exact::No;
         let read = self.read_leaf_of(near, key, |leaf| {
             out.truncate(start);
-            exact = exactness(leaf);
+            exact = Exact::by_bit(KeyNode::new(leaf.racy()).is_exact());
             Ok(rows_with(leaf, Probe::before(key), key, out))
         });
         match read {
@@ -137,10 +137,6 @@ impl IndexTree {
             }),
         })
     }
-}
-
-fn exactness(leaf: &PageRead) -> Exact {
-    if KeyNode::new(leaf.racy()).is_exact() { Exact::Yes } else { Exact::No }
 }
 
 /// Appends the rows with `key` from the place on; the fence if they may go on behind it.

@@ -2,15 +2,8 @@
 
 use super::*;
 use crate::base::{Cts, HomeId, SlotId};
-use crate::sync::{AtomicUsize, Ordering as O};
-
-#[derive(Clone, Default)]
-struct Count(Arc<AtomicUsize>);
-impl Wake for Count {
-    fn wake(&self) {
-        self.0.fetch_add(1, O::Relaxed);
-    }
-}
+use crate::sync::Ordering as O;
+use crate::txn::slot::Count;
 
 fn xid(number: u64) -> Xid {
     Xid::new(InstanceId((number % 2) as u16), SlotId(number as u16), 1)
@@ -48,7 +41,7 @@ fn a_strong_request_waits_for_weak_holders_of_all_instances() {
     let seen = Observed { home: HomeId(1), cts: Cts(5) };
     lock.release(xid(1), RowExclusive, Some(seen));
     assert!(strong.is_granted());
-    assert_eq!(strong.waker.0.load(O::Relaxed), 1);
+    assert_eq!(strong.waker.times(), 1);
     assert_eq!(strong.observed(), [seen], "it waited for a transaction that committed");
     lock.release(xid(2), AccessExclusive, None);
     assert!(lock.is_idle());

@@ -1,21 +1,10 @@
 //! One row's queue, step by step.
 
-use std::sync::Arc;
-
 use super::*;
 use crate::base::{Cts, InstanceId};
-use crate::sync::AtomicUsize;
-use crate::txn::slot::FreeSlots;
+use crate::txn::slot::{Count, FreeSlots};
 
 const NAME: RowName = RowName { tree: TreeId(3), row: RowId(77) };
-
-#[derive(Clone, Default)]
-struct Count(Arc<AtomicUsize>);
-impl Wake for Count {
-    fn wake(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
 
 struct World {
     slots: SlotTable<Count>,
@@ -54,10 +43,6 @@ impl World {
     }
 }
 
-fn woken(bell: &Count) -> usize {
-    bell.0.load(Ordering::Relaxed)
-}
-
 #[test]
 fn a_row_goes_to_one_waiter_at_a_time_with_one_wake_up_each() {
     let world = World::new();
@@ -70,7 +55,7 @@ fn a_row_goes_to_one_waiter_at_a_time_with_one_wake_up_each() {
         assert!(world.is_over(xids[at + 1]));
         world.queues.woke(&world.slots, NAME, xids[at + 1]);
         world.leave(xids[at + 1], Took::TheRow);
-        let counts: Vec<usize> = bells.iter().map(woken).collect();
+        let counts: Vec<usize> = bells.iter().map(Count::times).collect();
         let expected: Vec<usize> = (0..4).map(|bell| usize::from(bell <= at)).collect();
         assert_eq!(counts, expected, "after {at}");
     }
@@ -85,9 +70,9 @@ fn who_gives_up_passes_the_turn_on_only_if_it_had_it() {
     let (_, _, bell) =
         (world.wait(head, holder), world.wait(middle, holder), world.wait(last, holder));
     world.leave(middle, Took::Nothing);
-    assert_eq!((woken(&bell), world.is_over(last)), (0, false));
+    assert_eq!((bell.times(), world.is_over(last)), (0, false));
     world.leave(head, Took::Nothing);
-    assert_eq!((woken(&bell), world.is_over(last)), (1, true));
+    assert_eq!((bell.times(), world.is_over(last)), (1, true));
     assert_eq!(world.enlisted(holder), 0, "who left is on no list");
     assert_eq!(world.queues.found(&world.slots, NAME, last, holder), Next::Look);
     assert_eq!(world.queues.found(&world.slots, NAME, last, holder), Next::Sleep);
@@ -125,7 +110,7 @@ fn who_wants_the_row_as_it_was_goes_with_the_first_that_is_outrun() {
     let found = world.queues.woke(&world.slots, NAME, head);
     assert_eq!(found, woken_as(Some(holder), Stands::Still));
     world.leave(head, Took::Outrun);
-    assert_eq!((woken(&bells[1]), woken(&bell)), (1, 1));
+    assert_eq!((bells[1].times(), bell.times()), (1, 1));
     assert!(world.is_over(other) && world.is_over(patient));
     let found = world.queues.woke(&world.slots, NAME, other);
     assert_eq!(found, woken_as(None, Stands::NoMore));

@@ -88,13 +88,7 @@ impl RowReader<'_> {
         columns: &[u16],
         out: &mut RowBuffer,
     ) -> Outcome<Presence> {
-        table.tree.read(row, &mut |leaf| {
-            out.clear();
-            match leaf.find(row) {
-                None => Ok(Presence::Absent),
-                Some(slot) => self.visible(table, leaf, slot, columns, out),
-            }
-        })
+        table.tree.read(row, &mut |leaf| self.found(table, leaf, row, columns, out))
     }
 
     /// Reads a row that an entry of `index` led to: absent also if the visible version does not
@@ -116,11 +110,7 @@ impl RowReader<'_> {
         if exact == Exact::Yes || mutant("entry-key-unchecked") {
             let near = (self.hints, &mut check.near);
             return table.tree.read_near(near, row, &mut |leaf: &LeafView<'_>| {
-                out.clear();
-                match leaf.find(row) {
-                    None => Ok(Presence::Absent),
-                    Some(slot) => self.visible(table, leaf, slot, columns, out),
-                }
+                self.found(table, leaf, row, columns, out)
             });
         }
         let KeyCheck { columns: all, key: bytes, near } = check;
@@ -130,9 +120,7 @@ impl RowReader<'_> {
         all.extend_from_slice(&index.columns);
         let presence =
             table.tree.read_near((self.hints, near), row, &mut |leaf: &LeafView<'_>| {
-                out.clear();
-                let Some(slot) = leaf.find(row) else { return Ok(Presence::Absent) };
-                let present = self.visible(table, leaf, slot, all, out)?;
+                let present = self.found(table, leaf, row, all, out)?;
                 if present == Presence::Present {
                     resolve_keys(table.tree.pool(), table.id(), out, columns.len())?;
                 }
@@ -167,6 +155,23 @@ impl RowReader<'_> {
             Ok(())
         })?;
         Ok(next)
+    }
+
+    /// The row in the leaf where it belongs, into `out` (cleared first).
+    #[inline]
+    fn found(
+        &mut self,
+        table: &TableAccess,
+        leaf: &LeafView<'_>,
+        row: RowId,
+        columns: &[u16],
+        out: &mut RowBuffer,
+    ) -> Outcome<Presence> {
+        out.clear();
+        match leaf.find(row) {
+            None => Ok(Presence::Absent),
+            Some(slot) => self.visible(table, leaf, slot, columns, out),
+        }
     }
 
     #[inline]

@@ -3,11 +3,15 @@
 //! Invariants: a slot's transaction is the only one that writes its word; memory is type-stable.
 //! `handshake` is modelled, and argues why it is right.
 
+#[cfg(all(test, not(loom)))]
+mod counted;
 mod edges;
 mod handshake;
 mod table;
 mod word;
 
+#[cfg(all(test, not(loom)))]
+pub(in crate::txn) use counted::Count;
 pub(in crate::txn) use edges::Edge;
 pub(in crate::txn) use edges::Wait;
 pub use handshake::Wake;
