@@ -11,7 +11,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::plan::node::{LockTarget, Plan};
 use crate::plan::{ConflictPlan, InsertPlan, Modification, ModifyPlan, NewRow};
 use crate::types::{Datum, TypeOid, text};
-use atoll_kernel::api::{ColumnId, Error, IndexEntry, RowId, TableEntry, WriteOutcome};
+use atoll_kernel::api::{ColumnId, Error, IndexEntry, Presence, RowId, TableEntry, WriteOutcome};
 use std::collections::HashSet;
 
 /// What takes the rows of RETURNING.
@@ -315,7 +315,7 @@ impl Update<'_> {
         let ids: Vec<ColumnId> = (0..table.def.columns.len() as u16).map(ColumnId).collect();
         let mut whole = vec![Datum::Null; ids.len()];
         let found = cx.statement.get(table, row, &ids, &mut cx.row);
-        if found.is_ok() {
+        if found == Ok(Presence::Present) {
             let types: Vec<TypeOid> = self.plan.types.iter().map(|ty| ty.oid).collect();
             let slots: Vec<u32> = (0..ids.len() as u32).collect();
             // Only a message: what cannot be read is shown as null.
