@@ -12,15 +12,18 @@ use super::statement::Statement;
 use crate::base::{Result, RowId};
 use crate::catalog::{ColumnId, IndexEntry, TableEntry};
 use crate::page::overflow::Form;
-use crate::tree::index::{Exact, IndexBatch, IndexTree, ScanDirection};
+use crate::tree::index::{Exact, IndexBatch, IndexTree, Near, ScanDirection};
 use crate::tree::key::{KeyPart, decode_part, encode_key};
-use crate::txn::rows::{KeyCheck, RowBatch};
+use crate::txn::rows::{KeyCheck, PointAhead, RowBatch};
 use crate::version::{Presence, RowBuffer, TableAccess};
 
 /// Entries that an index cursor copies at first; each further batch may be twice as large, so that
 /// a LIMIT 1 costs little and a long scan few descents.
 const ENTRIES_FIRST: usize = 8;
 const ENTRIES_MAX: usize = 1024;
+
+/// So many rows are worth being fetched from memory together before they are read.
+const AHEAD_MIN: usize = 2;
 
 /// All rows of a table.
 pub struct TableCursor {
@@ -84,6 +87,19 @@ impl KeyBytes {
     /// The bytes, which compare as the keys do.
     pub fn bytes(&self) -> &[u8] {
         &self.0
+    }
+}
+
+impl<'a> PointAhead<'a> {
+    /// A look-up of `columns` of the row with this whole key in a unique index.
+    pub fn new(
+        table: &'a TableEntry,
+        index: &'a IndexEntry,
+        key: &'a KeyBytes,
+        columns: &'a [ColumnId],
+    ) -> PointAhead<'a> {
+        let columns = ColumnId::numbers(columns);
+        PointAhead { table: &table.access, index: &index.tree, key: key.bytes(), columns }
     }
 }
 
@@ -235,10 +251,20 @@ impl IndexCursor {
     fn fill(&mut self, statement: &mut Statement<'_>) -> Result<()> {
         self.at = 0;
         self.batch.set_limit(self.entries_max);
+        let is_first = self.entries_max == ENTRIES_FIRST;
         self.entries_max = (self.entries_max * 2).min(ENTRIES_MAX);
         let (from, to) = (bytes(&self.range.from), bytes(&self.range.to));
         let (tree, direction, batch) = (&self.tree, self.direction, &mut self.batch);
-        let goes_on = statement.read(|_| tree.scan(from, to, direction, batch))?;
+        let (access, columns) = (&self.access, &self.columns);
+        let is_covered = self.cover.is_some();
+        let goes_on = statement.read(|reader| {
+            let near = if is_first { Near::Hints(reader.hints) } else { Near::Nowhere };
+            let goes_on = tree.scan_near(near, (from, to), direction, batch)?;
+            if batch.len() >= AHEAD_MIN && !(is_covered && batch.is_exact()) {
+                reader.prefetch(access, (0..batch.len()).map(|at| batch.row(at)), columns);
+            }
+            Ok(goes_on)
+        })?;
         match goes_on {
             None => self.finished = true,
             Some(place) => match direction {

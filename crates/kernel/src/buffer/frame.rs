@@ -10,7 +10,7 @@ use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
 use crate::base::{PAGE_BYTES, Pid};
-use crate::latch::{HybridLatch, RacyPage};
+use crate::latch::{HybridLatch, PageBytes, RacyPage, prefetch_line};
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
 /// Bytes of a frame: header and page.
@@ -141,6 +141,13 @@ impl FrameRef {
     /// Notes the parent's PID.
     pub fn set_parent_hint(self, parent: Pid) {
         self.frame().parent.store(parent.0, Ordering::Relaxed);
+    }
+
+    /// Asks for the cache lines of the header and of the page's first `bytes`.
+    #[inline]
+    pub fn prefetch(self, bytes: usize) {
+        prefetch_line(self.0.as_ptr());
+        self.racy().prefetch(0, bytes);
     }
 
     /// The page's bytes for reading without a latch: nothing is to be believed before the

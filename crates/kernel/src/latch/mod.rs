@@ -15,5 +15,5 @@ mod spinlock;
 pub use held::{exchange_held, held_latches};
 pub(crate) use held::{note_acquired, note_released};
 pub use hybrid::{HybridLatch, Release, Version};
-pub use racy::{OwnedPage, PageBytes, RacyPage};
+pub use racy::{OwnedPage, PageBytes, RacyPage, prefetch_line};
 pub use spinlock::SpinLock;

@@ -38,6 +38,23 @@ pub trait PageBytes: Copy {
     }
 }
 
+/// Bytes that come from memory at once.
+const LINE_BYTES: usize = 64;
+
+/// Asks for the cache line of `address`, which may be any: whoever reads it later need not wait
+/// then. Nothing that the program can see happens.
+#[inline(always)]
+pub fn prefetch_line<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch touches nothing that the program can see, at any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
 /// A page in a frame whose latch the reader does not hold (or holds shared).
 #[derive(Clone, Copy)]
 pub struct RacyPage {
@@ -171,15 +188,9 @@ impl PageBytes for RacyPage {
 
     #[inline(always)]
     fn prefetch(&self, at: usize, len: usize) {
-        #[cfg(target_arch = "x86_64")]
-        for line in 0..len.div_ceil(64).min(PAGE_BYTES / 64) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let address = self.base.wrapping_add(at + line * 64);
-            // SAFETY: a prefetch touches nothing that the program can see, at any address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+        for line in 0..len.div_ceil(LINE_BYTES).min(PAGE_BYTES / LINE_BYTES) {
+            prefetch_line(self.base.wrapping_add(at + line * LINE_BYTES));
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = (at, len);
     }
 }
 

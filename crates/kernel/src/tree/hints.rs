@@ -12,7 +12,7 @@ use std::cell::Cell;
 
 use crate::base::{RowId, TreeId};
 use crate::buffer::{FrameRef, PageRead, PageWrite};
-use crate::latch::PageBytes;
+use crate::latch::{PageBytes, prefetch_line};
 use crate::page::{PageKind, header};
 
 /// Where something was found last.
@@ -94,6 +94,22 @@ impl LeafHints {
         }
         let rest = words.remainder().iter().fold(0, |rest, byte| rest << 8 | u64::from(*byte));
         self.at(hash ^ rest)
+    }
+
+    /// As `of_key`; asks for its cache line.
+    #[inline]
+    pub fn prefetch_key(&self, tree: TreeId, key: &[u8]) -> &Cell<LeafHint> {
+        let hint = self.of_key(tree, key);
+        prefetch_line(hint.as_ptr());
+        hint
+    }
+
+    /// As `of_row`; asks for its cache line.
+    #[inline]
+    pub fn prefetch_row(&self, tree: TreeId, row: RowId) -> &Cell<LeafHint> {
+        let hint = self.of_row(tree, row);
+        prefetch_line(hint.as_ptr());
+        hint
     }
 
     #[inline]

@@ -40,6 +40,11 @@ const MERGES_MAX: usize = 64;
 /// How often a merge that something is in the way of is tried.
 const MERGE_TRIES: u32 = 64;
 
+/// How far before its turn a leaf's twin table is fetched from memory; the leaf, twice as far.
+const TWINS_AHEAD: usize = 4;
+/// Bytes of a leaf that a sweep reads.
+const TWIN_LEAF_BYTES: usize = 64;
+
 /// Parts of an instance's share of undo memory, in sixteenths: above the first, old snapshots are
 /// ended until it takes no more than the second, if that gives back at least the third.
 const END_ABOVE: u64 = 12;
@@ -374,6 +379,7 @@ impl InstanceVersions {
                 break;
             }
             twins.pop_front();
+            prefetch_twins(&twins);
             let leaf = twin.leaf;
             if !twin::has_table(leaf.side()) {
                 continue;
@@ -395,6 +401,17 @@ impl InstanceVersions {
             };
             twins.push_back(again);
         }
+    }
+}
+
+/// Fetches from memory what the sweep will look at soon: leaves that were left a while ago.
+#[inline]
+fn prefetch_twins(twins: &VecDeque<Twin>) {
+    if let Some(twin) = twins.get(2 * TWINS_AHEAD) {
+        twin.leaf.prefetch(TWIN_LEAF_BYTES);
+    }
+    if let Some(twin) = twins.get(TWINS_AHEAD) {
+        twin::prefetch(twin.leaf.side());
     }
 }
 

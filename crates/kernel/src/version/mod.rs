@@ -39,7 +39,10 @@ pub(crate) mod undo {
         Flags, Header, ImageBuilder, ImageReader, Kind, needs_visit, record_words,
     };
     pub(crate) use super::space::UndoRef;
-    pub(crate) use super::twin::{newest as newest_of, reserved as reserved_of};
+    pub(crate) use super::twin::{
+        newest as newest_of, prefetch as prefetch_twin, prefetch_entry as prefetch_twin_entry,
+        reserved as reserved_of,
+    };
 }
 
 /// Whether a row exists in a snapshot.

@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::space::{UndoRef, UndoSpace};
 use crate::base::RowId;
 use crate::buffer::{FrameRef, PageWrite, SideSlot};
+use crate::latch::prefetch_line;
 use crate::page::pax;
 use crate::sync::{AtomicU64, Ordering, mutant};
 use crate::tree::table::SideTables;
@@ -39,6 +40,9 @@ const ENTRY_WORDS: usize = 3;
 /// The smallest table holds `1 << CLASS_FIRST` entries.
 const CLASS_FIRST: u32 = 3;
 const CLASSES: usize = 11;
+
+/// Bytes of the smallest table.
+const SMALLEST_BYTES: usize = 8 * (ENTRIES + entries_of(0) * ENTRY_WORDS);
 
 /// Twin tables by which size class: entries = 8 << class.
 const fn entries_of(class: usize) -> usize {
@@ -153,6 +157,25 @@ pub(crate) fn newest(side: &SideSlot, row: RowId) -> UndoRef {
         }
     }
     table.run_of(row)
+}
+
+/// Asks for the leaf's twin table, if it has one; of a larger one, for the beginning.
+#[inline]
+pub(crate) fn prefetch(side: &SideSlot) {
+    let table = side.load();
+    if !table.is_null() {
+        for line in 0..SMALLEST_BYTES.div_ceil(64) {
+            prefetch_line(table.wrapping_add(64 * line));
+        }
+    }
+}
+
+/// Asks for the row's entry in the leaf's twin table, if it has one.
+#[inline]
+pub(crate) fn prefetch_entry(side: &SideSlot, row: RowId) {
+    if let Some(table) = Table::of(side) {
+        prefetch_line(table.entry(row.0 as usize & (table.capacity() - 1)).as_ptr());
+    }
 }
 
 /// Whether the leaf has a twin table at all.

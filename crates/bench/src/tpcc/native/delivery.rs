@@ -1,12 +1,15 @@
 //! Delivery (clause 2.7): delivers the oldest order of each district that has one.
 
-use atoll_kernel::api::{Result, RowBuffer, Statement, WriteOutcome};
+use atoll_kernel::api::{ColumnId, Result, RowBuffer, Statement, WriteOutcome};
 
 use super::super::inputs::{DISTRICTS, Delivery};
 use super::super::random::now;
 use super::super::schema::{customer, new_order, order_line, orders};
 use super::super::stored::decimal;
 use super::{Commands, Ended, ScanDirection, Terminal, int, lock};
+
+const ORDERS: [ColumnId; 1] = [orders::O_C_ID];
+const CUSTOMER: [ColumnId; 2] = [customer::C_BALANCE, customer::C_DELIVERY_CNT];
 
 impl Terminal {
     pub(super) fn delivery(
@@ -18,13 +21,12 @@ impl Terminal {
         let mut statement = commands.next()?;
         let writes = [&*tables.new_order, &*tables.orders, &*tables.order_line, &*tables.customer];
         lock(&mut statement, &[], &writes)?;
+        let mut taken = std::mem::take(&mut self.taken);
+        taken.clear();
         for district in 1..=DISTRICTS {
-            let place = [input.warehouse, district];
             loop {
-                match self.oldest(&mut statement, place)? {
-                    Oldest::Taken(order) => {
-                        self.deliver(&mut statement, place, order, input.carrier)?;
-                    }
+                match self.oldest(&mut statement, [input.warehouse, district])? {
+                    Oldest::Taken(order) => taken.push(Taken::new(district, order)),
                     // A district without new orders is left out.
                     Oldest::None => {}
                     Oldest::Lost => {
@@ -37,6 +39,18 @@ impl Terminal {
                 break;
             }
         }
+        let w = input.warehouse;
+        let keys = taken.iter().map(|it| [w, it.district, it.order]);
+        self.prefetch(&statement, &tables.orders, keys, &ORDERS);
+        for it in &mut taken {
+            self.deliver(&mut statement, w, it, input.carrier)?;
+        }
+        let keys = taken.iter().map(|it| [w, it.district, it.customer]);
+        self.prefetch(&statement, &tables.customer, keys, &CUSTOMER);
+        for it in &taken {
+            self.charge(&mut statement, w, it)?;
+        }
+        self.taken = taken;
         Ok(Ended::Commit(None))
     }
 
@@ -54,45 +68,67 @@ impl Terminal {
         })
     }
 
+    /// The order has a carrier, its lines have a date; what they cost, and for whom they are, goes
+    /// to `taken`.
     fn deliver(
         &mut self,
         statement: &mut Statement<'_>,
-        [w, d]: [i32; 2],
-        order: i32,
+        w: i32,
+        taken: &mut Taken,
         carrier: i32,
     ) -> Result<()> {
         let tables = self.tables.clone();
-        let columns = [orders::O_C_ID];
-        let row = self.get(statement, &tables.orders, &[w, d, order], &columns)?;
-        let c = int(&self.row, 0)?;
+        let key = [w, taken.district, taken.order];
+        let row = self.get(statement, &tables.orders, &key, &ORDERS)?;
+        taken.customer = int(&self.row, 0)?;
         let (at, changed) = ((&*tables.orders, row), [orders::O_CARRIER_ID]);
-        self.must_change(statement, at, &columns, &changed, |_, stored| {
+        self.must_change(statement, at, &ORDERS, &changed, |_, stored| {
             stored.int(carrier);
             Ok(())
         })?;
 
-        let (mut amount, time) = (0, now());
+        let time = now();
         let index = (&*tables.order_line, &*tables.order_line.indexes[0]);
         let columns = [order_line::OL_AMOUNT];
-        let key = [w, d, order];
         let mut cursor = self.prefix(statement, index, &key, ScanDirection::Forward, &columns);
         let mut line = RowBuffer::new();
         while let Some(row) = cursor.next(statement, &mut line)? {
-            amount += decimal(&line, 0, 2)?;
+            taken.amount += decimal(&line, 0, 2)?;
             let (at, changed) = ((&*tables.order_line, row), [order_line::OL_DELIVERY_D]);
             self.must_change(statement, at, &columns, &changed, |_, stored| {
                 stored.time(time);
                 Ok(())
             })?;
         }
+        Ok(())
+    }
 
-        let columns = [customer::C_BALANCE, customer::C_DELIVERY_CNT];
-        let row = self.get(statement, &tables.customer, &[w, d, c], &columns)?;
-        self.must_change(statement, (&tables.customer, row), &columns, &columns, |row, stored| {
-            stored.decimal(decimal(row, 0, 2)? + amount, 2);
+    /// The customer owes what the order's lines cost.
+    fn charge(&mut self, statement: &mut Statement<'_>, w: i32, taken: &Taken) -> Result<()> {
+        let tables = self.tables.clone();
+        let key = [w, taken.district, taken.customer];
+        let row = self.get(statement, &tables.customer, &key, &CUSTOMER)?;
+        let at = (&*tables.customer, row);
+        self.must_change(statement, at, &CUSTOMER, &CUSTOMER, |row, stored| {
+            stored.decimal(decimal(row, 0, 2)? + taken.amount, 2);
             stored.int(int(row, 1)? + 1);
             Ok(())
         })
+    }
+}
+
+/// An order that is being delivered.
+pub(super) struct Taken {
+    district: i32,
+    order: i32,
+    customer: i32,
+    /// Of its lines, in cents.
+    amount: i64,
+}
+
+impl Taken {
+    fn new(district: i32, order: i32) -> Taken {
+        Taken { district, order, customer: 0, amount: 0 }
     }
 }
 

@@ -15,8 +15,8 @@ use std::ops::Bound;
 use std::rc::Rc;
 
 use atoll_kernel::api::{
-    ColumnId, Context, Error, IndexCursor, IndexEntry, KeyBytes, KeyRange, Result, RowBuffer,
-    RowId, Session, Statement, TableEntry, TableLockMode, Transaction, WriteOutcome,
+    ColumnId, Context, Error, IndexCursor, IndexEntry, KeyBytes, KeyRange, PointAhead, Result,
+    RowBuffer, RowId, Session, Statement, TableEntry, TableLockMode, Transaction, WriteOutcome,
 };
 
 use super::inputs::{Input, Who};
@@ -58,6 +58,8 @@ impl Commands<'_> {
 pub struct Terminal {
     tables: Rc<Tables>,
     key: KeyBytes,
+    /// Of look-ups that are to come.
+    keys: Vec<KeyBytes>,
     row: RowBuffer,
     stored: Stored,
     /// What the terminal would show: the texts that transactions retrieve.
@@ -65,6 +67,7 @@ pub struct Terminal {
     /// Scratch for lists of numbers.
     numbers: Vec<i32>,
     rows: Vec<RowId>,
+    taken: Vec<delivery::Taken>,
 }
 
 impl Terminal {
@@ -73,11 +76,13 @@ impl Terminal {
         Terminal {
             tables,
             key: KeyBytes::default(),
+            keys: Vec::new(),
             row: RowBuffer::new(),
             stored: Stored::default(),
             shown: Vec::new(),
             numbers: Vec::new(),
             rows: Vec::new(),
+            taken: Vec::new(),
         }
     }
 
@@ -116,6 +121,27 @@ impl Terminal {
     ) -> Result<RowId> {
         let found = self.find(statement, table, key, columns)?;
         found.ok_or_else(|| missing(table, key))
+    }
+
+    /// Fetches what look-ups of these keys will read from memory, for all at once: the rows may be
+    /// anywhere.
+    fn prefetch<const N: usize>(
+        &mut self,
+        statement: &Statement<'_>,
+        table: &TableEntry,
+        keys: impl ExactSizeIterator<Item = [i32; N]>,
+        columns: &[ColumnId],
+    ) {
+        let count = keys.len();
+        if self.keys.len() < count {
+            self.keys.resize_with(count, KeyBytes::default);
+        }
+        for (bytes, key) in self.keys.iter_mut().zip(keys) {
+            set_key(bytes, &table.indexes[0], &key);
+        }
+        let points: Vec<_> =
+            self.keys[..count].iter().map(|key| point(table, key, columns)).collect();
+        statement.prefetch_points(&points);
     }
 
     /// Changes `changed` of a row whose `read` columns are in `self.row`, to what `compute` makes
@@ -247,6 +273,11 @@ fn set_key(key: &mut KeyBytes, index: &IndexEntry, values: &[i32]) {
     }
     let parts = bytes.each_ref().map(|bytes| Some(&bytes[..]));
     key.set(index, &parts[..values.len()]);
+}
+
+/// A look-up by a table's primary key.
+fn point<'a>(table: &'a TableEntry, key: &'a KeyBytes, columns: &'a [ColumnId]) -> PointAhead<'a> {
+    PointAhead::new(table, &table.indexes[0], key, columns)
 }
 
 /// Locks tables until the transaction ends.

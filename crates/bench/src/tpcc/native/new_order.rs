@@ -1,13 +1,15 @@
 //! New-Order (clause 2.4): enters an order of five to fifteen lines.
 
-use atoll_kernel::api::{ColumnId, Result, Statement};
+use atoll_kernel::api::{ColumnId, KeyBytes, Result, Statement};
 
 use super::super::inputs::{Line, NewOrder};
 use super::super::random::now;
 use super::super::schema::{customer, district, item, stock, warehouse};
 use super::super::stored::decimal;
-use super::{Commands, Ended, Terminal, bytes, int, lock};
+use super::{Commands, Ended, Terminal, bytes, int, lock, point, set_key};
 
+const CUSTOMER: [ColumnId; 3] = [customer::C_DISCOUNT, customer::C_LAST, customer::C_CREDIT];
+const ITEM: [ColumnId; 3] = [item::I_PRICE, item::I_DATA, item::I_NAME];
 /// What of a stock row is read besides the district's text.
 const STOCK: [ColumnId; 5] =
     [stock::S_QUANTITY, stock::S_YTD, stock::S_ORDER_CNT, stock::S_REMOTE_CNT, stock::S_DATA];
@@ -33,6 +35,7 @@ impl Terminal {
                 &tables.order_line,
             ],
         )?;
+        self.prefetch_order(&statement, input);
         let (order, charge) = self.order_head(&mut statement, input)?;
         let (mut total, repeats) = (0, input.repeats());
         for (number, line) in (1..).zip(input.lines()) {
@@ -52,6 +55,29 @@ impl Terminal {
         Ok(Ended::Commit(Some((input.warehouse, input.district, order))))
     }
 
+    /// Fetches what is looked up from memory: customer, items and stocks are anywhere.
+    fn prefetch_order(&mut self, statement: &Statement<'_>, input: &NewOrder) {
+        let Terminal { tables, keys, .. } = self;
+        let lines = input.lines();
+        if keys.len() <= 2 * lines.len() {
+            keys.resize_with(2 * lines.len() + 1, KeyBytes::default);
+        }
+        let (first, rest) = keys.split_at_mut(1);
+        let (items, stocks) = rest[..2 * lines.len()].split_at_mut(lines.len());
+        let key = [input.warehouse, input.district, input.customer];
+        set_key(&mut first[0], &tables.customer.indexes[0], &key);
+        for ((item, stock), line) in items.iter_mut().zip(&mut *stocks).zip(lines) {
+            set_key(item, &tables.item.indexes[0], &[line.item]);
+            set_key(stock, &tables.stock.indexes[0], &[line.supply, line.item]);
+        }
+        let stock_columns = stock_columns(input.district);
+        let mut points = Vec::with_capacity(2 * lines.len() + 1);
+        points.push(point(&tables.customer, &first[0], &CUSTOMER));
+        points.extend(items.iter().map(|key| point(&tables.item, key, &ITEM)));
+        points.extend(stocks.iter().map(|key| point(&tables.stock, key, &stock_columns)));
+        statement.prefetch_points(&points);
+    }
+
     /// Customer, warehouse, district; the rows of orders and new_order. Answers the order's number
     /// and what of the sum is to be paid, times 10^8.
     fn order_head(
@@ -64,8 +90,7 @@ impl Terminal {
         let columns = [warehouse::W_TAX];
         self.get(statement, &tables.warehouse, &[w], &columns)?;
         let tax = decimal(&self.row, 0, 4)?;
-        let columns = [customer::C_DISCOUNT, customer::C_LAST, customer::C_CREDIT];
-        self.get(statement, &tables.customer, &[w, d, c], &columns)?;
+        self.get(statement, &tables.customer, &[w, d, c], &CUSTOMER)?;
         let discount = decimal(&self.row, 0, 4)?;
         self.show(1);
 
@@ -107,16 +132,14 @@ impl Terminal {
         line: &Line,
     ) -> Result<Option<i64>> {
         let tables = self.tables.clone();
-        let columns = [item::I_PRICE, item::I_DATA, item::I_NAME];
-        if self.find(statement, &tables.item, &[line.item], &columns)?.is_none() {
+        if self.find(statement, &tables.item, &[line.item], &ITEM)?.is_none() {
             return Ok(None);
         }
         let amount = decimal(&self.row, 0, 2)? * i64::from(line.quantity);
         let is_original = contains_original(bytes(&self.row, 1)?);
         self.show(2);
 
-        let text = ColumnId(stock::S_DIST_01.0 + input.district as u16 - 1);
-        let columns = [STOCK[0], STOCK[1], STOCK[2], STOCK[3], STOCK[4], text];
+        let columns = stock_columns(input.district);
         let key = [line.supply, line.item];
         let row = self.get(statement, &tables.stock, &key, &columns)?;
         let remote = i32::from(line.supply != input.warehouse);
@@ -144,6 +167,11 @@ impl Terminal {
         self.insert(statement, &tables.order_line)?;
         Ok(Some(amount))
     }
+}
+
+fn stock_columns(district: i32) -> [ColumnId; 6] {
+    let text = ColumnId(stock::S_DIST_01.0 + district as u16 - 1);
+    [STOCK[0], STOCK[1], STOCK[2], STOCK[3], STOCK[4], text]
 }
 
 fn contains_original(text: &[u8]) -> bool {

@@ -8,6 +8,8 @@ use super::{Commands, Ended, ScanDirection, Terminal, between, int, lock};
 
 /// Orders that are looked at.
 const ORDERS: i32 = 20;
+/// Rows of stock that are fetched from memory together.
+const AHEAD: usize = 32;
 
 impl Terminal {
     pub(super) fn stock_level(
@@ -35,7 +37,11 @@ impl Terminal {
         items.sort_unstable();
         items.dedup();
         let mut low = 0_u32;
-        for item in &items {
+        for (number, item) in items.iter().enumerate() {
+            if number % AHEAD == 0 {
+                let keys = items[number..].iter().take(AHEAD).map(|item| [w, *item]);
+                self.prefetch(&statement, &tables.stock, keys, &[stock::S_QUANTITY]);
+            }
             self.get(&mut statement, &tables.stock, &[w, *item], &[stock::S_QUANTITY])?;
             low += u32::from(int(&self.row, 0)? < input.threshold);
         }

@@ -15,7 +15,7 @@ use crate::base::PAGE_BYTES;
 use crate::latch::PageBytes;
 
 use super::{
-    AT_HEAP, AT_HINTS, AT_LOWER, AT_SLOTS, Edge, HINTED_COUNT_MIN, HINTS, KeyNode, Probe,
+    AT_HEAP, AT_HINTS, AT_LOWER, AT_SLOTS, AT_UPPER, Edge, HINTED_COUNT_MIN, HINTS, KeyNode, Probe,
     SLOT_BYTES, SWIP_BYTES, head_of,
 };
 
@@ -129,6 +129,16 @@ impl<P: PageBytes> KeyNode<P> {
         (base, size)
     }
 
+    /// Asks for what a search for the place will read behind the node's first 128 bytes, as far as
+    /// these tell.
+    #[inline]
+    pub fn prefetch_place(&self, place: Probe<'_>) {
+        let rest = place.bytes.get(self.prefix_len()..).unwrap_or(&[]);
+        self.hinted(head_of(rest, 0), self.count());
+        self.page.prefetch(self.page.u16(AT_LOWER) as usize, 1);
+        self.page.prefetch(self.page.u16(AT_UPPER) as usize, 1);
+    }
+
     /// Asks for the heap bytes of `size` slots from `base` on where they are if all keys are about
     /// as long and came in order: so it is after bulk load, a split or a compaction, and roughly so
     /// for some time after. Saves a cache miss behind that of the slots.
@@ -204,9 +214,9 @@ impl<P: PageBytes> KeyNode<P> {
 
     #[inline]
     fn upper_place(&self) -> (usize, usize) {
-        let len = self.page.u16(super::AT_UPPER + 2);
+        let len = self.page.u16(AT_UPPER + 2);
         let len = if len == super::NO_UPPER { usize::MAX } else { len as usize };
-        (self.page.u16(super::AT_UPPER) as usize, len)
+        (self.page.u16(AT_UPPER) as usize, len)
     }
 
     /// Bytes that slot `at` takes in the heap.

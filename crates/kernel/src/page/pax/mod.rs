@@ -352,6 +352,38 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
         }
     }
 
+    /// The slot where `row` is if no row before it is missing.
+    #[inline]
+    pub(crate) fn likely_slot(&self, row: RowId) -> SlotIndex {
+        let slot = row.0.saturating_sub(self.row_id(SlotIndex(0)).0);
+        SlotIndex(slot.min(self.count.saturating_sub(1) as u64) as u16)
+    }
+
+    /// Asks for what tells of a row's values and where they are: id, bits, minipages.
+    #[inline]
+    pub(crate) fn prefetch_row(&self, slot: SlotIndex, columns: &[u16]) {
+        let at = slot.index();
+        self.bytes.prefetch(self.geometry.row_id(at), 1);
+        self.bytes.prefetch(self.geometry.deleted + at / 8, 1);
+        for column in columns {
+            self.bytes.prefetch(self.geometry.null_byte(at, usize::from(*column)), 1);
+        }
+        self.prefetch(slot, columns);
+    }
+
+    /// Asks for a row's variable values, as far as the minipages say where they are.
+    #[inline]
+    pub(crate) fn prefetch_heap(&self, slot: SlotIndex, columns: &[u16]) {
+        for place in columns.iter().filter_map(|column| self.layout.place(usize::from(*column))) {
+            if place.variable {
+                let at = self.geometry.value(slot.index(), place);
+                let (offset, len) = (self.bytes.u16(at), self.bytes.u16(at + 2) & !LONG);
+                let within = usize::from(offset) % 64;
+                self.bytes.prefetch(usize::from(offset) - within, within + usize::from(len));
+            }
+        }
+    }
+
     /// The value as an owned copy, `None` if it is null.
     pub fn column(&self, slot: SlotIndex, column: usize) -> Option<Vec<u8>> {
         let mut out = Vec::new();

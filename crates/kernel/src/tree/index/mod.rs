@@ -10,6 +10,7 @@
 //! module knows no rows and no transactions: what must be decided about rows is asked of closures
 //! while the leaf is held.
 
+mod ahead;
 mod batch;
 mod bulk;
 mod change;

@@ -111,21 +111,33 @@ impl IndexTree {
         direction: ScanDirection,
         batch: &mut IndexBatch,
     ) -> Outcome<Option<Continue>> {
+        self.scan_near(Near::Nowhere, (from, to), direction, batch)
+    }
+
+    /// As [`IndexTree::scan`]; a forward scan from a key on begins where that was found last.
+    pub fn scan_near(
+        &self,
+        near: Near<'_>,
+        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+        direction: ScanDirection,
+        batch: &mut IndexBatch,
+    ) -> Outcome<Option<Continue>> {
         let (low, high) = (low_place(from), high_place(to));
         batch.clear();
         if !is_before(low, high) {
             return Ok(None);
         }
-        let (place, side) = match direction {
-            ScanDirection::Forward => (low, Side::At),
-            ScanDirection::Backward => (high, Side::Before),
-        };
-        let goes_on = self.trunk.read_leaf(place, side, |leaf| {
-            Ok(match direction {
-                ScanDirection::Forward => copy_forward(leaf, low, high, batch),
-                ScanDirection::Backward => copy_backward(leaf, low, high, batch),
-            })
-        })?;
+        let goes_on = match (direction, from) {
+            (ScanDirection::Forward, Bound::Included(key)) => {
+                self.read_leaf_of(near, key, |leaf| Ok(copy_forward(leaf, low, high, batch)))
+            }
+            (ScanDirection::Forward, _) => {
+                self.trunk.read_leaf(low, Side::At, |leaf| Ok(copy_forward(leaf, low, high, batch)))
+            }
+            (ScanDirection::Backward, _) => self
+                .trunk
+                .read_leaf(high, Side::Before, |leaf| Ok(copy_backward(leaf, low, high, batch))),
+        }?;
         Ok(match goes_on {
             GoesOn::No => None,
             GoesOn::BehindLast => Some(Continue { key: behind_last(direction, batch) }),

@@ -6,6 +6,7 @@
 //! a plain function that holds no latch when it returns, but for the guard it returns. The tree
 //! knows no transaction: what a row's state means is `version`'s business.
 
+mod ahead;
 mod append;
 mod check;
 mod leaf;

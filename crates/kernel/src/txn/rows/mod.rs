@@ -7,6 +7,7 @@
 //! twin, undo, redo) or not at all; index entries follow it, and whoever cannot finish them rolls
 //! back to the mark taken before the operation. Rules are in version/README.md.
 
+mod ahead;
 mod changes;
 mod entries;
 mod holder;
@@ -17,6 +18,7 @@ mod rollback;
 mod tests;
 mod write;
 
+pub use ahead::{PointAhead, prefetch_points};
 pub use changes::{GivenBack, Mark, SlotChanges, Stamping};
 pub use long::Longs;
 pub use read::{KeyCheck, RowBatch, RowReader, read_newest};

@@ -3,6 +3,7 @@
 //! Invariants: reading writes nothing shared (rule 1.3); what is answered validated. A reader that
 //! comes from an index entry checks that the version it sees still has the key (rule 5.4).
 
+use super::ahead::prefetch_rows;
 use crate::base::{Outcome, RowId};
 use crate::page::pax::SlotIndex;
 use crate::sync::mutant;
@@ -89,6 +90,16 @@ impl RowReader<'_> {
         out: &mut RowBuffer,
     ) -> Outcome<Presence> {
         table.tree.read(row, &mut |leaf| self.found(table, leaf, row, columns, out))
+    }
+
+    /// Fetches what reading these columns of these rows will read from memory (`rows::ahead`).
+    pub fn prefetch(
+        &self,
+        table: &TableAccess,
+        rows: impl Iterator<Item = RowId>,
+        columns: &[u16],
+    ) {
+        prefetch_rows(table, rows, columns, self.hints);
     }
 
     /// Reads a row that an entry of `index` led to: absent also if the visible version does not

@@ -1,0 +1,53 @@
+//! The steps by which a row's leaf is fetched from memory before the row is read.
+//!
+//! Invariants: nothing that is read here is believed: no version is taken and nothing validates.
+//! What comes of it are cache lines, and guesses as good as hints.
+
+use super::leaf::layout_version;
+use super::{SlotIndex, TableTree};
+use crate::base::RowId;
+use crate::buffer::FrameRef;
+use crate::latch::RacyPage;
+use crate::page::PageKind;
+use crate::page::pax::Leaf;
+use crate::tree::hints::{LeafHint, is_leaf};
+
+/// Bytes of a leaf that say where things are in it, and its first row id.
+const HEAD_BYTES: usize = 72;
+
+impl TableTree {
+    /// Asks for the beginning of the hinted leaf.
+    #[inline]
+    pub fn prefetch_leaf(&self, hint: LeafHint) -> Option<FrameRef> {
+        let frame = hint.frame(self.id())?;
+        frame.prefetch(HEAD_BYTES);
+        Some(frame)
+    }
+
+    /// Asks for what says where a row's values are, in a leaf whose beginning is there; answers
+    /// where the row seems to be.
+    #[inline]
+    pub fn prefetch_row(&self, frame: FrameRef, row: RowId, columns: &[u16]) -> Option<SlotIndex> {
+        let leaf = self.likely_leaf(frame)?;
+        let slot = leaf.likely_slot(row);
+        leaf.prefetch_row(slot, columns);
+        Some(slot)
+    }
+
+    /// Asks for a row's variable values, when it is there where they are.
+    #[inline]
+    pub fn prefetch_values(&self, frame: FrameRef, slot: SlotIndex, columns: &[u16]) {
+        if let Some(leaf) = self.likely_leaf(frame) {
+            leaf.prefetch_heap(slot, columns);
+        }
+    }
+
+    #[inline]
+    fn likely_leaf(&self, frame: FrameRef) -> Option<Leaf<'_, RacyPage>> {
+        let page = frame.racy();
+        if !is_leaf(page, self.id(), PageKind::TableLeaf) {
+            return None;
+        }
+        Some(Leaf::new(page, self.layout_for(layout_version(page))?))
+    }
+}
