@@ -15,7 +15,7 @@ use super::savepoint::Position;
 use super::session::Session;
 use crate::base::{Cts, Error, Outcome, Result, RowId, TreeId};
 use crate::catalog::{CatalogRef, ColumnId, IndexEntry, Oid, Relation, TableEntry};
-use crate::tree::index::{Exact, Near, ScanDirection};
+use crate::tree::index::{Near, ScanDirection};
 use crate::txn::rows::{
     self, Frozen, GivenBack, KeyCheck, Longs, PointAhead, Progress, RowReader, RowWriter,
     WriteOutcome,
@@ -151,16 +151,9 @@ impl<'t> Statement<'t> {
 
     pub(super) fn read<T>(
         &mut self,
-        mut operation: impl FnMut(&mut RowReader<'_>) -> Outcome<T>,
+        operation: impl FnMut(&mut RowReader<'_>) -> Outcome<T>,
     ) -> Result<T> {
-        let waiter = self.session.waiter(self.context);
-        let states = &*self.core.shared.txn;
-        let hints = &self.core.txn.environment().versions.hints;
-        self.core.txn.run(self.handle, &waiter, |txn| {
-            let snapshot = txn.snapshot();
-            let (_, observed) = txn.parts_mut();
-            operation(&mut RowReader { snapshot, states, observed, hints })
-        })
+        read(self.core, self.handle, &self.session.waiter(self.context), operation)
     }
 
     /// Runs a change; if it fails, the transaction is as it was before. Large redo is spilled.
@@ -321,38 +314,26 @@ impl<'t> Statement<'t> {
         out: &mut RowBuffer,
     ) -> Result<Option<RowId>> {
         let at = table.indexes.iter().position(|it| it.def.oid == index.def.oid);
-        let at = at.ok_or(Error::CatalogChanged)?;
-        let mut found = std::mem::take(&mut self.rows);
-        let mut check = std::mem::take(&mut self.check);
-        found.clear();
+        let path = &table.access.indexes[at.ok_or(Error::CatalogChanged)?];
         let columns = ColumnId::numbers(columns);
-        let path = &table.access.indexes[at];
-        let looked_up = self
-            .read(|reader| index.tree.point(Near::Hints(reader.hints), key.bytes(), &mut found));
-        let (exact, mut result) = match looked_up {
-            Ok(exact) => (exact, Ok(None)),
-            Err(error) => (Exact::No, Err(error)),
-        };
-        for row in &found {
-            let read = self.read(|reader| {
+        let Statement { core, handle, session, context, check, rows: found, .. } = self;
+        let found = read(core, handle, &session.waiter(context), |reader| {
+            found.clear();
+            let exact = path.tree.point(Near::Hints(reader.hints), key.bytes(), found)?;
+            for row in &*found {
                 let key = (path, key.bytes(), exact);
-                reader.read_by_key(&table.access, key, *row, columns, (out, &mut check))
-            });
-            match read {
-                Ok(Presence::Absent) => {}
-                Ok(Presence::Present) => {
-                    result = self.fetch_longs(&table.access.tree, out).map(|()| Some(*row));
-                    break;
-                }
-                Err(error) => {
-                    result = Err(error);
-                    break;
+                let buffers = (&mut *out, &mut *check);
+                let read = reader.read_by_key(&table.access, key, *row, columns, buffers)?;
+                if read == Presence::Present {
+                    return Ok(Some(*row));
                 }
             }
+            Ok(None)
+        })?;
+        if found.is_some() {
+            self.fetch_longs(&table.access.tree, out)?;
         }
-        self.rows = found;
-        self.check = check;
-        result
+        Ok(found)
     }
 
     /// Fetches from memory what look-ups of these keys will read, for all of them at once: worth
@@ -405,4 +386,21 @@ impl<'t> Statement<'t> {
 /// The number under which a table is locked: its oid, which it keeps for life.
 pub(super) fn lock_name(table: Oid) -> TreeId {
     TreeId(table.0)
+}
+
+/// Runs a read of a transaction to its end, with waits in between.
+#[inline]
+fn read<T>(
+    core: &CoreInner,
+    handle: &mut TxnHandle<KernelEnvironment>,
+    waiter: &Waiter<'_>,
+    mut operation: impl FnMut(&mut RowReader<'_>) -> Outcome<T>,
+) -> Result<T> {
+    let states = &*core.shared.txn;
+    let hints = &core.txn.environment().versions.hints;
+    core.txn.run(handle, waiter, |txn| {
+        let snapshot = txn.snapshot();
+        let (_, observed) = txn.parts_mut();
+        operation(&mut RowReader { snapshot, states, observed, hints })
+    })
 }

@@ -30,6 +30,12 @@ pub trait PageBytes: Copy {
     fn append(&self, at: usize, len: usize, out: &mut Vec<u8>);
     /// Compares the `len` bytes at `at` with `other`, as byte strings; an unfitting range is empty.
     fn compare(&self, at: usize, len: usize, other: &[u8]) -> Ordering;
+    /// How many of the sixteen numbers from `at` on, 32 bits each, are below `bound`; any number if
+    /// they do not fit the page.
+    #[inline]
+    fn count_below(&self, at: usize, bound: u32) -> usize {
+        (0..16).map(|number| usize::from(self.u32(at + 4 * number) < bound)).sum()
+    }
     /// Asks for the cache lines of `len` bytes from `at`, all at once: a search that hops through
     /// them would wait for one after the other.
     #[inline(always)]
@@ -133,9 +139,22 @@ impl PageBytes for RacyPage {
         if at > PAGE_BYTES || len > PAGE_BYTES - at {
             return;
         }
+        let old = out.len();
+        if len <= 16 && at <= PAGE_BYTES - 16 {
+            // Most values: two words, whatever they have too much.
+            out.reserve(16);
+            if let ([first, second, ..], _) = out.spare_capacity_mut().as_chunks_mut::<8>() {
+                *first = self.u64(at).to_le_bytes().map(MaybeUninit::new);
+                let more = if len > 8 { self.u64(at + 8) } else { 0 };
+                *second = more.to_le_bytes().map(MaybeUninit::new);
+            }
+            // SAFETY: at most sixteen bytes behind the old length, which have just been written:
+            // there is room for two chunks.
+            unsafe { out.set_len(old + len) };
+            return;
+        }
         // Whole words, the last one too: what it has too much is cut off. Values are short, so a
         // loop over their last bytes costs more than the rest.
-        let old = out.len();
         let words = len.div_ceil(8).min((PAGE_BYTES - at) / 8);
         out.reserve(len + 8);
         let (spare, _) = out.spare_capacity_mut().as_chunks_mut::<8>();
@@ -184,6 +203,36 @@ impl PageBytes for RacyPage {
             done += 1;
         }
         len.cmp(&other.len())
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn count_below(&self, at: usize, bound: u32) -> usize {
+        use std::arch::x86_64::{
+            __m128i, _mm_add_epi32, _mm_cmpgt_epi32, _mm_cvtsi128_si32, _mm_loadu_si128,
+            _mm_set1_epi32, _mm_setzero_si128, _mm_shuffle_epi32, _mm_xor_si128,
+        };
+        if at > PAGE_BYTES - 64 {
+            return 0;
+        }
+        // SAFETY: the instructions are those of every x86-64; the 64 bytes read are inside the
+        // page, which stays mapped (`new`), and need no alignment. What a writer stores meanwhile
+        // makes the count any number, which will not be believed.
+        let below = unsafe {
+            // As signed numbers they order so if the highest bit is turned.
+            let turn = _mm_set1_epi32(i32::MIN);
+            let bound = _mm_xor_si128(_mm_set1_epi32(bound as i32), turn);
+            let mut sum = _mm_setzero_si128();
+            for four in 0..4 {
+                let numbers = _mm_loadu_si128(self.base.add(at + 16 * four).cast::<__m128i>());
+                // -1 where it is below.
+                sum = _mm_add_epi32(sum, _mm_cmpgt_epi32(bound, _mm_xor_si128(numbers, turn)));
+            }
+            sum = _mm_add_epi32(sum, _mm_shuffle_epi32::<0b01_00_11_10>(sum));
+            sum = _mm_add_epi32(sum, _mm_shuffle_epi32::<0b10_11_00_01>(sum));
+            _mm_cvtsi128_si32(sum)
+        };
+        below.unsigned_abs() as usize
     }
 
     #[inline(always)]
@@ -257,6 +306,11 @@ mod tests {
         assert_eq!(x, y);
         assert_eq!(a.compare(at, len, other), b.compare(at, len, other));
         assert_eq!(x.as_slice().cmp(other), a.compare(at, len, other));
+        if at <= PAGE_BYTES - 64 {
+            for bound in [0, 1, a.u32(at + 20), a.u32(at + 60), u32::MAX / 2, 1 << 31, u32::MAX] {
+                assert_eq!(a.count_below(at, bound), b.count_below(at, bound), "below {bound}");
+            }
+        }
     }
 
     #[test]

@@ -126,6 +126,14 @@ pub fn encode_part(part: &KeyPart, value: Option<&[u8]>, out: &mut Vec<u8>) {
         });
         return;
     };
+    if part.column == ColumnType::Int4 {
+        // What keys are made of most often, marker and value at once.
+        let number = u32::from_le_bytes(fixed(value)) ^ 1 << 31;
+        let number = if part.direction == Direction::Descending { !number } else { number };
+        let [a, b, c, d] = number.to_be_bytes();
+        out.extend_from_slice(&[VALUE, a, b, c, d]);
+        return;
+    }
     out.push(VALUE);
     let start = out.len();
     match part.column {
@@ -133,9 +141,7 @@ pub fn encode_part(part: &KeyPart, value: Option<&[u8]>, out: &mut Vec<u8>) {
         ColumnType::Int2 => {
             out.extend_from_slice(&(u16::from_le_bytes(fixed(value)) ^ 1 << 15).to_be_bytes());
         }
-        ColumnType::Int4 => {
-            out.extend_from_slice(&(u32::from_le_bytes(fixed(value)) ^ 1 << 31).to_be_bytes());
-        }
+        ColumnType::Int4 => unreachable!("done above"),
         ColumnType::Int8 => {
             out.extend_from_slice(&(u64::from_le_bytes(fixed(value)) ^ 1 << 63).to_be_bytes());
         }

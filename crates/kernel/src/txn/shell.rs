@@ -282,8 +282,14 @@ impl<E: Environment> TxnLocal<E> {
     }
 
     /// Stands in no row's queue any more; passes the turn on. `otherwise`: if the row is not taken.
+    #[inline]
     pub(super) fn leave_row(&self, txn: &mut TxnHandle<E>, otherwise: Took) {
-        let Some(name) = txn.standing.take() else { return };
+        if let Some(name) = txn.standing.take() {
+            self.leave_queue(txn, name, otherwise);
+        }
+    }
+
+    fn leave_queue(&self, txn: &mut TxnHandle<E>, name: RowName, otherwise: Took) {
         let took = match txn.changes().has_just_taken(name.tree, name.row) {
             true => Took::TheRow,
             false => otherwise,

@@ -240,12 +240,15 @@ impl<'a> Iterator for ImageReader<'a> {
 pub(crate) struct ImageBuilder {
     pub(super) bytes: Vec<u8>,
     pub(super) columns: u16,
+    /// Those of them that are references to long values.
+    longs: u16,
 }
 
 impl ImageBuilder {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.columns = 0;
+        self.longs = 0;
     }
 
     /// Adds a column whose value `fill` appends; a null if it answers none.
@@ -262,12 +265,23 @@ impl ImageBuilder {
         self.bytes.extend_from_slice(&IMAGE_NULL.to_le_bytes());
         if let Some(form) = fill(&mut self.bytes) {
             let len = (self.bytes.len() - head - 4) as u16;
-            let len = if form == Form::Long { len | LONG } else { len };
+            let len = if form == Form::Long {
+                self.longs += 1;
+                len | LONG
+            } else {
+                len
+            };
             self.bytes[head + 2..head + 4].copy_from_slice(&len.to_le_bytes());
         } else {
             self.bytes.truncate(head + 4);
         }
         self.columns += 1;
+    }
+
+    /// Whether any value is a reference to a long one.
+    #[inline]
+    pub(crate) fn has_long(&self) -> bool {
+        self.longs != 0
     }
 
     /// Bytes collected.

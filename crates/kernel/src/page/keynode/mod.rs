@@ -253,16 +253,20 @@ impl<P: PageBytes> KeyNode<P> {
             NO_UPPER => return true,
             len => (self.page.u16(AT_UPPER) as usize, len as usize),
         };
-        let is_fence =
-            place.edge == Edge::Before && self.page.compare(at, len, place.bytes).is_eq();
-        !is_fence && !self.is_below(at, len, place)
+        match place.edge {
+            Edge::Before => self.page.compare(at, len, place.bytes).is_gt(),
+            Edge::After => !self.is_below(at, len, place),
+        }
     }
 
     /// Whether lower fence ≤ place < upper fence.
+    #[inline]
     pub fn covers(&self, place: Probe<'_>) -> bool {
         let (at, len) = (self.page.u16(AT_LOWER) as usize, self.page.u16(AT_LOWER + 2) as usize);
-        let from_lower =
-            self.is_below(at, len, place) || self.page.compare(at, len, place.bytes).is_eq();
+        let from_lower = match place.edge {
+            Edge::Before => self.page.compare(at, len, place.bytes).is_le(),
+            Edge::After => self.is_below(at, len, place),
+        };
         from_lower && self.upper_is_above(place)
     }
 

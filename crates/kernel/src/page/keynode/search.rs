@@ -19,6 +19,8 @@ use super::{
     SLOT_BYTES, SWIP_BYTES, head_of,
 };
 
+const _: () = assert!(HINTS == 16, "as many as `PageBytes::count_below` counts");
+
 /// Heap bytes that are worth fetching ahead.
 const HEAP_PREFETCH_MAX: usize = 768;
 
@@ -118,10 +120,7 @@ impl<P: PageBytes> KeyNode<P> {
             return (0, count);
         }
         let distance = count / (HINTS + 1);
-        let mut below = 0;
-        for hint in 0..HINTS {
-            below += (self.page.u32(AT_HINTS + 4 * hint) < head) as usize;
-        }
+        let below = self.page.count_below(AT_HINTS, head);
         let base = below * distance;
         let size = if below == HINTS { count - base } else { distance };
         self.page.prefetch(AT_SLOTS + base * SLOT_BYTES, size * SLOT_BYTES);

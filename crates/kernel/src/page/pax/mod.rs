@@ -330,18 +330,15 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
         }
         let place = self.layout.place(column)?;
         let at = self.geometry.value(slot.index(), place);
-        if place.variable {
-            let (offset, len) = (self.bytes.u16(at), self.bytes.u16(at + 2));
-            self.bytes.append(usize::from(offset), usize::from(len & !LONG), out);
-            return Some(form(len));
-        }
-        match place.width {
-            8 => out.extend_from_slice(&self.bytes.u64(at).to_le_bytes()),
-            4 => out.extend_from_slice(&self.bytes.u32(at).to_le_bytes()),
-            2 => out.extend_from_slice(&self.bytes.u16(at).to_le_bytes()),
-            _ => out.push(self.bytes.u8(at)),
-        }
-        Some(Form::Inline)
+        let (at, len, form) = match place.variable {
+            true => {
+                let (offset, len) = (self.bytes.u16(at), self.bytes.u16(at + 2));
+                (usize::from(offset), usize::from(len & !LONG), form(len))
+            }
+            false => (at, usize::from(place.width), Form::Inline),
+        };
+        self.bytes.append(at, len, out);
+        Some(form)
     }
 
     /// Asks for the cache lines of a row's values, all at once: a leaf has each column elsewhere.

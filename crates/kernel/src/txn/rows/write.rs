@@ -462,7 +462,10 @@ impl RowWriter<'_> {
             image.push(*column, *changed, |out| view.append_column(slot, *column as usize, out));
         }
         let is_key = |column| table.is_indexed(column);
-        work.longs = resolve_image(table.tree.pool(), table.id(), image.read(), is_key)?;
+        work.longs.clear();
+        if image.has_long() {
+            work.longs = resolve_image(table.tree.pool(), table.id(), image.read(), is_key)?;
+        }
         Ok(())
     }
 
@@ -513,8 +516,11 @@ impl RowWriter<'_> {
     /// Whether a key column changes its bytes, and whether a long value is replaced, by the image
     /// just copied.
     fn flags(&self, table: &TableAccess, changes: &[(u16, Option<&[u8]>)]) -> Flags {
-        // The image begins with the changed columns, in order.
         let mut flags = Flags::NONE;
+        if !self.changes.image.has_long() && !changes.iter().any(|it| table.is_indexed(it.0)) {
+            return flags;
+        }
+        // The image begins with the changed columns, in order.
         for (old, (column, new)) in self.changes.image.read().zip(changes) {
             let is_long = old.form == Form::Long;
             if table.is_indexed(*column) && (is_long || old.value != *new) {

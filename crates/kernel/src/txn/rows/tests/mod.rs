@@ -4,6 +4,7 @@
 //! interleaved by the test at the grain of operations. The fake answers rule 3.5's questions from
 //! a table; the real handshakes have models of their own in `txn::slot`.
 
+mod ahead;
 mod conflicts;
 mod exact;
 mod model;
@@ -28,7 +29,8 @@ use crate::base::{
 };
 use crate::buffer::BufferPool;
 use crate::page::{ColumnType, Layout};
-use crate::tree::index::{Exact, IndexBatch, IndexTree, ScanDirection};
+use crate::tree::hints::LeafHints;
+use crate::tree::index::{Exact, IndexBatch, IndexTree, Near, ScanDirection};
 use crate::tree::key::{KeyPart, encode_key};
 use crate::tree::table::TableTree;
 use crate::txn::Isolation;

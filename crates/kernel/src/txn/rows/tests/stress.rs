@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::sync::{AtomicU64, Ordering::SeqCst};
-use crate::tree::index::Near;
+use crate::txn::rows::{PointAhead, prefetch_points};
 
 const THREADS: usize = 3;
 const ACCOUNTS: i32 = 48;
@@ -156,6 +156,9 @@ impl Worker<'_> {
         let (mut out, mut check) = (RowBuffer::new(), KeyCheck::new());
         let mut rows = Vec::new();
         let index = &self.shared.table.indexes[0];
+        let table = &*self.shared.table;
+        let point = PointAhead { table, index: &index.tree, key: &wanted, columns: &ALL };
+        prefetch_points(&[point], &self.versions.hints);
         let exact = self.run(|worker| {
             rows.clear();
             index.tree.point(Near::Hints(&worker.versions.hints), &wanted, &mut rows)

@@ -1,0 +1,99 @@
+//! Fetching ahead: its guesses are right where nothing moved, and it may be asked anything.
+
+use super::*;
+use crate::txn::rows::{PointAhead, prefetch_points};
+
+const ROWS: i32 = 3_000;
+
+fn filled() -> (World, Vec<RowId>) {
+    let mut world = World::new(1);
+    let mut txn = world.rc();
+    let row = |key| Row::new(key, key % 7, b"text", 1).with_note(&[b'n'; 90]);
+    let rows = (0..ROWS).map(|key| txn.insert(&world, &row(key))).collect();
+    world.commit(txn);
+    (world, rows)
+}
+
+fn key_of(key: i32) -> Vec<u8> {
+    Row::new(key, 0, b"", 0).index_key(0)
+}
+
+#[test]
+fn a_hinted_key_leads_to_its_row_and_slot() {
+    let (world, rows) = filled();
+    let (index, table) = (&world.table.indexes[0].tree, &world.table.tree);
+    let hints = &world.instances[0].hints;
+    let mut missed = 0;
+    for (key, row) in rows.iter().enumerate() {
+        let key = key_of(key as i32);
+        // Where it was found last.
+        let mut found = Vec::new();
+        index.point(Near::Hints(hints), &key, &mut found).expect("nobody is in the way");
+        let mut near = Default::default();
+        table.read_near((hints, &mut near), *row, &mut |_| Ok(())).expect("nobody is in the way");
+
+        let hint = hints.prefetch_key(index.tree(), &key).get();
+        let leaf = index.prefetch_leaf(hint).expect("it was found there");
+        index.prefetch_search(leaf, &key);
+        assert_eq!(index.likely_row(leaf, &key), Some(*row));
+        let hint = hints.prefetch_row(table.id(), *row).get();
+        let leaf = table.prefetch_leaf(hint).expect("it was read there");
+        let slot = table.prefetch_row(leaf, *row, &ALL).expect("a leaf of the table");
+        table.prefetch_values(leaf, slot, &ALL);
+        let there = table.read(*row, &mut |view| Ok((view.frame(), view.find(*row))));
+        missed += usize::from(there.ok() != Some((leaf, Some(slot))));
+        assert_eq!(index.likely_row(hint_of_another_tree(hints, table, *row), &key), None);
+    }
+    assert_eq!(missed, 0, "rows are where nothing was taken out before them");
+}
+
+fn hint_of_another_tree(
+    hints: &LeafHints,
+    table: &TableTree,
+    row: RowId,
+) -> crate::buffer::FrameRef {
+    table.prefetch_leaf(hints.prefetch_row(table.id(), row).get()).expect("it was read there")
+}
+
+#[test]
+fn anything_may_be_fetched_ahead_and_nothing_changes() {
+    let (mut world, rows) = filled();
+    let mut random = fastrand::Rng::with_seed(seed(11));
+    let keys: Vec<Vec<u8>> = (-5..ROWS + 5)
+        .map(|key| match random.u8(..) {
+            0..20 => Vec::new(),
+            20..40 => key_of(key)[..3].to_vec(),
+            40..60 => (0..random.usize(..300)).map(|_| random.u8(..)).collect(),
+            _ => key_of(key),
+        })
+        .collect();
+    let columns: [u16; 7] = [0, 1, 2, 3, 4, 5, 999];
+    for round in 0..20 {
+        let mut txn = world.rc();
+        let before = txn.scan(&world);
+        let access = &*world.table;
+        let points: Vec<PointAhead<'_>> = keys
+            .iter()
+            .map(|key| PointAhead {
+                table: access,
+                index: &access.indexes[usize::from(random.bool())].tree,
+                key,
+                columns: &columns[..random.usize(..=columns.len())],
+            })
+            .collect();
+        prefetch_points(&points, &world.instances[0].hints);
+        let ids = rows.iter().map(|row| RowId(row.0.wrapping_mul(random.u64(0..3))));
+        txn.reader(&world).prefetch(access, ids, &columns);
+        assert_eq!(txn.scan(&world), before);
+        // Rows go, leaves are merged and their frames given again: hints lead astray.
+        for _ in 0..200 {
+            let row = rows[random.usize(..rows.len())];
+            if txn.read(&world, row).is_some() {
+                txn.delete(&world, row).expect("nobody is in the way");
+            }
+            txn.next_command(&world);
+        }
+        world.commit(txn);
+        world.collect(Cts(world.clock + 1_000 * round));
+    }
+}
