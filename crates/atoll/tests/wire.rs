@@ -45,6 +45,80 @@ fn portals_are_fetched_piece_by_piece() {
     transaction.commit().unwrap();
 }
 
+/// Temporary files of the server.
+fn temporary(scratch: &Scratch) -> usize {
+    std::fs::read_dir(scratch.data().join("temp")).map_or(0, |folder| folder.count())
+}
+
+#[test]
+fn cursors_with_hold_outlive_transactions_but_not_sessions() {
+    let scratch = Scratch::new();
+    let (mut client, mut other) = (scratch.connect(), scratch.connect());
+    table(&mut client);
+    client.batch_execute("set work_mem = '64kB'").unwrap();
+    // Declared with parameters, outside of a block: the commit is Sync's.
+    let declare = "declare h scroll cursor with hold for select id, repeat('x', $1) || id from t, generate_series(1, 10) where id > $2 order by id";
+    client.execute(declare, &[&200, &500_i32]).unwrap();
+    assert!(temporary(&scratch) > 0);
+    other.batch_execute("delete from t where id > 600").unwrap();
+    let fetch = client.prepare("fetch forward 2000 from h").unwrap();
+    assert_eq!(fetch.columns().len(), 2);
+    let mut seen = Vec::new();
+    loop {
+        let rows = client.query(&fetch, &[]).unwrap();
+        if rows.is_empty() {
+            break;
+        }
+        assert_eq!(rows[0].get::<_, String>(1).len(), 203);
+        seen.extend(rows.iter().map(|row| row.get::<_, i32>(0)));
+        // Transactions that fail in between do not disturb it.
+        client.batch_execute("begin; select 1/0").unwrap_err();
+        client.batch_execute("rollback").unwrap();
+    }
+    let expect = |ids: std::ops::RangeInclusive<i32>| ids.flat_map(|id| [id; 10]);
+    assert!(seen.into_iter().eq(expect(501..=1000)));
+    let row = client.query_one("fetch absolute 4321 from h", &[]).unwrap();
+    assert_eq!(row.get::<_, i32>(0), 933);
+    // What a client that goes away leaves is removed.
+    drop(client);
+    let began = Instant::now();
+    while temporary(&scratch) > 0 {
+        assert!(began.elapsed() < Duration::from_secs(10), "temporary files stay");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_commit_that_reads_a_cursor_can_be_cancelled() {
+    let scratch = Scratch::new();
+    let mut client = scratch.connect();
+    table(&mut client);
+    let endless = "declare h cursor with hold for select g from generate_series(1, 100000000000) g where g < 0";
+    for begin in ["begin; delete from t", "declare keep cursor with hold for select id from t"] {
+        let cancel = client.cancel_token();
+        client.batch_execute(begin).unwrap();
+        let canceller = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            cancel.cancel_query(NoTls).unwrap();
+        });
+        let error = match begin.starts_with("begin") {
+            true => {
+                client.batch_execute(endless).unwrap();
+                client.batch_execute("commit").unwrap_err()
+            }
+            // At the Sync of an extended statement.
+            false => client.execute(endless, &[]).unwrap_err(),
+        };
+        canceller.join().unwrap();
+        assert_eq!(code(&error), &SqlState::QUERY_CANCELED, "{begin}");
+        // Nothing is committed, no transaction is open, and the cursor is gone.
+        assert_eq!(count(&mut client), 1000);
+        let error = client.batch_execute("fetch h").unwrap_err();
+        assert_eq!(code(&error), &SqlState::INVALID_CURSOR_NAME);
+    }
+    assert_eq!(client.query("fetch 3 from keep", &[]).unwrap().len(), 3);
+}
+
 #[test]
 fn several_statements_of_one_query_are_one_transaction() {
     let scratch = Scratch::new();

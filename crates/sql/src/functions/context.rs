@@ -7,6 +7,7 @@
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::types::datetime::TimeZone;
 use crate::types::{Text, TypeOid};
+use std::sync::Arc;
 
 /// How `SET` looked: for the transaction or for the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +61,23 @@ pub enum Qualified {
     Always,
     /// Where the search path does not find it (the "pretty" forms).
     IfNeeded,
+}
+
+/// A cursor of the session, as pg_cursors describes it.
+#[derive(Clone, Debug)]
+pub struct CursorDescription {
+    /// Its name.
+    pub name: String,
+    /// The text that declared it.
+    pub text: Arc<str>,
+    /// WITH HOLD.
+    pub is_holdable: bool,
+    /// BINARY.
+    pub is_binary: bool,
+    /// It can go back.
+    pub is_scrollable: bool,
+    /// Microseconds since 2000-01-01.
+    pub created: i64,
 }
 
 /// A configuration parameter, as pg_settings describes it.
@@ -140,6 +158,11 @@ pub trait FunctionContext {
 
     /// Every parameter, for pg_settings.
     fn settings(&self) -> Vec<SettingDescription> {
+        Vec::new()
+    }
+
+    /// The session's cursors, for pg_cursors.
+    fn cursors(&self) -> Vec<CursorDescription> {
         Vec::new()
     }
 

@@ -19,8 +19,8 @@ pub use coerce::{
     Coercion, apply_typmod, can_coerce, common_type, find_coercion, is_binary_coercible,
 };
 pub use context::{
-    ConstantContext, FunctionContext, ObjectClass, ObjectName, Qualified, SettingDescription,
-    SettingScope, SizeOf,
+    ConstantContext, CursorDescription, FunctionContext, ObjectClass, ObjectName, Qualified,
+    SettingDescription, SettingScope, SizeOf,
 };
 pub use library::pattern::PatternCache;
 pub use quote::{quote_identifier, quote_literal};

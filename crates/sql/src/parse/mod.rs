@@ -7,6 +7,7 @@
 //! statement that has it only: the others of the same text still run.
 
 pub mod ast;
+mod cursor;
 mod defined;
 mod definition;
 mod expression;
@@ -20,7 +21,7 @@ mod utility;
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use pg_raw_parse::Node;
-use statement::Statement;
+use statement::{Statement, Utility};
 use std::cell::Cell;
 
 /// Nesting of the tree: a frame of the deepest recursion is well below 1 KiB a level.
@@ -49,7 +50,13 @@ pub fn parse(text: &str) -> SqlResult<Vec<Parsed>> {
             let length = usize::try_from(raw.stmt_len).unwrap_or(0);
             let end = if length == 0 { text.len() } else { start + length };
             let converter = Converter { depth: Cell::new(0) };
-            let statement = converter.statement(node).map_err(|error| in_characters(error, text));
+            let mut statement =
+                converter.statement(node).map_err(|error| in_characters(error, text));
+            if let Ok(Statement::Utility(utility)) = &mut statement
+                && let Utility::DeclareCursor(declare) = &mut **utility
+            {
+                declare.text = text.into();
+            }
             let is_transaction_exit = is_exit(&node);
             parsed.push(Parsed { statement, start, end, is_transaction_exit });
         }

@@ -8,6 +8,8 @@ pub use super::defined::{
     KeyConstraint, RenameKind, SequenceBound, SequenceOption, Serial,
 };
 
+use std::sync::Arc;
+
 use super::ast::{Alias, At, Expr, FromItem, Name, Query, Target, TypeName, With};
 
 /// A statement.
@@ -225,6 +227,43 @@ pub struct ExplainOptions {
     pub json: bool,
 }
 
+/// DECLARE CURSOR.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeclareCursor {
+    /// Its name.
+    pub name: String,
+    /// BINARY.
+    pub binary: bool,
+    /// SCROLL, NO SCROLL.
+    pub scroll: Scroll,
+    /// WITH HOLD, WITHOUT HOLD.
+    pub span: CursorSpan,
+    /// The query.
+    pub query: Box<Query>,
+    /// The whole text that it was part of, for pg_cursors.
+    pub text: Arc<str>,
+}
+
+/// May a cursor go back?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scroll {
+    /// Neither word: as is easy.
+    Unsaid,
+    /// SCROLL.
+    Yes,
+    /// NO SCROLL.
+    No,
+}
+
+/// How long a cursor lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CursorSpan {
+    /// To the end of its transaction.
+    Transaction,
+    /// WITH HOLD: to the end of its session, if its transaction commits.
+    Session,
+}
+
 /// Where FETCH goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchDirection {
@@ -392,16 +431,7 @@ pub enum Utility {
     /// EXPLAIN.
     Explain(Box<Explain>),
     /// DECLARE CURSOR.
-    DeclareCursor {
-        /// Its name.
-        name: String,
-        /// BINARY.
-        binary: bool,
-        /// SCROLL.
-        scroll: bool,
-        /// The query.
-        query: Box<Query>,
-    },
+    DeclareCursor(Box<DeclareCursor>),
     /// FETCH and MOVE.
     Fetch {
         /// The cursor.

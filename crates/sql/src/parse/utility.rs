@@ -8,8 +8,8 @@ use super::names::{
     constant, name_of_parts, option_text, option_true, relation, strings, type_name,
 };
 use super::statement::{
-    Copy, CopyDirection, CopyOption, DropKind, Explain, ExplainOptions, FetchDirection,
-    IsolationName, SetValue, Statement, TransactionModes, Utility,
+    Copy, CopyDirection, CopyOption, DropKind, Explain, ExplainOptions, IsolationName, SetValue,
+    Statement, TransactionModes, Utility,
 };
 use crate::error::{SqlError, SqlResult, SqlState};
 use pg_raw_parse::list::NodeList;
@@ -62,8 +62,8 @@ impl Converter {
                 let options = explain_options(explain)?;
                 Ok(Utility::Explain(Box::new(Explain { options, statement })))
             }
-            Node::DeclareCursorStmt(declare) => self.declare_cursor(declare),
-            Node::FetchStmt(fetch) => Ok(fetch_of(fetch)),
+            Node::DeclareCursorStmt(declare) => super::cursor::declare(self, declare),
+            Node::FetchStmt(fetch) => Ok(super::cursor::fetch(fetch)),
             Node::ClosePortalStmt(close) => {
                 Ok(Utility::Close(close.portalname().map(str::to_owned)))
             }
@@ -88,24 +88,6 @@ impl Converter {
             name: prepare.name().unwrap_or_default().to_owned(),
             types: types.collect::<SqlResult<_>>()?,
             statement: Box::new(self.statement(prepare.query())?),
-        })
-    }
-
-    fn declare_cursor(&self, declare: &nodes::DeclareCursorStmt) -> SqlResult<Utility> {
-        const BINARY: i32 = 0x1;
-        const SCROLL: i32 = 0x2;
-        const HOLD: i32 = 0x20;
-        if declare.options & HOLD != 0 {
-            return Err(SqlError::not_supported("DECLARE CURSOR WITH HOLD"));
-        }
-        let Node::SelectStmt(query) = declare.query() else {
-            return Err(SqlError::not_supported("a cursor of another statement than a query"));
-        };
-        Ok(Utility::DeclareCursor {
-            name: declare.portalname().unwrap_or_default().to_owned(),
-            binary: declare.options & BINARY != 0,
-            scroll: declare.options & SCROLL != 0,
-            query: Box::new(self.query(query)?),
         })
     }
 
@@ -190,19 +172,6 @@ fn explain_options(explain: &nodes::ExplainStmt) -> SqlResult<ExplainOptions> {
     options.timing = timing.unwrap_or(true);
     options.summary = summary.unwrap_or(options.analyze);
     Ok(options)
-}
-
-fn fetch_of(fetch: &nodes::FetchStmt) -> Utility {
-    let count = fetch.how_many;
-    // PostgreSQL's numbers: FORWARD, BACKWARD, ABSOLUTE, RELATIVE.
-    let direction = match fetch.direction {
-        1 => FetchDirection::Forward(count.saturating_neg()),
-        2 => FetchDirection::Absolute(count),
-        3 => FetchDirection::Relative(count),
-        _ => FetchDirection::Forward(count),
-    };
-    let name = fetch.portalname().unwrap_or_default().to_owned();
-    Utility::Fetch { name, direction, is_move: fetch.ismove }
 }
 
 /// The names of a list of tables.

@@ -1,20 +1,38 @@
-//! Relations about the session that asks: pg_settings and pg_stat_activity.
+//! Relations about the session that asks: pg_settings, pg_cursors and pg_stat_activity.
 //!
 //! Invariants: pg_settings has the parameters that SHOW knows, with the session's values.
+//! pg_cursors has the cursors of DECLARE, not the protocol's portals, and not one that is just
+//! being fetched from.
 //! pg_stat_activity has the asking session alone: sessions do not see each other's state.
 
 use super::value::{NULL, bool, int, oid, text};
 use super::{DATABASE_OID, OWNER_OID, Rows, SystemRelation, view_columns};
-use crate::functions::{FunctionContext, SettingDescription};
+use crate::functions::{CursorDescription, FunctionContext, SettingDescription};
 use crate::relations::CatalogView;
 use crate::types::{Array, Datum, TypeOid};
 
-/// pg_settings and pg_stat_activity.
+/// pg_settings, pg_cursors and pg_stat_activity.
 pub(super) static RELATIONS: &[SystemRelation] = &[
     SystemRelation::view(12_104, "pg_settings", view_columns::PG_SETTINGS).of_session(setting_rows),
     SystemRelation::view(12_222, "pg_stat_activity", view_columns::PG_STAT_ACTIVITY)
         .of_session(activity_rows),
+    SystemRelation::view(12_077, "pg_cursors", view_columns::PG_CURSORS).of_session(cursor_rows),
 ];
+
+fn cursor_rows<'a>(_: &'a CatalogView, session: &'a dyn FunctionContext) -> Rows<'a> {
+    Box::new(session.cursors().into_iter().map(cursor_row))
+}
+
+fn cursor_row(cursor: CursorDescription) -> Vec<Datum> {
+    vec![
+        text(cursor.name),
+        text(cursor.text),
+        bool(cursor.is_holdable),
+        bool(cursor.is_binary),
+        bool(cursor.is_scrollable),
+        Datum::Timestamptz(cursor.created),
+    ]
+}
 
 fn setting_rows<'a>(_: &'a CatalogView, session: &'a dyn FunctionContext) -> Rows<'a> {
     Box::new(session.settings().into_iter().map(setting_row))

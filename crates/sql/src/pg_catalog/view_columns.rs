@@ -6,6 +6,13 @@
 use crate::relations::{VirtualColumn, nullable as n};
 use crate::types::TypeOid as T;
 
+/// The columns of pg_cursors.
+#[rustfmt::skip]
+pub(super) static PG_CURSORS: &[VirtualColumn] = &[
+    n("name", T::TEXT), n("statement", T::TEXT), n("is_holdable", T::BOOL),
+    n("is_binary", T::BOOL), n("is_scrollable", T::BOOL), n("creation_time", T::TIMESTAMPTZ),
+];
+
 /// The columns of pg_group.
 #[rustfmt::skip]
 pub(super) static PG_GROUP: &[VirtualColumn] = &[

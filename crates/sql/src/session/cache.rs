@@ -6,7 +6,7 @@
 
 use crate::bind;
 use crate::error::SqlResult;
-use crate::parse::statement::Statement;
+use crate::parse::statement::{Statement, Utility};
 use crate::plan::{self, Choices, Planned};
 use crate::relations::CatalogView;
 use crate::types::TypeOid;
@@ -56,6 +56,8 @@ pub struct CachedStatement {
     pub declared: Vec<TypeOid>,
     /// It may have other parameters than those declared.
     pub open: bool,
+    /// Of DECLARE CURSOR, its query.
+    pub query: Option<Rc<CachedStatement>>,
     plan: RefCell<Option<Rc<PlanEntry>>>,
 }
 
@@ -66,17 +68,41 @@ impl CachedStatement {
         is_exit: bool,
         declared: Vec<TypeOid>,
     ) -> CachedStatement {
-        CachedStatement { statement, is_exit, declared, open: true, plan: RefCell::new(None) }
+        CachedStatement::made(statement, is_exit, declared, true)
+    }
+
+    fn made(
+        statement: Option<Statement>,
+        is_exit: bool,
+        declared: Vec<TypeOid>,
+        open: bool,
+    ) -> CachedStatement {
+        let query = match &statement {
+            Some(Statement::Utility(utility)) => match &**utility {
+                Utility::DeclareCursor(declare) => {
+                    let query = Some(Statement::Query(declare.query.clone()));
+                    Some(Rc::new(CachedStatement::made(query, false, declared.clone(), open)))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        CachedStatement { statement, is_exit, declared, open, query, plan: RefCell::new(None) }
     }
 
     /// A statement of a simple query: it has no parameters but those declared.
     pub fn closed(statement: Statement, is_exit: bool, declared: Vec<TypeOid>) -> CachedStatement {
-        CachedStatement { open: false, ..CachedStatement::new(Some(statement), is_exit, declared) }
+        CachedStatement::made(Some(statement), is_exit, declared, false)
     }
 
     /// Is it a query or a data change?
     pub fn is_planned(&self) -> bool {
         !matches!(self.statement, None | Some(Statement::Utility(_)))
+    }
+
+    /// What of it is planned, and has its parameters: itself, or a cursor's query.
+    pub fn planned_part(&self) -> Option<&CachedStatement> {
+        if self.is_planned() { Some(self) } else { self.query.as_deref() }
     }
 
     /// The plan for this catalog and version of the statistics, made now if need be. Errors' positions are in bytes.

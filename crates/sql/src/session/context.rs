@@ -7,8 +7,8 @@ use super::settings::Settings;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::functions::quote_identifier;
 use crate::functions::{
-    FunctionContext, ObjectClass, ObjectName, PatternCache, Qualified, SettingDescription,
-    SettingScope,
+    CursorDescription, FunctionContext, ObjectClass, ObjectName, PatternCache, Qualified,
+    SettingDescription, SettingScope,
 };
 use crate::relations::CatalogView;
 use crate::types::Text;
@@ -45,6 +45,8 @@ pub struct SessionContext {
     last_sequence: Cell<Option<u32>>,
     /// Whether the running transaction is read-only.
     pub read_only: Cell<bool>,
+    /// The session's cursors as they were when the running statement began, if it may ask.
+    pub cursors: RefCell<Vec<CursorDescription>>,
 }
 
 impl SessionContext {
@@ -75,6 +77,7 @@ impl SessionContext {
             sequences: RefCell::default(),
             last_sequence: Cell::new(None),
             read_only: Cell::new(false),
+            cursors: RefCell::default(),
         }
     }
 
@@ -169,6 +172,10 @@ impl FunctionContext for SessionContext {
         self.settings.borrow_mut().set(name, &values, local)?;
         self.refresh();
         Ok(self.setting(name).unwrap_or_default())
+    }
+
+    fn cursors(&self) -> Vec<CursorDescription> {
+        self.cursors.borrow().clone()
     }
 
     fn current_database(&self) -> Text {

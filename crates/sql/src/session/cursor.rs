@@ -2,21 +2,22 @@
 //!
 //! Invariants: between two fetches a query's state is on the heap, without a stack (kernel rule
 //! 2.2): its operators, its slots, and the snapshot of the command that opened it, so that it sees
-//! what was there then, whatever its transaction does since. It goes with its transaction. A
-//! scrolling cursor keeps the rows that it has read, on disk if they are many; one without SCROLL
-//! keeps the last one only and goes forward.
+//! what was there then, whatever its transaction does since. It goes with its transaction. Of a
+//! cursor WITH HOLD the rows stay, read by that snapshot before its transaction commits (`held`).
+//! A cursor in which a fetch failed cannot be fetched from any more.
 
-use super::Session;
 use super::cache::{CachedStatement, PlanEntry};
-use super::client::{Client, ColumnDescription, Format, Room};
+use super::client::{Announce, Client, ColumnDescription, Format, Room};
 use super::execute::{ATTEMPTS_MAX, Done, Sending, lock_tables};
-use super::extended::{Portal, State};
+use super::extended::{Portal, State, not_runnable};
+use super::walk::{Giving, Source, Walk};
+use super::{Phase, Session};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::exec::run::{self, Pull};
-use crate::exec::spill::{Row, RowStore, StoreCursor};
+use crate::exec::spill::{Memory, RowStore};
 use crate::exec::{BoxedOperator, Cx, Suspended};
-use crate::parse::ast::Query;
-use crate::parse::statement::{FetchDirection, Statement, Utility};
+use crate::functions::FunctionContext;
+use crate::parse::statement::{CursorSpan, DeclareCursor, FetchDirection, Scroll, Utility};
 use crate::relations::CatalogView;
 use crate::types::Datum;
 use atoll_kernel::api::{Context, Snapshot};
@@ -83,6 +84,9 @@ impl Session {
     ) -> SqlResult<()> {
         let functions = self.context.clone();
         *functions.view.borrow_mut() = fetching.view.clone();
+        if fetching.running.borrow_owner().planned.uses_virtual {
+            self.show_cursors();
+        }
         let Fetching { running, snapshot, view, parameters } = fetching;
         let (kernel, scratch) = (&mut self.kernel, &mut self.scratch);
         let Some(transaction) = &mut self.transaction else {
@@ -137,46 +141,55 @@ impl Session {
         Ok((sent, ended))
     }
 
-    /// DECLARE CURSOR.
+    /// DECLARE CURSOR, of a query with parameters. `several`: it is one of several statements of a
+    /// simple query, which are a transaction block for cursors.
     pub(super) fn declare_cursor(
         &mut self,
         context: &Context,
-        name: &str,
-        (scroll, format): (bool, Format),
-        query: &Query,
-    ) -> SqlResult<()> {
-        if self.phase != super::Phase::Block {
+        declare: &DeclareCursor,
+        (cached, parameters): (&Rc<CachedStatement>, &[Datum]),
+        several: bool,
+    ) -> SqlResult<Done> {
+        check_query(declare)?;
+        let outside = self.phase != Phase::Block && !several;
+        if outside && declare.span == CursorSpan::Transaction {
             return Err(SqlError::new(
                 SqlState::NO_ACTIVE_SQL_TRANSACTION,
                 "DECLARE CURSOR can only be used in transaction blocks",
             ));
         }
-        if self.portals.contains_key(name) {
+        if self.portals.contains_key(&declare.name) {
             return Err(SqlError::new(
                 SqlState::DUPLICATE_CURSOR,
-                format!("cursor \"{name}\" already exists"),
+                format!("cursor \"{}\" already exists", declare.name),
             ));
         }
-        if scroll && query.for_update.is_some() {
-            return Err(SqlError::not_supported("DECLARE SCROLL CURSOR .. FOR UPDATE"));
-        }
-        if query.with.changes_rows() {
-            return Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "DECLARE CURSOR must not contain data-modifying statements in WITH",
-            ));
-        }
-        let statement = Statement::Query(Box::new(query.clone()));
-        let cached = Rc::new(CachedStatement::closed(statement, false, Vec::new()));
-        let fetching = self.open_fetching(context, &cached, Vec::new())?;
+        let fetching = self.open_fetching(context, cached, parameters.to_vec())?;
         let columns = fetching.running.borrow_owner().planned.columns.clone();
-        let cursor = Cursor { fetching, kept: Kept::new(scroll), read: 0, position: 0, end: None };
-        let state = State::Cursor(Box::new(cursor));
-        let formats = vec![format];
-        let birth = self.birth();
-        let portal = Portal { cached, parameters: Vec::new(), formats, columns, state, birth };
-        self.portals.insert(name.to_owned(), portal);
-        Ok(())
+        // What is held is kept anyway: it goes back for nothing.
+        let scroll = match (declare.scroll, declare.span) {
+            (Scroll::Unsaid, CursorSpan::Session) => Scroll::Yes,
+            (scroll, _) => scroll,
+        };
+        let cursor = Cursor { fetching: Some(fetching), walk: Walk::new(scroll) };
+        let declared = Declared {
+            text: declare.text.clone(),
+            span: declare.span,
+            binary: declare.binary,
+            scroll,
+            created: self.context.statement_timestamp(),
+        };
+        let portal = Portal {
+            cached: cached.clone(),
+            parameters: Vec::new(),
+            formats: vec![if declare.binary { Format::Binary } else { Format::Text }],
+            columns,
+            state: State::Cursor(Box::new(cursor)),
+            birth: self.birth(),
+            declared: Some(Box::new(declared)),
+        };
+        self.portals.insert(declare.name.clone(), portal);
+        Done::all("DECLARE CURSOR")
     }
 
     /// FETCH and MOVE. Answers the tag.
@@ -192,34 +205,68 @@ impl Session {
         };
         self.check_not_failed()?;
         let (key, mut portal) = self.portals.remove_entry(name).ok_or_else(|| no_cursor(name))?;
-        if let (Some(columns), false) = (&portal.columns, is_move) {
-            let formats =
-                if sending.formats.is_empty() { &portal.formats } else { sending.formats };
-            client.begin_rows(columns, formats, sending.announce);
-        }
-        let State::Cursor(cursor) = &mut portal.state else {
-            self.portals.insert(key, portal);
-            return Err(SqlError::not_supported("FETCH from a portal of the protocol"));
+        let result = match &mut portal.state {
+            State::Cursor(cursor) => {
+                if let (Some(columns), false) = (&portal.columns, is_move) {
+                    // A statement of the extended protocol has formats of its own.
+                    let formats = match sending.announce {
+                        Announce::Yes => &portal.formats,
+                        Announce::No => sending.formats,
+                    };
+                    client.begin_rows(columns, formats, sending.announce);
+                }
+                let to_send = (!is_move).then_some(sending.rows_max);
+                let walked = self.walk(context, cursor, *direction, to_send, client);
+                walked.inspect_err(|_| portal.state = State::Failed)
+            }
+            State::Failed => Err(not_runnable(name)),
+            _ => Err(SqlError::not_supported("FETCH from a portal of the protocol")),
         };
-        let Cursor { fetching, kept, read, position, end } = &mut **cursor;
-        let mut walk = Walk { kept, read, position, end };
-        let mut count = 0;
-        self.fetch_with(context, fetching, &mut |pull| {
-            walk.go(*direction, pull, &mut |row, pull| {
-                count += 1;
-                if *is_move {
-                    return Ok(());
-                }
-                if client.row(row, pull.cx.functions)? == Room::Full {
-                    pull.cx.statement.settle();
-                    client.flush()?;
-                }
-                Ok(())
-            })
-        })?;
         self.portals.insert(key, portal);
+        let (count, sent, rest) = result?;
         let word = if *is_move { "MOVE" } else { "FETCH" };
-        Ok(Done { tag: format!("{word} {count}"), rest: Vec::new() })
+        Ok(Done::limited(format!("{word} {count}"), sending.rows_max, sent, rest))
+    }
+
+    /// Lets a cursor go, and sends up to `to_send` (0 is all) of the rows that it goes to, none for
+    /// MOVE. Answers how many rows there are, how many are sent, and the others.
+    fn walk(
+        &mut self,
+        context: &Context,
+        cursor: &mut Cursor,
+        direction: FetchDirection,
+        to_send: Option<u64>,
+        client: &mut dyn Client,
+    ) -> SqlResult<(u64, u64, Option<Box<RowStore>>)> {
+        let (most, mut sent) = (to_send.unwrap_or(0), 0);
+        let mut rest: Option<Box<RowStore>> = None;
+        // What is not sent now outlives the cursor: it has an account of its own.
+        let memory = match most {
+            0 => None,
+            _ => self.scratch.memory.as_ref().map(Memory::new),
+        };
+        let mut send = |row: &[Datum], source: &mut dyn Source| {
+            if let (Some(memory), true) = (&memory, sent >= most) {
+                return rest.get_or_insert_default().push_in(row.into(), memory, context);
+            }
+            sent += 1;
+            if client.row(row, source.functions())? == Room::Full {
+                source.settle()?;
+                client.flush()?;
+            }
+            Ok(())
+        };
+        let mut give: Giving<'_> = if to_send.is_none() { None } else { Some(&mut send) };
+        let Cursor { fetching, walk } = cursor;
+        let mut count = 0;
+        match fetching {
+            Some(fetching) => self.fetch_with(context, fetching, &mut |pull| {
+                count = walk.go(direction, pull, give.take())?;
+                Ok(())
+            })?,
+            None => count = walk.go(direction, &mut self.held_source(context), give)?,
+        }
+        Ok((count, sent, rest))
     }
 
     /// CLOSE; `None` for ALL. Answers the tag.
@@ -242,161 +289,48 @@ impl Session {
     }
 }
 
+/// What DECLARE's words ask of its query. 0A000.
+fn check_query(declare: &DeclareCursor) -> SqlResult<()> {
+    let refused = |what: &str| SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what);
+    if declare.query.with.changes_rows() {
+        return Err(refused("DECLARE CURSOR must not contain data-modifying statements in WITH"));
+    }
+    if declare.query.for_update.is_none() {
+        return Ok(());
+    }
+    if declare.span == CursorSpan::Session {
+        return Err(refused("DECLARE CURSOR WITH HOLD ... FOR UPDATE is not supported")
+            .detail("Holdable cursors must be READ ONLY."));
+    }
+    if declare.scroll == Scroll::Yes {
+        return Err(refused("DECLARE SCROLL CURSOR ... FOR UPDATE is not supported")
+            .detail("Scrollable cursors must be READ ONLY."));
+    }
+    Ok(())
+}
+
 fn no_cursor(name: &str) -> SqlError {
     SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist"))
 }
 
 /// A cursor between two fetches.
 pub(super) struct Cursor {
-    fetching: Fetching,
-    kept: Kept,
-    /// Rows read of the query.
-    read: i64,
-    /// The present row: 0 is before the first; one more than there are is behind the last.
-    position: i64,
-    /// How many rows there are, once that is known.
-    end: Option<i64>,
+    /// Its query; none once its rows are held.
+    pub fetching: Option<Fetching>,
+    /// Its place, and the rows it keeps.
+    pub walk: Walk,
 }
 
-/// What a cursor keeps of the rows that it has read.
-enum Kept {
-    /// All.
-    All(Box<RowStore>, StoreCursor),
-    /// The last one.
-    Last(Option<Row>),
-}
-
-impl Kept {
-    fn new(scroll: bool) -> Kept {
-        match scroll {
-            true => Kept::All(Box::default(), StoreCursor::default()),
-            false => Kept::Last(None),
-        }
-    }
-}
-
-/// One FETCH at work.
-struct Walk<'c> {
-    kept: &'c mut Kept,
-    read: &'c mut i64,
-    position: &'c mut i64,
-    end: &'c mut Option<i64>,
-}
-
-/// Takes one row of a FETCH.
-type Giving<'g> = &'g mut dyn FnMut(&[Datum], &mut Pull<'_, '_, '_>) -> SqlResult<()>;
-
-impl Walk<'_> {
-    fn go(
-        &mut self,
-        direction: FetchDirection,
-        pull: &mut Pull<'_, '_, '_>,
-        give: Giving<'_>,
-    ) -> SqlResult<()> {
-        let position = *self.position;
-        match direction {
-            FetchDirection::Forward(0) | FetchDirection::Relative(0) => {
-                self.give_one(position, pull, give)
-            }
-            FetchDirection::Forward(count) if count > 0 => {
-                let last = position.saturating_add(count);
-                while *self.position < last {
-                    self.give_one(*self.position + 1, pull, give)?;
-                    if self.is_behind() {
-                        break;
-                    }
-                }
-                Ok(())
-            }
-            FetchDirection::Forward(count) => {
-                self.check_scroll()?;
-                let first = position.saturating_add(count).max(0);
-                while *self.position > first {
-                    self.give_one(*self.position - 1, pull, give)?;
-                }
-                Ok(())
-            }
-            FetchDirection::Relative(count) => {
-                self.give_one(position.saturating_add(count).max(0), pull, give)
-            }
-            FetchDirection::Absolute(place) if place >= 0 => self.give_one(place, pull, give),
-            FetchDirection::Absolute(place) => {
-                while self.end.is_none() {
-                    self.read_on(pull)?;
-                }
-                let end = self.end.unwrap_or(0);
-                self.give_one(end.saturating_add(1).saturating_add(place).max(0), pull, give)
-            }
-        }
-    }
-
-    fn is_behind(&self) -> bool {
-        self.end.is_some_and(|end| *self.position > end)
-    }
-
-    fn check_scroll(&self) -> SqlResult<()> {
-        match self.kept {
-            Kept::All(..) => Ok(()),
-            Kept::Last(_) => Err(SqlError::new(
-                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "cursor can only scan forward",
-            )
-            .hint("Declare it with SCROLL option to enable backward scan.")),
-        }
-    }
-
-    /// Goes to a row and gives it, if there is one.
-    fn give_one(
-        &mut self,
-        place: i64,
-        pull: &mut Pull<'_, '_, '_>,
-        give: Giving<'_>,
-    ) -> SqlResult<()> {
-        if place < *self.position {
-            self.check_scroll()?;
-        }
-        while *self.read < place && self.end.is_none() {
-            self.read_on(pull)?;
-        }
-        if let Some(end) = *self.end
-            && place > end
-        {
-            *self.position = end + 1;
-            return Ok(());
-        }
-        if place < *self.read {
-            self.check_scroll()?;
-        }
-        *self.position = place;
-        if place == 0 {
-            return Ok(());
-        }
-        let row: Option<Row> = match self.kept {
-            Kept::All(rows, cursor) => {
-                rows.with(place as u64 - 1, cursor, pull.cx, |row, _| row.into())?
-            }
-            // The last one read: going forward has made sure of that. Behind the end of all rows
-            // there is none any more to be fetched again.
-            Kept::Last(row) => row.clone(),
-        };
-        match row {
-            Some(row) => give(&row, pull),
-            None => Ok(()),
-        }
-    }
-
-    /// Reads one more row of the query.
-    fn read_on(&mut self, pull: &mut Pull<'_, '_, '_>) -> SqlResult<()> {
-        match pull.row()? {
-            None => *self.end = Some(*self.read),
-            Some(row) => {
-                *self.read += 1;
-                match self.kept {
-                    Kept::All(rows, _) => rows.push(row, pull.cx)?,
-                    Kept::Last(last) => *last = Some(row),
-                }
-            }
-        }
-        Ok(())
-    }
+/// What DECLARE said, and when: for pg_cursors.
+pub(super) struct Declared {
+    /// The whole text.
+    pub text: Arc<str>,
+    /// WITH HOLD?
+    pub span: CursorSpan,
+    /// BINARY?
+    pub binary: bool,
+    /// Yes, if it can go back.
+    pub scroll: Scroll,
+    /// Microseconds since 2000-01-01.
+    pub created: i64,
 }

@@ -8,8 +8,9 @@ use super::Session;
 use super::cache::{CachedStatement, PlanEntry};
 use super::client::{Announce, Client, Format, Room};
 use crate::error::{SqlError, SqlResult};
+use crate::exec::spill::RowStore;
 use crate::exec::{Cx, run};
-use crate::parse::statement::Statement;
+use crate::parse::statement::{Statement, Utility};
 use crate::plan::{Action, Modification, Planned, TableUse};
 use crate::relations::CatalogView;
 use crate::types::Datum;
@@ -44,8 +45,23 @@ pub(super) enum Answer {
 pub(super) struct Done {
     /// Its tag.
     pub tag: String,
-    /// Rows that were not sent because of the limit.
-    pub rest: Vec<Box<[Datum]>>,
+    /// The rows that were not sent, if the limit was reached: none or more.
+    pub rest: Option<Box<RowStore>>,
+}
+
+impl Done {
+    /// Of a statement that sent all its rows.
+    pub fn all(tag: impl Into<String>) -> SqlResult<Done> {
+        Ok(Done { tag: tag.into(), rest: None })
+    }
+
+    /// Of a statement that sent so many rows; the others are in `rest`. Its execution is over.
+    pub fn limited(tag: String, rows_max: u64, sent: u64, mut rest: Option<Box<RowStore>>) -> Done {
+        if rows_max != 0 && sent == rows_max {
+            rest.get_or_insert_default().give_back_unused();
+        }
+        Done { tag, rest }
+    }
 }
 
 /// Attempts to plan and lock against a catalog that keeps changing.
@@ -96,6 +112,9 @@ impl Session {
         self.queried = true;
         for _ in 0..ATTEMPTS_MAX {
             let entry = self.plan(context, cached)?;
+            if entry.planned.uses_virtual {
+                self.show_cursors();
+            }
             if entry.planned.changes_rows() {
                 self.check_writable(command_of(cached))?;
             }
@@ -155,13 +174,13 @@ impl Session {
             client.begin_rows(columns, sending.formats, sending.announce);
         }
         let mut sent = 0;
-        let mut rest: Vec<Box<[Datum]>> = Vec::new();
+        let mut rest: Option<Box<RowStore>> = None;
         let result = run::run(planned, &mut cx, &mut |values, cx| {
             if sending.answer == Answer::Discard {
                 return Ok(true);
             }
             if sending.rows_max != 0 && sent >= sending.rows_max {
-                rest.push(values.into());
+                rest.get_or_insert_default().push(values.into(), cx)?;
                 return Ok(true);
             }
             sent += 1;
@@ -174,7 +193,7 @@ impl Session {
         cx.end(&mut self.scratch);
         let count = result?;
         let tag = tag_of(&planned.action, sent, count);
-        Ok(Some(Done { tag, rest }))
+        Ok(Some(Done::limited(tag, sending.rows_max, sent, rest)))
     }
 
     /// Runs any statement of a simple query or a portal; its tag is sent by the caller.
@@ -192,9 +211,12 @@ impl Session {
         }
         self.begin_statement(context);
         let done = match &cached.statement {
-            Some(Statement::Utility(utility)) => {
-                self.utility(context, utility, sending, several, client)?
-            }
+            Some(Statement::Utility(utility)) => match (&**utility, &cached.query) {
+                (Utility::DeclareCursor(declare), Some(query)) => {
+                    self.declare_cursor(context, declare, (query, parameters), several)?
+                }
+                _ => self.utility(context, utility, sending, several, client)?,
+            },
             Some(_) => self.run_planned(context, cached, parameters, sending, client)?,
             None => return Err(SqlError::internal("an empty statement is not run")),
         };

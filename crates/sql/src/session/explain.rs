@@ -54,6 +54,9 @@ impl Session {
             self.scratch.watch = Some(watch.clone());
             let answer = Answer::Discard;
             let silent = Sending { announce: Announce::No, formats: &[], rows_max: 0, answer };
+            if entry.planned.uses_virtual {
+                self.show_cursors();
+            }
             let done = self.attempt(context, &entry, &parameters, silent, client)?;
             if done.is_some() {
                 ran = Some((entry, Some(watch)));
@@ -74,7 +77,7 @@ impl Session {
                 client.flush()?;
             }
         }
-        Ok(Done { tag: "EXPLAIN".to_owned(), rest: Vec::new() })
+        Done::all("EXPLAIN")
     }
 
     /// The statement that is meant, the types of its parameters, and their values.
@@ -87,8 +90,8 @@ impl Session {
             return Ok((statement.clone(), Vec::new(), Vec::new()));
         };
         match &**utility {
-            Utility::DeclareCursor { query, .. } => {
-                Ok((Statement::Query(query.clone()), Vec::new(), Vec::new()))
+            Utility::DeclareCursor(declare) => {
+                Ok((Statement::Query(declare.query.clone()), Vec::new(), Vec::new()))
             }
             Utility::Execute { name, arguments } => {
                 let cached = self.prepared_named(name)?;

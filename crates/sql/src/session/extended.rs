@@ -1,15 +1,17 @@
 //! The extended protocol: prepared statements and portals.
 //!
-//! Invariants: a portal belongs to the transaction it was bound in and goes with it. A query that is
+//! Invariants: a portal belongs to the transaction it was bound in and goes with it, unless it is a
+//! cursor that is held (`held`). A query that is
 //! executed with a row limit stops there and goes on at the next Execute (`cursor`); of other
 //! statements, which have run to their end, the rows that were not sent wait.
 
 use super::cache::CachedStatement;
 use super::client::{Announce, Client, ColumnDescription, Format, Room, StatementDescription};
-use super::cursor::{Cursor, Fetching};
+use super::cursor::{Cursor, Declared, Fetching};
 use super::execute::{Answer, Sending};
 use super::{Phase, Session};
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::exec::spill::{RowStore, StoreCursor};
 use crate::parse::statement::{Statement, Utility};
 use crate::parse::{self, Parsed};
 use crate::types::{Datum, Type, TypeOid, binary, text as text_form};
@@ -38,8 +40,10 @@ pub(super) struct Portal {
     pub formats: Vec<Format>,
     pub columns: Option<Arc<[ColumnDescription]>>,
     pub state: State,
-    /// When it was made, among portals and savepoints.
+    /// When it was made, among portals and savepoints; `HELD` once it has outlived its transaction.
     pub birth: u64,
+    /// What DECLARE said, if it is a cursor.
+    pub declared: Option<Box<Declared>>,
 }
 
 /// How far a portal is.
@@ -48,10 +52,19 @@ pub(super) enum State {
     New,
     /// A query that is read a part at a time.
     Open(Box<Fetching>),
-    /// It has run; rows that were not sent because of a limit: of RETURNING, SHOW.
-    Rows(std::vec::IntoIter<Box<[Datum]>>),
+    /// It has run: rows that were not sent because of a limit (of RETURNING, of FETCH), its tag.
+    Ran(Option<Box<Rest>>, String),
     /// A cursor of DECLARE.
     Cursor(Box<Cursor>),
+    /// A cursor in which a fetch failed.
+    Failed,
+}
+
+/// Rows that wait for the next Execute.
+pub(super) struct Rest {
+    rows: Box<RowStore>,
+    cursor: StoreCursor,
+    next: u64,
 }
 
 impl Session {
@@ -114,10 +127,10 @@ impl Session {
                 cached
             }
         };
-        if cached.is_planned() {
+        if let Some(part) = cached.planned_part() {
             self.check_not_failed()?;
             // Errors of names and types belong to Parse.
-            self.plan(context, &cached).map_err(|error| parse::in_characters(error, text))?;
+            self.plan(context, part).map_err(|error| parse::in_characters(error, text))?;
         } else if !cached.is_exit && cached.statement.is_some() {
             self.check_not_failed()?;
         }
@@ -159,20 +172,23 @@ impl Session {
             None => Vec::new(),
         };
         values.clear();
-        let (columns, types) = if cached.is_planned() {
-            let entry = self.plan(context, &cached)?;
+        let (columns, types) = if let Some(part) = cached.planned_part() {
+            let entry = self.plan(context, part)?;
             self.read_parameters(
                 &entry.planned.parameters,
                 parameter_formats,
                 parameters,
                 &mut values,
             )?;
-            (entry.planned.columns.clone(), entry.planned.parameters.len())
+            // DECLARE itself returns no rows.
+            let columns = entry.planned.columns.clone().filter(|_| cached.is_planned());
+            (columns, entry.planned.parameters.len())
         } else {
             (self.utility_columns(&cached)?, 0)
         };
-        let wanted = if cached.is_planned() { types } else { cached.declared.len() };
-        if !cached.is_planned() {
+        let has_part = cached.planned_part().is_some();
+        let wanted = if has_part { types } else { cached.declared.len() };
+        if !has_part {
             values.extend(parameters.map(|_| Datum::Null));
         }
         if values.len() != wanted {
@@ -196,7 +212,8 @@ impl Session {
         }
         let formats = result_formats.to_vec();
         let birth = self.birth();
-        let new = Portal { cached, parameters: values, formats, columns, state: State::New, birth };
+        let (state, declared) = (State::New, None);
+        let new = Portal { cached, parameters: values, formats, columns, state, birth, declared };
         self.portals.insert(portal.to_owned(), new);
         if self.phase == Phase::Idle {
             self.phase = Phase::Implicit;
@@ -272,15 +289,16 @@ impl Session {
     ) -> SqlResult<StatementDescription> {
         self.guarded(|session| {
             let cached = session.statement_named(name)?;
-            if !cached.is_planned() {
+            let Some(part) = cached.planned_part() else {
                 let columns = session.utility_columns(&cached)?;
                 let parameters = cached.declared.iter().map(|oid| Type::new(*oid)).collect();
                 return Ok(StatementDescription { parameters, columns });
-            }
+            };
             session.check_not_failed()?;
-            let entry = session.plan(context, &cached)?;
+            let entry = session.plan(context, part)?;
             let parameters = entry.planned.parameters.iter().map(|oid| Type::new(*oid)).collect();
-            Ok(StatementDescription { parameters, columns: entry.planned.columns.clone() })
+            let columns = entry.planned.columns.clone().filter(|_| cached.is_planned());
+            Ok(StatementDescription { parameters, columns })
         })
     }
 
@@ -321,9 +339,13 @@ impl Session {
             return Ok(());
         }
         let result = match &mut portal.state {
-            State::New => self.execute_first(context, &mut portal, rows_max, client)?,
+            State::New => self.execute_first(context, (name, &mut portal), rows_max, client)?,
+            State::Cursor(_) | State::Failed => {
+                self.portals.insert(key, portal);
+                return Err(not_runnable(name));
+            }
             _ => {
-                self.go_on(context, &mut portal, rows_max, client)?;
+                self.go_on(context, (name, &mut portal), rows_max, client)?;
                 Keep::Yes
             }
         };
@@ -337,7 +359,7 @@ impl Session {
     fn execute_first(
         &mut self,
         context: &Context,
-        portal: &mut Portal,
+        (name, portal): (&str, &mut Portal),
         rows_max: u32,
         client: &mut dyn Client,
     ) -> SqlResult<Keep> {
@@ -350,7 +372,7 @@ impl Session {
             let parameters = std::mem::take(&mut portal.parameters);
             let fetching = self.open_fetching(context, &cached, parameters)?;
             portal.state = State::Open(Box::new(fetching));
-            self.go_on(context, portal, rows_max, client)?;
+            self.go_on(context, (name, portal), rows_max, client)?;
             self.kernel.deadline_ns = None;
             return Ok(Keep::Yes);
         }
@@ -362,12 +384,12 @@ impl Session {
         };
         let done =
             self.run_statement(context, &cached, &portal.parameters, sending, false, client)?;
-        if done.rest.is_empty() {
-            client.complete(&done.tag);
-        } else {
-            client.suspended();
+        match &done.rest {
+            None => client.complete(&done.tag),
+            Some(_) => client.suspended(),
         }
-        portal.state = State::Rows(done.rest.into_iter());
+        let rest = |rows| Box::new(Rest { rows, cursor: StoreCursor::default(), next: 0 });
+        portal.state = State::Ran(done.rest.map(rest), done.tag);
         let keeps = portal.columns.is_some() || self.phase != Phase::Idle;
         Ok(if keeps { Keep::Yes } else { Keep::No })
     }
@@ -376,35 +398,40 @@ impl Session {
     fn go_on(
         &mut self,
         context: &Context,
-        portal: &mut Portal,
+        (name, portal): (&str, &mut Portal),
         rows_max: u32,
         client: &mut dyn Client,
     ) -> SqlResult<()> {
-        let Some(columns) = &portal.columns else { return Err(not_runnable()) };
+        let Some(columns) = &portal.columns else { return Err(not_runnable(name)) };
         client.begin_rows(columns, &portal.formats, Announce::No);
         let most = u64::from(rows_max);
         let (sent, ended) = match &mut portal.state {
             State::Open(fetching) => self.send_fetched(context, fetching, most, client)?,
-            State::Rows(rest) => {
+            State::Ran(rest, _) => {
                 let mut sent = 0;
-                while most == 0 || sent < most {
-                    let Some(row) = rest.next() else { break };
+                while let Some(rest) = rest
+                    && (most == 0 || sent < most)
+                {
+                    let Some(row) = rest.rows.row(rest.next, &mut rest.cursor, context)? else {
+                        break;
+                    };
+                    rest.next += 1;
                     sent += 1;
                     if client.row(&row, &*self.context)? == Room::Full {
-                        if let Some(transaction) = &self.transaction {
-                            transaction.settle(&self.kernel, context);
-                        }
+                        self.settle(context)?;
                         client.flush()?;
                     }
                 }
-                (sent, rest.len() == 0)
+                (sent, most == 0 || sent < most)
             }
-            State::New | State::Cursor(_) => return Err(not_runnable()),
+            State::New | State::Cursor(_) | State::Failed => return Err(not_runnable(name)),
         };
-        if ended {
-            client.complete(&format!("SELECT {sent}"));
-        } else {
-            client.suspended();
+        match (&portal.state, &portal.cached.statement) {
+            _ if !ended => client.suspended(),
+            (_, Some(Statement::Query(_))) => client.complete(&format!("SELECT {sent}")),
+            // It says how many rows there were altogether.
+            (State::Ran(_, tag), _) => client.complete(tag),
+            _ => return Err(not_runnable(name)),
         }
         Ok(())
     }
@@ -466,8 +493,11 @@ enum Keep {
     No,
 }
 
-fn not_runnable() -> SqlError {
-    SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "portal cannot be run")
+pub(super) fn not_runnable(portal: &str) -> SqlError {
+    SqlError::new(
+        SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("portal \"{portal}\" cannot be run"),
+    )
 }
 
 fn no_portal(name: &str) -> SqlError {

@@ -15,6 +15,7 @@ mod cursor;
 mod execute;
 mod explain;
 mod extended;
+mod held;
 mod literals;
 mod savepoint;
 mod settings;
@@ -22,6 +23,7 @@ mod simple;
 mod transaction;
 mod utility;
 mod variables;
+mod walk;
 
 use crate::SqlError;
 use crate::error::SqlResult;

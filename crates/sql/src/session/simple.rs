@@ -120,6 +120,11 @@ impl Session {
         normalised: &literals::Normalised,
         client: &mut dyn Client,
     ) -> SqlResult<bool> {
+        // A cursor's text is shown in pg_cursors as it came: it has no template.
+        let text_start = text.trim_start().as_bytes();
+        if text_start.get(..7).is_some_and(|word| word.eq_ignore_ascii_case(b"declare")) {
+            return Ok(false);
+        }
         let local = self.local.clone();
         let template = match local.cache.template(&normalised.text, |_| true) {
             Some(template) => template,

@@ -8,7 +8,8 @@
 //!
 //! Invariants: the kernel's transaction exists exactly in Implicit (once a statement needed it),
 //! in Block, and in Failed if there is a savepoint; a failed one is rolled back at once, whole or
-//! to its newest savepoint, so its locks are free.
+//! to its newest savepoint, so its locks are free. What may fail at COMMIT (cursors WITH HOLD, see
+//! `held`) comes before the kernel's commit.
 
 use super::client::{Client, Severity};
 use super::{Phase, Session};
@@ -67,7 +68,7 @@ impl Session {
             self.phase = Phase::Failed;
             return;
         }
-        self.portals.clear();
+        self.end_portals();
         if let Some(transaction) = self.transaction.take() {
             transaction.rollback(&mut self.kernel);
         }
@@ -95,19 +96,29 @@ impl Session {
     }
 
     fn commit_kernel(&mut self, context: &Context) -> SqlResult<()> {
-        self.portals.clear();
+        let held = match self.hold_cursors(context) {
+            Ok(held) => held,
+            Err(error) => {
+                self.rollback_kernel();
+                return Err(error);
+            }
+        };
+        self.end_portals();
         self.savepoints.clear();
         self.phase = Phase::Idle;
         let result = match self.transaction.take() {
             Some(transaction) => transaction.commit(&mut self.kernel, context).map(|_| ()),
             None => Ok(()),
         };
+        if result.is_ok() {
+            self.keep_held(held);
+        }
         self.settings_end(result.is_ok());
         Ok(result?)
     }
 
     fn rollback_kernel(&mut self) {
-        self.portals.clear();
+        self.end_portals();
         self.savepoints.clear();
         if let Some(transaction) = self.transaction.take() {
             transaction.rollback(&mut self.kernel);

@@ -4,7 +4,7 @@
 
 use super::Session;
 use super::cache::CachedStatement;
-use super::client::{Client, Format};
+use super::client::Client;
 use super::execute::{Done, Sending};
 use crate::bind;
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -14,12 +14,8 @@ use crate::parse::statement::Utility;
 use crate::types::{Datum, Type, TypeOid};
 use atoll_kernel::api::Context;
 
-fn done(tag: impl Into<String>) -> SqlResult<Done> {
-    Ok(Done { tag: tag.into(), rest: Vec::new() })
-}
-
 impl Session {
-    /// Runs a utility statement. `several`: it is one of several of a simple query.
+    /// Runs a utility statement but DECLARE, which has parameters. `several`: it is one of several of a simple query.
     pub(super) fn utility(
         &mut self,
         context: &Context,
@@ -29,34 +25,36 @@ impl Session {
         client: &mut dyn Client,
     ) -> SqlResult<Done> {
         match utility {
-            Utility::Begin { start, modes } => done(self.begin(context, *start, *modes, client)?),
-            Utility::Commit { chain } => done(self.commit(context, *chain, client)?),
-            Utility::Rollback { chain } => done(self.rollback(context, *chain, client)?),
-            Utility::Savepoint(name) => done(self.savepoint(name)?),
-            Utility::Release(name) => done(self.release(name)?),
-            Utility::RollbackTo(name) => done(self.roll_back_to(name)?),
+            Utility::Begin { start, modes } => {
+                Done::all(self.begin(context, *start, *modes, client)?)
+            }
+            Utility::Commit { chain } => Done::all(self.commit(context, *chain, client)?),
+            Utility::Rollback { chain } => Done::all(self.rollback(context, *chain, client)?),
+            Utility::Savepoint(name) => Done::all(self.savepoint(name)?),
+            Utility::Release(name) => Done::all(self.release(name)?),
+            Utility::RollbackTo(name) => Done::all(self.roll_back_to(name)?),
             Utility::SetTransaction { session, modes } => {
                 match session {
                     true => self.session_characteristics(*modes)?,
                     false => self.set_transaction(context, *modes, client)?,
                 }
-                done("SET")
+                Done::all("SET")
             }
             Utility::Set { name, local, value, reset } => {
                 self.set(context, name, value, *local, client)?;
-                done(if *reset { "RESET" } else { "SET" })
+                Done::all(if *reset { "RESET" } else { "SET" })
             }
             Utility::ResetAll => {
                 self.reset_all();
-                done("RESET")
+                Done::all("RESET")
             }
             Utility::Show(name) => self.show(name, sending, client),
-            Utility::Discard(what) => done(self.discard(what, several)?),
+            Utility::Discard(what) => Done::all(self.discard(what, several)?),
             Utility::Prepare { name, types, statement } => {
                 let types = types.iter().map(|ty| Ok(bind::type_of(ty)?.oid));
                 let types = types.collect::<SqlResult<Vec<TypeOid>>>()?;
                 self.prepare_statement(context, name, statement, types)?;
-                done("PREPARE")
+                Done::all("PREPARE")
             }
             Utility::Execute { name, arguments } => {
                 self.execute_prepared(context, name, arguments, sending, several, client)
@@ -65,47 +63,26 @@ impl Session {
                 Some(name) => {
                     self.prepared_named(name)?;
                     self.close_statement(name);
-                    done("DEALLOCATE")
+                    Done::all("DEALLOCATE")
                 }
                 None => {
                     self.prepared.clear();
-                    done("DEALLOCATE ALL")
+                    Done::all("DEALLOCATE ALL")
                 }
             },
-            Utility::DeclareCursor { .. }
-            | Utility::Fetch { .. }
-            | Utility::Close(_)
-            | Utility::Explain(_) => self.query_statement(context, utility, sending, client),
+            Utility::Fetch { .. } => self.fetch(context, utility, sending, client),
+            Utility::Close(name) => Done::all(self.close_cursor(name.as_deref())?),
+            Utility::Explain(explain) => self.explain(context, explain, sending, client),
             Utility::Copy(copy) => {
                 let rows = self.copy(context, copy, client)?;
-                done(format!("COPY {rows}"))
+                Done::all(format!("COPY {rows}"))
             }
             Utility::Vacuum { vacuum, analyze, tables } => {
-                done(self.vacuum(context, *vacuum, *analyze, tables, several, client)?)
+                Done::all(self.vacuum(context, *vacuum, *analyze, tables, several, client)?)
             }
             // Everything acknowledged is in the log.
             Utility::Checkpoint => Err(SqlError::not_supported("CHECKPOINT")),
-            definition => done(self.definition(context, definition, client)?),
-        }
-    }
-
-    /// Statements about a query: cursors, EXPLAIN.
-    fn query_statement(
-        &mut self,
-        context: &Context,
-        utility: &Utility,
-        sending: Sending<'_>,
-        client: &mut dyn Client,
-    ) -> SqlResult<Done> {
-        match utility {
-            Utility::DeclareCursor { name, binary, scroll, query } => {
-                let format = if *binary { Format::Binary } else { Format::Text };
-                self.declare_cursor(context, name, (*scroll, format), query)?;
-                done("DECLARE CURSOR")
-            }
-            Utility::Close(name) => done(self.close_cursor(name.as_deref())?),
-            Utility::Explain(explain) => self.explain(context, explain, sending, client),
-            fetch => self.fetch(context, fetch, sending, client),
+            definition => Done::all(self.definition(context, definition, client)?),
         }
     }
 

@@ -130,7 +130,7 @@ impl Session {
                 client.flush()?;
             }
         }
-        Ok(Done { tag: "SHOW".to_owned(), rest: Vec::new() })
+        Done::all("SHOW")
     }
 
     /// DISCARD.
@@ -138,6 +138,7 @@ impl Session {
         match what {
             "ALL" => {
                 self.forbid_block("DISCARD ALL", several)?;
+                self.portals.clear();
                 self.prepared.clear();
                 self.context.forget_sequences();
                 self.reset_all();

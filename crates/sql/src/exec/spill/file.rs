@@ -9,7 +9,7 @@ use super::{Row, codec};
 use crate::error::{SqlError, SqlResult};
 use crate::exec::Cx;
 use crate::types::Datum;
-use atoll_kernel::api::{IoBuffer, TempFile};
+use atoll_kernel::api::{Context, IoBuffer, TempFile};
 use std::rc::Rc;
 
 const BUFFER_MIN: usize = 4096;
@@ -34,8 +34,18 @@ impl SpillFile {
     /// A new one.
     pub(super) fn create(cx: &mut Cx<'_, '_>) -> SqlResult<SpillFile> {
         let memory = cx.memory().clone();
-        let file = TempFile::create(cx.statement.context())?;
+        SpillFile::create_in(memory, cx.statement.context())
+    }
+
+    /// The same, without an execution.
+    pub(super) fn create_in(memory: Rc<Memory>, context: &Context) -> SqlResult<SpillFile> {
+        let file = TempFile::create(context)?;
         Ok(SpillFile { file, pending: Vec::new(), buffer: None, memory, rows: 0 })
+    }
+
+    /// The account that its buffers and bytes are of.
+    pub(super) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// Rows in it.
@@ -50,6 +60,11 @@ impl SpillFile {
 
     /// Appends a row.
     pub(super) fn push(&mut self, row: &[Datum], cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+        self.push_in(row, cx.statement.context())
+    }
+
+    /// The same, without an execution.
+    pub(super) fn push_in(&mut self, row: &[Datum], context: &Context) -> SqlResult<()> {
         let start = self.pending.len();
         self.pending.extend_from_slice(&[0; 6]);
         row.iter().for_each(|value| codec::write(value, &mut self.pending));
@@ -59,12 +74,12 @@ impl SpillFile {
         self.pending[start + 4..start + 6].copy_from_slice(&(row.len() as u16).to_le_bytes());
         self.rows += 1;
         while self.pending.len() >= buffer_bytes(&self.memory) {
-            self.write(buffer_bytes(&self.memory), cx)?;
+            self.write(buffer_bytes(&self.memory), context)?;
         }
         Ok(())
     }
 
-    fn write(&mut self, bytes: usize, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+    fn write(&mut self, bytes: usize, context: &Context) -> SqlResult<()> {
         let mut buffer = match self.buffer.take() {
             Some(buffer) => buffer,
             None => IoBuffer::zeroed(buffer_bytes(&self.memory)),
@@ -72,22 +87,22 @@ impl SpillFile {
         buffer.set_len(bytes);
         buffer.copy_from_slice(&self.pending[..bytes]);
         self.memory.add_temp(bytes as u64)?;
-        self.buffer = Some(self.file.append(cx.statement.context(), buffer)?);
+        self.buffer = Some(self.file.append(context, buffer)?);
         self.pending.drain(..bytes);
         Ok(())
     }
 
     /// Writes what is pending; from here on everything pushed so far can be read.
-    pub(super) fn flush(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+    pub(super) fn flush(&mut self, context: &Context) -> SqlResult<()> {
         if !self.pending.is_empty() {
-            self.write(self.pending.len(), cx)?;
+            self.write(self.pending.len(), context)?;
         }
         Ok(())
     }
 
     /// No more is written: the buffer goes.
     pub(super) fn finish(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
-        self.flush(cx)?;
+        self.flush(cx.statement.context())?;
         self.buffer = None;
         self.pending = Vec::new();
         Ok(())
@@ -125,14 +140,23 @@ impl SpillReader {
 
     /// The next row; none at the end.
     pub(super) fn next(&mut self, file: &SpillFile, cx: &mut Cx<'_, '_>) -> SqlResult<Option<Row>> {
+        self.next_in(file, cx.statement.context())
+    }
+
+    /// The same, for whoever reads without an execution.
+    pub(super) fn next_in(
+        &mut self,
+        file: &SpillFile,
+        context: &Context,
+    ) -> SqlResult<Option<Row>> {
         let mut head = [0; 6];
-        if !self.take(&mut head, file, cx)? {
+        if !self.take(&mut head, file, context)? {
             return Ok(None);
         }
         let [a, b, c, d, e, f] = head;
         let mut record = std::mem::take(&mut self.record);
         record.resize(u32::from_le_bytes([a, b, c, d]) as usize, 0);
-        if !record.is_empty() && !self.take(&mut record, file, cx)? {
+        if !record.is_empty() && !self.take(&mut record, file, context)? {
             return Err(SqlError::internal("a temporary file ends inside a row"));
         }
         let mut rest = record.as_slice();
@@ -143,12 +167,12 @@ impl SpillReader {
     }
 
     /// Fills `into`; false at the end of the file.
-    fn take(&mut self, into: &mut [u8], file: &SpillFile, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
+    fn take(&mut self, into: &mut [u8], file: &SpillFile, context: &Context) -> SqlResult<bool> {
         let mut filled = 0;
         while filled < into.len() {
             let there = self.buffer.as_ref().map_or(0, |buffer| buffer.len() - self.at);
             if there == 0 {
-                if !self.load(file, cx)? {
+                if !self.load(file, context)? {
                     return Ok(false);
                 }
                 continue;
@@ -163,7 +187,7 @@ impl SpillReader {
         Ok(true)
     }
 
-    fn load(&mut self, file: &SpillFile, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
+    fn load(&mut self, file: &SpillFile, context: &Context) -> SqlResult<bool> {
         let bytes = buffer_bytes(&file.memory);
         let mut buffer = match self.buffer.take() {
             Some(buffer) => buffer,
@@ -173,7 +197,7 @@ impl SpillReader {
             }
         };
         buffer.set_len(bytes);
-        let buffer = file.file.read(cx.statement.context(), self.offset, buffer)?;
+        let buffer = file.file.read(context, self.offset, buffer)?;
         let loaded = buffer.len();
         self.offset += loaded as u64;
         self.at = 0;

@@ -1,7 +1,8 @@
 //! How much memory statements may take: `work_mem` an operator, and one budget for the server.
 //!
 //! Invariants: a statement takes from the server's budget in pieces of [`PIECE`], so the shared
-//! word is written once in many rows; what it took it gives back when it ends. When the budget is
+//! word is written once in many rows; what it took it gives back when it ends, or when it leaves
+//! only rows behind (a cursor WITH HOLD). When the budget is
 //! used up the statement that has most fails (53200): if that is another one than who asks, it is
 //! told, and who asks goes on within a reserve of an eighth. `used` and each statement's `bytes` are
 //! written by the instances that run them and read by who looks for the largest: counts, ordered
@@ -52,6 +53,11 @@ impl Budget {
         statements.retain(|other| !Arc::ptr_eq(other, usage));
         drop(statements);
         self.used.fetch_sub(usage.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    fn give(&self, usage: &Usage, bytes: u64) {
+        usage.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     fn take(&self, usage: &Arc<Usage>, bytes: u64) -> SqlResult<()> {
@@ -144,6 +150,17 @@ impl Memory {
         Ok(())
     }
 
+    /// Gives back what is taken from the budget and used by nobody: for an account that goes on
+    /// after most of what it counted is gone.
+    pub(super) fn give_back_unused(&self) {
+        let wanted = self.used.get().next_multiple_of(PIECE);
+        let unused = self.taken.get().saturating_sub(wanted);
+        if unused > 0 {
+            self.taken.set(wanted);
+            self.settings.budget.give(&self.usage, unused as u64);
+        }
+    }
+
     /// Counts bytes of temporary files (53400 beyond the limit).
     pub(super) fn add_temp(&self, bytes: u64) -> SqlResult<()> {
         self.temp_bytes.set(self.temp_bytes.get() + bytes);
@@ -189,6 +206,11 @@ impl Reservation {
     /// Has the operator more than it may keep?
     pub fn is_over(&self) -> bool {
         self.memory.as_ref().is_some_and(|memory| self.bytes > memory.work_bytes())
+    }
+
+    /// The account; none if nothing was counted.
+    pub fn memory(&self) -> Option<&Memory> {
+        self.memory.as_deref()
     }
 
     /// Bytes counted.

@@ -49,11 +49,6 @@ fn cursors_go_forward_and_with_scroll_everywhere() {
             "ROLLBACK\nBEGIN\nDECLARE CURSOR\nERROR 55000: cursor can only scan forward",
         ),
         ("rollback", "ROLLBACK"),
-        (
-            "begin; declare c cursor with hold for select 1",
-            "BEGIN\nERROR 0A000: DECLARE CURSOR WITH HOLD is not supported",
-        ),
-        ("rollback", "ROLLBACK"),
     ]);
 }
 

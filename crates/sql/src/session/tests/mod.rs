@@ -8,6 +8,8 @@ mod copy;
 mod cursors;
 mod explain;
 mod extended;
+mod held;
+mod held_rows;
 mod hostile;
 mod maintenance;
 mod memory;
