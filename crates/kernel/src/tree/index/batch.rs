@@ -8,6 +8,9 @@ use crate::buffer::FrameRef;
 use crate::latch::Version;
 use crate::page::keynode::ROW_BYTES;
 
+/// Bytes of an entry that few are longer than.
+const KEY_BYTES_USUAL: usize = 32;
+
 /// Which way a scan goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScanDirection {
@@ -89,6 +92,14 @@ impl IndexBatch {
     /// Changes how many entries the next call takes at most (at least one).
     pub fn set_limit(&mut self, entries_max: usize) {
         self.entries_max = entries_max.max(1);
+    }
+
+    /// Makes room for so many more entries, of keys that are not long.
+    #[inline]
+    pub(super) fn reserve(&mut self, entries: usize) {
+        self.bytes.reserve(entries * KEY_BYTES_USUAL);
+        self.ends.reserve(entries);
+        self.rows.reserve(entries);
     }
 
     /// Entries in it.

@@ -223,6 +223,7 @@ fn copy_forward(
     let first = node.place(low).min(count);
     let last = if more_behind { count } else { node.place(high).clamp(first, count) };
     let stop = first.saturating_add(batch.entries_max).min(last);
+    batch.reserve(stop - first);
     for at in first..stop {
         batch.push(|bytes| node.key(at, bytes));
     }
@@ -248,6 +249,7 @@ fn copy_backward(
     let last = node.place(high).min(count);
     let first = if more_before { 0 } else { node.place(low).min(last) };
     let stop = last.saturating_sub(batch.entries_max).max(first);
+    batch.reserve(last - stop);
     for at in (stop..last).rev() {
         batch.push(|bytes| node.key(at, bytes));
     }
