@@ -2,7 +2,7 @@
 # The build cache may live outside the clone; everything works without it.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/atoll/target
 
-.PHONY: demo test release setup
+.PHONY: demo test release guided setup
 
 demo: setup
 	cargo run --quiet --profile quick --package atoll -- demo --data demo-data
@@ -13,6 +13,11 @@ test:
 
 release: setup
 	cargo build --release --package atoll
+
+# As release, guided by a profile of itself: some ten minutes, and a fifth faster. It needs
+# `rustup component add llvm-tools`.
+guided: setup
+	cargo xtask guided
 
 # Installs what is missing where it may, names it where it may not.
 setup:

@@ -1,10 +1,11 @@
-//! The one tool of the tree: `cargo xtask ci | tidy | bless | sim | fuzz | bench`.
+//! The one tool of the tree: `cargo xtask ci | tidy | bless | sim | fuzz | bench | guided`.
 //!
 //! It runs other programs and reads sources as text; no crate of Atoll is linked into it, so that
 //! it builds in a second and can judge a tree that does not compile.
 
 mod ci;
 mod dependencies;
+mod guided;
 mod mutants;
 mod run;
 mod tidy;
@@ -21,6 +22,7 @@ cargo xtask COMMAND
   mutants [NAME...]             run what must catch each planted fault; all of them by default
   fuzz [--seconds N]            seeded random input for pages, log records, messages, types, SQL
   bench [ARGS...]               benchmarks (atoll bench), built for speed
+  guided                        the release build, guided by a profile of itself
 ";
 
 fn main() -> ExitCode {
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         "mutants" => mutants::mutants(&root, &rest),
         "fuzz" => run::fuzz(&root, &rest),
         "bench" => run::bench(&root, &rest),
+        "guided" => guided::guided(&root),
         "" | "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

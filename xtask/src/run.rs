@@ -83,7 +83,10 @@ pub fn fuzzing(root: &Path, seconds: &str) -> Command {
 /// other features share the usual one: cargo keeps them apart, and what does not depend on the
 /// features is built once.)
 pub fn side_target(root: &Path, name: &str) -> PathBuf {
-    let base =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    base.join(name)
+    target(root).join(name)
+}
+
+/// The usual target directory.
+pub fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }

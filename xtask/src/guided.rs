@@ -1,0 +1,145 @@
+//! `cargo xtask guided`: the release build, guided by a profile of itself.
+//!
+//! Three steps: a build that counts where it goes, runs of all benchmarks with it (the kernel's own
+//! and over the wire), and the build that puts together what belongs together. What is built is the
+//! same program; it lies where the release build does, and nothing but that is kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::run::{self, Result, must};
+
+/// How long the server may take to listen, or to end.
+const SERVER_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The benchmarks that are counted, one line of arguments each.
+const IN_PROCESS: [&str; 3] = [
+    "bench tpcc --warehouses 1 --instances 1 --clients 64 --warmup 1 --seconds 15",
+    "bench tpcb --scale 10 --instances 1 --clients 32 --seconds 5",
+    "bench insert --instances 1 --seconds 3",
+];
+
+/// Builds `target/release/atoll` guided by a profile. Takes some ten minutes.
+pub fn guided(root: &Path) -> Result<()> {
+    let merge = profile_tool()?;
+    let target = run::side_target(root, "guided");
+    let profiles = target.join("profiles");
+    let _ = fs::remove_dir_all(&profiles);
+    fs::create_dir_all(&profiles).map_err(|error| format!("{}: {error}", profiles.display()))?;
+
+    println!("── a build that counts");
+    // libpg_query leaves a function undefined that nobody calls; the linker drops its callers from
+    // other builds, but not from one that counts.
+    let link = ["--", "-Clink-arg=-Wl,--defsym=strlcpy=0"];
+    let counting = format!("-Cprofile-generate={}", profiles.display());
+    let mut build = cargo(root, &target, "rustc", &counting);
+    build.args(["--bin", "atoll"]).args(link);
+    must(build)?;
+    println!("── runs");
+    let atoll = built(&target);
+    for arguments in IN_PROCESS {
+        must(counted(&atoll, &profiles, arguments))?;
+    }
+    over_the_wire(&atoll, &profiles)?;
+
+    println!("── the build");
+    let merged = profiles.join("merged.profdata");
+    let mut command = Command::new(merge);
+    command.arg("merge").arg("-o").arg(&merged).arg(&profiles);
+    must(command)?;
+    must(cargo(root, &target, "build", &format!("-Cprofile-use={}", merged.display())))?;
+    let release = run::target(root).join("release");
+    fs::create_dir_all(&release).map_err(|error| format!("{}: {error}", release.display()))?;
+    let to = release.join("atoll");
+    fs::copy(built(&target), &to).map_err(|error| format!("{}: {error}", to.display()))?;
+    let _ = fs::remove_dir_all(&profiles);
+    println!("{}", to.display());
+    Ok(())
+}
+
+/// `cargo SUBCOMMAND` of the release build with compiler flags of its own, for this machine's
+/// target by name: so the flags do not reach build scripts.
+fn cargo(root: &Path, target: &Path, subcommand: &str, flags: &str) -> Command {
+    let arguments = [subcommand, "--release", "--package", "atoll", "--target", TARGET];
+    let mut command = run::cargo(root, &arguments);
+    command.env("CARGO_TARGET_DIR", target).env("RUSTFLAGS", flags);
+    command
+}
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+fn built(target: &Path) -> PathBuf {
+    target.join(TARGET).join("release").join("atoll")
+}
+
+/// `atoll ARGUMENTS`, in the folder of the profiles; what it prints is of no interest.
+fn counted(atoll: &Path, folder: &Path, arguments: &str) -> Command {
+    println!("{arguments}");
+    let mut command = Command::new(atoll);
+    command.args(arguments.split(' ')).current_dir(folder).env("TMPDIR", folder);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// TPC-C as statements, against a server: parser, planner, executor and protocol.
+fn over_the_wire(atoll: &Path, folder: &Path) -> Result<()> {
+    let sockets = folder.join("sockets");
+    let serve = "serve --supervise off --listen none --data served --socket-dir sockets";
+    let mut server = counted(atoll, folder, serve)
+        .spawn()
+        .map_err(|error| format!("{}: {error}", atoll.display()))?;
+    let done = listening(&sockets, &mut server).and_then(|()| {
+        let url = format!("host={} user=postgres dbname=postgres", sockets.display());
+        let bench = "bench tpcc --warehouses 1 --clients 16 --warmup 1 --seconds 10";
+        let mut command = counted(atoll, folder, bench);
+        command.arg("--url").arg(url);
+        must(command)
+    });
+    let ended = end(&mut server);
+    done.and(ended)
+}
+
+fn listening(sockets: &Path, server: &mut Child) -> Result<()> {
+    let begun = Instant::now();
+    while begun.elapsed() < SERVER_PATIENCE {
+        if fs::read_dir(sockets).is_ok_and(|mut there| there.next().is_some()) {
+            return Ok(());
+        }
+        if let Ok(Some(status)) = server.try_wait() {
+            return Err(format!("the server ended with {status} at its start"));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Err("the server does not listen".to_owned())
+}
+
+/// Ends the server in order: only then it writes its profile.
+fn end(server: &mut Child) -> Result<()> {
+    let mut command = Command::new("kill");
+    command.arg("-TERM").arg(server.id().to_string());
+    must(command)?;
+    let begun = Instant::now();
+    while begun.elapsed() < SERVER_PATIENCE {
+        if let Ok(Some(_)) = server.try_wait() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let _ = server.kill();
+    Err("the server does not end".to_owned())
+}
+
+/// The compiler's own tool that puts profiles together.
+fn profile_tool() -> Result<PathBuf> {
+    let mut command = Command::new("rustc");
+    command.args(["--print", "sysroot"]);
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let sysroot = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    let tool = sysroot.join("lib/rustlib").join(TARGET).join("bin/llvm-profdata");
+    if tool.exists() {
+        return Ok(tool);
+    }
+    Err("llvm-profdata is missing: `rustup component add llvm-tools`".to_owned())
+}
