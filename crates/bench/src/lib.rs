@@ -1,5 +1,9 @@
-//! Benchmarks: against the kernel in process (`tpcb`, `tpcc`, `insert`), and over the wire against
-//! any PostgreSQL-compatible server (`wire`).
+//! Benchmarks: against the kernel in process, and over the wire against any PostgreSQL-compatible
+//! server.
+//!
+//! A workload (`tpcc`, `ycsb`, ...) says what its tables, inputs and checks are (`workload`), and
+//! how its transactions run natively (`native`) and over the wire (`wire`); these two drive all
+//! of them. `tpcb` and `insert` drive the kernel by themselves.
 //!
 //! Invariants: every figure says what was measured (clients, instances, durability) and what CPU
 //! it cost; nothing here asserts a time. Random choices come from a seed that is printed.
@@ -7,6 +11,15 @@
 pub mod cpu;
 pub mod insert;
 pub mod latency;
+pub mod native;
+pub mod random;
+pub mod report;
+pub mod setting;
+pub mod space;
+pub mod sql;
+mod stored;
+pub mod ticker;
 pub mod tpcb;
 pub mod tpcc;
 pub mod wire;
+pub mod workload;

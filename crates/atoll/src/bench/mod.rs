@@ -1,11 +1,12 @@
 //! `atoll bench NAME`: benchmarks that print figures, never verdicts.
 
+mod common;
 mod insert;
 mod tpcc;
 
 use std::path::{Path, PathBuf};
 
-use atoll_bench::tpcb::{self, Affinity, Durability, Setting};
+use atoll_bench::tpcb::{self, Affinity, Setting};
 use atoll_kernel::api::Instances;
 
 /// What `atoll bench` is told.
@@ -101,10 +102,7 @@ fn run_tpcb(arguments: &Tpcb) -> Result<(), String> {
         seconds: arguments.seconds,
         warmup_seconds: arguments.warmup,
         affinity: if arguments.affinity == "home" { Affinity::Home } else { Affinity::None },
-        durability: match arguments.durability.as_str() {
-            "relaxed" => Durability::Relaxed,
-            _ => Durability::Commit,
-        },
+        durability: common::durability(&arguments.durability),
         data: Some(data.path().to_owned()),
         seed: arguments.seed,
     };
