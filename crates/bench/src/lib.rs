@@ -8,7 +8,9 @@
 //! Invariants: every figure says what was measured (clients, instances, durability) and what CPU
 //! it cost; nothing here asserts a time. Random choices come from a seed that is printed.
 
+pub mod choice;
 pub mod cpu;
+mod growth;
 pub mod insert;
 pub mod latency;
 pub mod native;
@@ -18,8 +20,11 @@ pub mod setting;
 pub mod space;
 pub mod sql;
 mod stored;
+#[cfg(test)]
+mod testing;
 pub mod ticker;
 pub mod tpcb;
 pub mod tpcc;
 pub mod wire;
 pub mod workload;
+pub mod ycsb;

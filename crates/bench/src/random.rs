@@ -36,6 +36,18 @@ impl Random {
         self.0.u32(0..100) < percent
     }
 
+    /// A place in `shares`, each with its percentage; they sum to 100.
+    pub fn share(&mut self, shares: &[u32]) -> usize {
+        let mut drawn = self.0.u32(0..100);
+        for (place, share) in shares.iter().enumerate() {
+            match drawn.checked_sub(*share) {
+                Some(left) => drawn = left,
+                None => return place,
+            }
+        }
+        shares.len().saturating_sub(1)
+    }
+
     /// `low` to `high` letters and digits, appended.
     pub fn letters(&mut self, low: usize, high: usize, out: &mut String) {
         let mut left = self.0.usize(low..=high);

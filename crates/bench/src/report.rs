@@ -25,6 +25,8 @@ pub struct Driven {
     pub counts: Counts,
     /// How long it took.
     pub elapsed: Duration,
+    /// Open loop: transactions that arrived, but nobody was free for them until the end.
+    pub unserved: u64,
 }
 
 impl Driven {
@@ -35,6 +37,7 @@ impl Driven {
             by_kind: std::iter::repeat_with(Latencies::default).take(kinds).collect(),
             counts: Counts::default(),
             elapsed: Duration::ZERO,
+            unserved: 0,
         }
     }
 
@@ -154,6 +157,7 @@ impl Report {
             Side::Wire { rate, server_cpu } => json!({
                 "loop": if rate.is_some() { "open" } else { "closed" },
                 "rate": rate,
+                "unserved": self.driven.unserved,
                 "server_cpu_us_per_txn": server_cpu.map(|cpu| self.each(cpu)),
             }),
         };
@@ -283,6 +287,10 @@ impl std::fmt::Display for Report {
         }
         let (rollbacks, aborts) = (counts.rollbacks(), counts.aborts);
         writeln!(f, "  {rollbacks} rolled back as the workload asks, {aborts} conflicts retried")?;
+        if self.driven.unserved > 0 {
+            let unserved = self.driven.unserved;
+            writeln!(f, "  {unserved} arrivals were not served: more than the server can do")?;
+        }
         writeln!(f, "  latency: {}", self.driven.latencies)?;
         for (kind, latencies) in self.kinds.iter().zip(&self.driven.by_kind) {
             if latencies.count() > 0 {

@@ -121,6 +121,11 @@ pub trait Sink {
     fn end<T: Into<usize>>(&mut self, table: T) -> Result<(), Self::Error>;
 }
 
+/// The numbers of a part's rows: of `all` from 0 on, `size` to a part.
+pub fn part_of(part: u64, size: u64, all: u64) -> std::ops::Range<u64> {
+    part * size..((part + 1) * size).min(all)
+}
+
 /// How a transaction came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended<M> {

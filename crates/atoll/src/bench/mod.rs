@@ -3,6 +3,7 @@
 mod common;
 mod insert;
 mod tpcc;
+mod ycsb;
 
 use std::path::{Path, PathBuf};
 
@@ -20,8 +21,10 @@ pub struct Arguments {
 enum Benchmark {
     /// TPC-B-like transactions against the kernel, in this process.
     Tpcb(Tpcb),
-    /// TPC-C: all five transactions, the standard's mix, as native procedures in this process.
+    /// TPC-C: all five transactions, the standard's mix, as native procedures or over the wire.
     Tpcc(tpcc::Arguments),
+    /// YCSB: reads, updates, inserts and scans of records chosen by their popularity.
+    Ycsb(ycsb::Arguments),
     /// Inserts into a table of each client's own, as Shore-MT's insert bench does.
     Insert(insert::Arguments),
     /// How fast a directory that `tpcb --data` left is recovered.
@@ -89,6 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         Benchmark::Tpcb(arguments) => run_tpcb(arguments),
         Benchmark::Insert(arguments) => insert::run(arguments),
         Benchmark::Tpcc(arguments) => tpcc::run(arguments),
+        Benchmark::Ycsb(arguments) => ycsb::run(arguments),
         Benchmark::Recovery { data, scale, json } => run_recovery(data, *scale, *json),
     }
 }

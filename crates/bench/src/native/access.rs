@@ -187,6 +187,13 @@ impl RowAccess {
         self.stored.values(|values| statement.insert(table, values))
     }
 
+    /// Takes what was read from column `from` on down, as what a client is shown.
+    pub fn show(&self, from: usize, shown: &mut Vec<u8>) {
+        for column in from..self.row.len() {
+            shown.extend_from_slice(self.row.column(column).unwrap_or_default());
+        }
+    }
+
     /// The rows whose key in `index` begins with `key`.
     pub fn prefix<K: Key + ?Sized>(
         &mut self,

@@ -82,8 +82,22 @@ pub struct Commands<'a> {
 
 impl Commands<'_> {
     /// Begins the next command: it sees what earlier ones of the transaction did.
-    pub fn next(&mut self) -> Result<Statement<'_>> {
+    pub(crate) fn next(&mut self) -> Result<Statement<'_>> {
         self.transaction.statement(self.session, self.context)
+    }
+
+    /// The next command, which reads a table.
+    pub fn read(&mut self, table: &TableEntry) -> Result<Statement<'_>> {
+        let mut statement = self.next()?;
+        statement.lock_table(table.def.oid, TableLockMode::AccessShare)?;
+        Ok(statement)
+    }
+
+    /// The next command, which changes a table's rows.
+    pub fn write(&mut self, table: &TableEntry) -> Result<Statement<'_>> {
+        let mut statement = self.next()?;
+        statement.lock_table(table.def.oid, TableLockMode::RowExclusive)?;
+        Ok(statement)
     }
 }
 

@@ -2,41 +2,20 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use atoll_kernel::api::{
-    Access, ColumnId, Context, Database, Instances, Isolation as KernelIsolation, KeyBytes,
-    Options, Result, RowBuffer, Session, Statement, TableEntry, TableLockMode, Target,
-    WriteOutcome,
+    Access, ColumnId, Context, Instances, Isolation as KernelIsolation, KeyBytes, Result,
+    RowBuffer, Session, Statement, TableEntry, TableLockMode, Target, WriteOutcome,
 };
 
 use super::*;
 use crate::native::{prepare, run};
-use crate::setting::{Durability, Isolation, Place};
+use crate::setting::{Isolation, Place};
 use crate::sql::run_sql;
+use crate::testing::{are_columns_of, open, place, run_tiny, setting};
 use crate::tpcc::schema::{customer, district, history, new_order, order_line, orders, warehouse};
 use crate::tpcc::stored::Stored;
 
 fn tiny(warehouses: i32) -> Tpcc {
     Tpcc { warehouses, size: Size::TINY, mix: Mix::Standard }
-}
-
-fn setting(isolation: Isolation) -> Setting {
-    Setting {
-        clients: 8,
-        seconds: 1,
-        warmup_seconds: 0,
-        isolation,
-        durability: Durability::Commit,
-        seed: 42,
-    }
-}
-
-fn open(instances: u16) -> Database {
-    let options = Options {
-        instances: Instances::Count(instances),
-        buffer_pool_bytes: 256 << 20,
-        undo_bytes: 64 << 20,
-        ..Options::default()
-    };
-    Database::open_in_memory(options).unwrap()
 }
 
 #[test]
@@ -56,10 +35,7 @@ fn tables_are_what_their_sql_says() {
         (&tables.stock, schema::stock::ALL),
     ];
     for (table, columns) in all {
-        assert_eq!(table.def.columns.len(), columns.len(), "{}", table.def.name);
-        for (name, column) in columns {
-            assert_eq!(table.def.column(&name.to_lowercase()), Some(*column), "{name}");
-        }
+        are_columns_of(table, columns);
     }
     database.close().unwrap();
 }
@@ -71,8 +47,7 @@ fn tiny_runs_keep_all_conditions() {
         (3, 2, Isolation::RepeatableRead),
         (2, 2, Isolation::ReadCommitted),
     ] {
-        let place =
-            Place { data: None, instances: Instances::Count(instances), buffer_pool_bytes: None };
+        let place = Place { instances: Instances::Count(instances), ..place() };
         let report = run(&tiny(warehouses), &setting(isolation), &place, &mut |_| ()).unwrap();
         let counts = report.driven.counts;
         for (kind, latencies) in Kind::NAMES.iter().zip(&report.driven.by_kind) {
@@ -90,15 +65,13 @@ fn tiny_runs_keep_all_conditions() {
 /// Without Deliveries, or with more of them than there are orders, the conditions are judged, too.
 #[test]
 fn partial_mixes_keep_all_conditions() {
-    let place = Place { data: None, instances: Instances::Count(2), buffer_pool_bytes: None };
     for (mix, expect) in [
         (Mix::Payment, &[Kind::Payment][..]),
         (Mix::NewOrder, &[Kind::NewOrder]),
         (Mix::NewOrderDelivery, &[Kind::NewOrder, Kind::Delivery]),
     ] {
         let workload = Tpcc { mix, ..tiny(2) };
-        let report = run(&workload, &setting(Isolation::RepeatableRead), &place, &mut |_| ());
-        let report = report.unwrap();
+        let report = run_tiny(&workload, &setting(Isolation::RepeatableRead));
         for kind in Kind::ALL {
             let count = report.driven.counts.done[kind as usize];
             assert_eq!(count > 0, expect.contains(&kind), "{mix:?}: {count} {kind:?}");

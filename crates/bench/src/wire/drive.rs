@@ -3,7 +3,8 @@
 //! Invariants: each client is a thread with its connection. Closed loop: the next transaction
 //! begins when the last has ended. Open loop: transactions arrive at a fixed rate, whoever is free
 //! takes the next, and latency counts from the arrival, so a server that falls behind cannot hide
-//! it. Conflicts (40001, 40P01) are counted and retried with the same input. A server that goes
+//! it; arrivals that nobody is free for within a few seconds of the end are counted, not served.
+//! Conflicts (40001, 40P01) are counted and retried with the same input. A server that goes
 //! away ends the run with an error.
 
 use std::sync::{Mutex, mpsc};
@@ -19,6 +20,8 @@ use crate::sql::number;
 use crate::ticker::Ticker;
 use crate::workload::{Acknowledge, Counts, Ended, Loaded};
 
+/// How long clients serve what has arrived after the end.
+const GRACE: Duration = Duration::from_secs(5);
 /// How often a client tells what it has done.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
@@ -71,29 +74,56 @@ pub fn run<W: Wire>(
 struct Arrivals {
     began: Instant,
     end: Instant,
-    // The seconds between two arrivals, and the number of the next; closed loop without.
-    schedule: Option<(f64, Mutex<u64>)>,
+    schedule: Option<Schedule>,
+}
+
+/// An open loop's; closed loop without.
+struct Schedule {
+    // Seconds between two arrivals.
+    apart: f64,
+    // The next one's number; who takes it serves it.
+    next: Mutex<u64>,
+}
+
+impl Schedule {
+    fn seconds_until(&self, number: u64) -> f64 {
+        self.apart * number as f64
+    }
 }
 
 impl Arrivals {
+    fn new(seconds: u64, rate: Option<f64>) -> Arrivals {
+        let began = Instant::now();
+        let schedule = rate.map(|rate| Schedule { apart: 1.0 / rate, next: Mutex::new(0) });
+        Arrivals { began, end: began + Duration::from_secs(seconds), schedule }
+    }
+
     /// Waits for the next arrival and answers when it was; none at the end.
     fn next(&self) -> Option<Instant> {
-        let at = match &self.schedule {
-            None => Instant::now(),
-            Some((seconds, number)) => {
-                let mut next = number.lock().expect("no holder panics");
-                let at = self.began + Duration::from_secs_f64(*seconds * *next as f64);
-                *next += 1;
-                at
+        let now = Instant::now();
+        let Some(schedule) = &self.schedule else { return (now < self.end).then_some(now) };
+        let at = {
+            let mut next = schedule.next.lock().expect("no holder panics");
+            let at = self.began + Duration::from_secs_f64(schedule.seconds_until(*next));
+            if at >= self.end || now >= self.end + GRACE {
+                return None;
             }
+            *next += 1;
+            at
         };
-        if at >= self.end {
-            return None;
-        }
-        if let Some(early) = at.checked_duration_since(Instant::now()) {
+        if let Some(early) = at.checked_duration_since(now) {
             std::thread::sleep(early);
         }
         Some(at)
+    }
+
+    /// How many have arrived that nobody took.
+    fn unserved(&self) -> u64 {
+        self.schedule.as_ref().map_or(0, |schedule| {
+            let taken = *schedule.next.lock().expect("no holder panics");
+            let seconds = (self.end - self.began).as_secs_f64();
+            ((seconds / schedule.apart).ceil() as u64).saturating_sub(taken)
+        })
     }
 }
 
@@ -165,12 +195,7 @@ fn drive<W: Wire>(
     for _ in 0..setting.clients {
         terminals.push(Terminal::new(workload, setting, &server.url)?);
     }
-    let began = Instant::now();
-    let arrivals = Arrivals {
-        began,
-        end: began + Duration::from_secs(setting.seconds),
-        schedule: server.rate.map(|rate| (1.0 / rate, Mutex::new(0))),
-    };
+    let arrivals = Arrivals::new(setting.seconds, server.rate);
     let (sender, receiver) = mpsc::channel::<News<W>>();
     let mut driven = Driven::new(W::KINDS.len());
     let done: Vec<Result<Driven>> = std::thread::scope(|scope| {
@@ -194,7 +219,8 @@ fn drive<W: Wire>(
         }
         threads.into_iter().map(|it| it.join().expect("a client does not panic")).collect()
     });
-    driven.elapsed = began.elapsed();
+    driven.elapsed = arrivals.began.elapsed();
+    driven.unserved = arrivals.unserved();
     for done in done {
         let done = done?;
         driven.latencies.add(&done.latencies);

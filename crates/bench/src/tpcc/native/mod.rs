@@ -148,9 +148,7 @@ impl Terminal {
 
     /// Takes the texts in columns `from..` of `self.row` down, as what the terminal shows.
     fn show(&mut self, from: usize) {
-        for column in from..self.access.row.len() {
-            self.shown.extend_from_slice(self.access.row.column(column).unwrap_or_default());
-        }
+        self.access.show(from, &mut self.shown);
     }
 }
 
