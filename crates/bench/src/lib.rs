@@ -17,6 +17,7 @@ pub mod native;
 pub mod random;
 pub mod report;
 pub mod setting;
+pub mod smallbank;
 pub mod space;
 pub mod sql;
 mod stored;

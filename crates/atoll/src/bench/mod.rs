@@ -2,6 +2,7 @@
 
 mod common;
 mod insert;
+mod smallbank;
 mod tpcc;
 mod ycsb;
 
@@ -25,6 +26,8 @@ enum Benchmark {
     Tpcc(tpcc::Arguments),
     /// YCSB: reads, updates, inserts and scans of records chosen by their popularity.
     Ycsb(ycsb::Arguments),
+    /// SmallBank: short transactions on two accounts of hot customers.
+    Smallbank(smallbank::Arguments),
     /// Inserts into a table of each client's own, as Shore-MT's insert bench does.
     Insert(insert::Arguments),
     /// How fast a directory that `tpcb --data` left is recovered.
@@ -93,6 +96,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         Benchmark::Insert(arguments) => insert::run(arguments),
         Benchmark::Tpcc(arguments) => tpcc::run(arguments),
         Benchmark::Ycsb(arguments) => ycsb::run(arguments),
+        Benchmark::Smallbank(arguments) => smallbank::run(arguments),
         Benchmark::Recovery { data, scale, json } => run_recovery(data, *scale, *json),
     }
 }

@@ -12,6 +12,7 @@ mod drive;
 mod load;
 mod tpcb;
 pub mod tpcc;
+mod smallbank;
 mod ycsb;
 
 use postgres::{Client, SimpleQueryMessage};
