@@ -21,6 +21,7 @@ pub mod smallbank;
 pub mod space;
 pub mod sql;
 mod stored;
+pub mod tatp;
 #[cfg(test)]
 mod testing;
 pub mod ticker;

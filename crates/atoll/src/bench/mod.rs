@@ -3,6 +3,7 @@
 mod common;
 mod insert;
 mod smallbank;
+mod tatp;
 mod tpcc;
 mod ycsb;
 
@@ -28,6 +29,8 @@ enum Benchmark {
     Ycsb(ycsb::Arguments),
     /// SmallBank: short transactions on two accounts of hot customers.
     Smallbank(smallbank::Arguments),
+    /// TATP: short transactions of a mobile network, of which a known share fails.
+    Tatp(tatp::Arguments),
     /// Inserts into a table of each client's own, as Shore-MT's insert bench does.
     Insert(insert::Arguments),
     /// How fast a directory that `tpcb --data` left is recovered.
@@ -97,6 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         Benchmark::Tpcc(arguments) => tpcc::run(arguments),
         Benchmark::Ycsb(arguments) => ycsb::run(arguments),
         Benchmark::Smallbank(arguments) => smallbank::run(arguments),
+        Benchmark::Tatp(arguments) => tatp::run(arguments),
         Benchmark::Recovery { data, scale, json } => run_recovery(data, *scale, *json),
     }
 }

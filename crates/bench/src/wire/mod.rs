@@ -13,6 +13,7 @@ mod load;
 mod tpcb;
 pub mod tpcc;
 mod smallbank;
+mod tatp;
 mod ycsb;
 
 use postgres::{Client, SimpleQueryMessage};
