@@ -14,6 +14,7 @@ mod growth;
 pub mod insert;
 pub mod latency;
 pub mod native;
+pub mod orders;
 pub mod random;
 pub mod report;
 pub mod setting;

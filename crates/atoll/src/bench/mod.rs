@@ -2,6 +2,7 @@
 
 mod common;
 mod insert;
+mod orders;
 mod smallbank;
 mod tatp;
 mod tpcc;
@@ -31,6 +32,8 @@ enum Benchmark {
     Smallbank(smallbank::Arguments),
     /// TATP: short transactions of a mobile network, of which a known share fails.
     Tatp(tatp::Arguments),
+    /// Batches of orders: rows of 2 KB, and the balance of a hot merchant in the same transaction.
+    Orders(orders::Arguments),
     /// Inserts into a table of each client's own, as Shore-MT's insert bench does.
     Insert(insert::Arguments),
     /// How fast a directory that `tpcb --data` left is recovered.
@@ -99,6 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         Benchmark::Insert(arguments) => insert::run(arguments),
         Benchmark::Tpcc(arguments) => tpcc::run(arguments),
         Benchmark::Ycsb(arguments) => ycsb::run(arguments),
+        Benchmark::Orders(arguments) => orders::run(arguments),
         Benchmark::Smallbank(arguments) => smallbank::run(arguments),
         Benchmark::Tatp(arguments) => tatp::run(arguments),
         Benchmark::Recovery { data, scale, json } => run_recovery(data, *scale, *json),

@@ -10,6 +10,7 @@ mod client;
 mod copy;
 mod drive;
 mod load;
+mod orders;
 mod tpcb;
 pub mod tpcc;
 mod smallbank;
