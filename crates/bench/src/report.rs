@@ -259,6 +259,9 @@ impl Measured<'_> {
 fn named((name, value): &(&'static str, Value)) -> String {
     let value = match value {
         Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => {
+            format!("{:.0}", number.as_f64().unwrap_or_default())
+        }
         other => other.to_string(),
     };
     format!("{} {value}", name.replace('_', " "))
