@@ -22,9 +22,9 @@ columns! {
 }
 
 /// Rows that an instance may insert in a second.
-const RATE: u64 = 60_000;
+const RATE: u64 = 90_000;
 /// Bytes of pages, and of log, that an order takes.
-const ORDER: Each = Each { pages: TEXT_BYTES as u64 + 800, log: TEXT_BYTES as u64 + 400 };
+const ORDER: Each = Each { pages: TEXT_BYTES as u64 + 300, log: TEXT_BYTES as u64 + 400 };
 
 /// The tables.
 #[derive(Clone)]

@@ -33,7 +33,7 @@ columns! {
 }
 
 /// Transactions that an instance may do in a second.
-const RATE: u64 = 400_000;
+const RATE: u64 = 800_000;
 
 /// The tables.
 #[derive(Clone)]

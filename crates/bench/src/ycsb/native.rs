@@ -30,8 +30,8 @@ const ALL: [ColumnId; FIELDS] = [
     ColumnId(10),
 ];
 
-/// Operations that an instance may do in a second; inserts half as many.
-const RATE: u64 = 200_000;
+/// Nanoseconds that an operation of each kind takes at least, all told.
+const NANOS: [u64; 5] = [800, 2000, 8000, 5000, 2500];
 /// Bytes of pages and of log that a record takes, its key's entry included.
 const RECORD: Each = Each { pages: 1500, log: 1500 };
 /// Bytes of log of an update.
@@ -162,14 +162,14 @@ impl Native for Ycsb {
     fn need(&self, setting: &Setting, instances: u16) -> Need {
         let share = |kind| u64::from(self.settings.mix.share(kind));
         let updates = share(Kind::Update) + share(Kind::ReadModifyWrite);
-        // An instance inserts half as fast as it does the rest.
-        let inserts = share(Kind::Insert) / 2 + share(Kind::Insert) % 2;
+        let nanos: u64 = Kind::ALL.iter().map(|kind| share(*kind) * NANOS[*kind as usize]).sum();
+        let rate = 100 * 1_000_000_000 / nanos.max(1);
         let operation = Each {
-            pages: inserts * RECORD.pages / 100,
-            log: (inserts * RECORD.log + updates * UPDATE) / 100,
+            pages: share(Kind::Insert) * RECORD.pages / 100,
+            log: (share(Kind::Insert) * RECORD.log + updates * UPDATE) / 100,
         };
         let records = (self.settings.records, RECORD);
-        Need::of(records, (instance_seconds(setting, instances), RATE), operation)
+        Need::of(records, (instance_seconds(setting, instances), rate), operation)
     }
 
     fn access(input: &Vec<Operation>) -> Access {
