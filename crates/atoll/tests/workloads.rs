@@ -15,7 +15,7 @@ use atoll_bench::tatp::{self, Tatp};
 use atoll_bench::wire::{Wire, connect_to, run};
 use atoll_bench::workload::Workload;
 use atoll_bench::ycsb::{KeyForm, Kind, Mix, Settings, Ycsb};
-use common::Scratch;
+use common::{Scratch, atoll_with_pool};
 
 fn setting(isolation: Isolation, durability: Durability) -> Setting {
     Setting { clients: 4, seconds: 1, warmup_seconds: 0, isolation, durability, seed: 5 }
@@ -217,7 +217,11 @@ fn tatp_runs_over_the_wire() {
 
 #[test]
 fn orders_run_over_the_wire() {
-    let scratch = Scratch::new();
+    let mut scratch = Scratch::without_server();
+    // Rows of 2 KB come as fast as they can.
+    let mut command = atoll_with_pool(&scratch.data(), "1GB");
+    command.args(["--listen", "127.0.0.1:0"]);
+    scratch.start_with(command);
     let hot = Choice::Hotspot { keys: 0.1, operations: 0.9 };
     let mut rows = 10;
     for batch in [10, 1] {
