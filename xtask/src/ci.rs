@@ -141,9 +141,13 @@ fn power_loss(root: &Path) -> Result<Count> {
 }
 
 fn benchmarks(root: &Path) -> Result<Count> {
-    let all: [&[&str]; 3] = [
+    let all: [&[&str]; 7] = [
         &["tpcb", "--scale", "1"],
         &["tpcc", "--warehouses", "2"],
+        &["ycsb", "--records", "10000"],
+        &["smallbank"],
+        &["tatp", "--subscribers", "5000"],
+        &["orders"],
         &["insert", "--rows-max", "200000"],
     ];
     let mut count = Count::default();

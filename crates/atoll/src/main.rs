@@ -24,7 +24,7 @@ struct Program {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Run a benchmark and print its figures.
-    Bench(bench::Arguments),
+    Bench(Box<bench::Arguments>),
     /// Verify a data directory offline.
     Check(check::Arguments),
     /// Record a database under load and judge what power cuts would have left of it.

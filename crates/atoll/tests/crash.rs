@@ -24,7 +24,7 @@ fn what_was_acknowledged_survives_a_kill_again_and_again() {
             seed: round,
             first_number: round << 32,
         };
-        let load = std::thread::spawn(move || wire::run(&run, &mut |_, _| ()));
+        let load = std::thread::spawn(move || wire::run_tpcb(&run, &mut |_, _| ()));
         std::thread::sleep(Duration::from_millis(400 + 300 * round));
         scratch.kill();
         let outcome = load.join().unwrap().unwrap();

@@ -5,48 +5,59 @@ mod common;
 
 use std::process::{Command, Stdio};
 
-use atoll_bench::tpcc::{Isolation, Size};
-use atoll_bench::wire::tpcc::{Report, Setting, check, connect, run};
+use atoll_bench::report::Report;
+use atoll_bench::setting::{Durability, Isolation, Server, Setting};
+use atoll_bench::tpcc::{Kind, Mix, Size, Tpcc};
+use atoll_bench::wire::tpcc::check;
+use atoll_bench::wire::{connect_to, run};
 use common::Scratch;
 
-fn setting(scratch: &Scratch, rate: Option<f64>) -> Setting {
+const TINY: Tpcc = Tpcc { warehouses: 2, size: Size::TINY, mix: Mix::Standard };
+
+fn setting(isolation: Isolation) -> Setting {
     Setting {
-        url: format!("postgres://postgres@127.0.0.1:{}/postgres", scratch.port()),
-        warehouses: 2,
-        size: Size::TINY,
         clients: 4,
         seconds: 2,
         warmup_seconds: 0,
-        isolation: Isolation::RepeatableRead,
-        rate,
-        server_pid: Some(scratch.server.as_ref().unwrap().child.id()),
+        isolation,
+        durability: Durability::Commit,
         seed: 3,
     }
 }
 
+fn server(scratch: &Scratch, rate: Option<f64>) -> Server {
+    let url = format!("postgres://postgres@127.0.0.1:{}/postgres", scratch.port());
+    Server { url, rate, pid: Some(scratch.server.as_ref().unwrap().child.id()) }
+}
+
 fn tried(report: &Report) {
-    let counts = report.counts;
-    assert!(counts.transactions > 0 && counts.new_orders > 0, "{report}");
-    assert_eq!(report.latencies.count(), counts.transactions);
+    let counts = report.driven.counts;
+    assert!(counts.done[Kind::NewOrder as usize] > 0, "{report}");
+    assert_eq!(report.driven.latencies.count(), counts.transactions());
     assert!(report.json()["server_cpu_us_per_txn"].is_number(), "{report}");
 }
 
 #[test]
 fn a_tiny_run_over_the_wire_keeps_all_conditions() {
     let scratch = Scratch::new();
-    tried(&run(&setting(&scratch, None), &mut |_| ()).unwrap());
-    // Few enough to be kept up with: as many arrive as the rate says.
-    let report = run(&setting(&scratch, Some(50.0)), &mut |_| ()).unwrap();
+    let setting_of = setting(Isolation::RepeatableRead);
+    let report = run(&TINY, &setting_of, &server(&scratch, None), &mut |_| ()).unwrap();
+    assert!(report.loaded.rows > 15_000, "{report}");
     tried(&report);
-    assert_eq!(report.counts.transactions, 100, "{report}");
-    let committed = Isolation::ReadCommitted;
-    let committed = Setting { isolation: committed, ..setting(&scratch, None) };
-    tried(&run(&committed, &mut |_| ()).unwrap());
-    // What the check is worth: it finds a cent that is too much.
-    let mut client = connect(&committed.url).unwrap();
+    // Few enough to be kept up with: as many arrive as the rate says.
+    let report = run(&TINY, &setting_of, &server(&scratch, Some(50.0)), &mut |_| ()).unwrap();
+    tried(&report);
+    assert_eq!(report.driven.counts.transactions(), 100, "{report}");
+    let committed = setting(Isolation::ReadCommitted);
+    let orders = Tpcc { mix: Mix::NewOrderDelivery, ..TINY };
+    tried(&run(&orders, &committed, &server(&scratch, None), &mut |_| ()).unwrap());
+    // What the check is worth: it finds a cent that is too much, and the next run does, too.
+    let mut client = connect_to(&server(&scratch, None).url).unwrap();
     client.batch_execute("update warehouse set w_ytd = w_ytd + 0.01 where w_id = 2").unwrap();
     let verdict = check(&mut client, Size::TINY, 2).unwrap();
     assert_eq!((verdict.counts[1], verdict.counts[8]), (1, 1), "{:?}", verdict.breaches);
+    let refused = run(&TINY, &committed, &server(&scratch, None), &mut |_| ()).err().unwrap();
+    assert!(refused.contains("not whole"), "{refused}");
 }
 
 /// Loads, runs inside the server, kills, recovers, checks, runs over the wire.

@@ -42,6 +42,17 @@ impl Latencies {
         self.0.max()
     }
 
+    /// Percentiles as one JSON object.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "p50": self.percentile_us(50.0),
+            "p95": self.percentile_us(95.0),
+            "p99": self.percentile_us(99.0),
+            "p999": self.percentile_us(99.9),
+            "max": self.max_us(),
+        })
+    }
+
     /// The mean, in microseconds.
     pub fn mean_us(&self) -> f64 {
         self.0.mean()

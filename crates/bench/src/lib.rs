@@ -1,12 +1,33 @@
-//! Benchmarks: against the kernel in process (`tpcb`, `tpcc`, `insert`), and over the wire against
-//! any PostgreSQL-compatible server (`wire`).
+//! Benchmarks: against the kernel in process, and over the wire against any PostgreSQL-compatible
+//! server.
+//!
+//! A workload (`tpcc`, `ycsb`, ...) says what its tables, inputs and checks are (`workload`), and
+//! how its transactions run natively (`native`) and over the wire (`wire`); these two drive all
+//! of them. `tpcb` and `insert` drive the kernel by themselves.
 //!
 //! Invariants: every figure says what was measured (clients, instances, durability) and what CPU
 //! it cost; nothing here asserts a time. Random choices come from a seed that is printed.
 
+pub mod choice;
 pub mod cpu;
+mod growth;
 pub mod insert;
 pub mod latency;
+pub mod native;
+pub mod orders;
+pub mod random;
+pub mod report;
+pub mod setting;
+pub mod smallbank;
+pub mod space;
+pub mod sql;
+mod stored;
+pub mod tatp;
+#[cfg(test)]
+mod testing;
+pub mod ticker;
 pub mod tpcb;
 pub mod tpcc;
 pub mod wire;
+pub mod workload;
+pub mod ycsb;

@@ -1,11 +1,16 @@
 //! `atoll bench NAME`: benchmarks that print figures, never verdicts.
 
+mod common;
 mod insert;
+mod orders;
+mod smallbank;
+mod tatp;
 mod tpcc;
+mod ycsb;
 
 use std::path::{Path, PathBuf};
 
-use atoll_bench::tpcb::{self, Affinity, Durability, Setting};
+use atoll_bench::tpcb::{self, Affinity, Setting};
 use atoll_kernel::api::Instances;
 
 /// What `atoll bench` is told.
@@ -19,8 +24,16 @@ pub struct Arguments {
 enum Benchmark {
     /// TPC-B-like transactions against the kernel, in this process.
     Tpcb(Tpcb),
-    /// TPC-C: all five transactions, the standard's mix, as native procedures in this process.
+    /// TPC-C: all five transactions, the standard's mix, as native procedures or over the wire.
     Tpcc(tpcc::Arguments),
+    /// YCSB: reads, updates, inserts and scans of records chosen by their popularity.
+    Ycsb(ycsb::Arguments),
+    /// SmallBank: short transactions on two accounts of hot customers.
+    Smallbank(smallbank::Arguments),
+    /// TATP: short transactions of a mobile network, of which a known share fails.
+    Tatp(tatp::Arguments),
+    /// Batches of orders: rows of 2 KB, and the balance of a hot merchant in the same transaction.
+    Orders(orders::Arguments),
     /// Inserts into a table of each client's own, as Shore-MT's insert bench does.
     Insert(insert::Arguments),
     /// How fast a directory that `tpcb --data` left is recovered.
@@ -88,6 +101,10 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         Benchmark::Tpcb(arguments) => run_tpcb(arguments),
         Benchmark::Insert(arguments) => insert::run(arguments),
         Benchmark::Tpcc(arguments) => tpcc::run(arguments),
+        Benchmark::Ycsb(arguments) => ycsb::run(arguments),
+        Benchmark::Orders(arguments) => orders::run(arguments),
+        Benchmark::Smallbank(arguments) => smallbank::run(arguments),
+        Benchmark::Tatp(arguments) => tatp::run(arguments),
         Benchmark::Recovery { data, scale, json } => run_recovery(data, *scale, *json),
     }
 }
@@ -101,10 +118,7 @@ fn run_tpcb(arguments: &Tpcb) -> Result<(), String> {
         seconds: arguments.seconds,
         warmup_seconds: arguments.warmup,
         affinity: if arguments.affinity == "home" { Affinity::Home } else { Affinity::None },
-        durability: match arguments.durability.as_str() {
-            "relaxed" => Durability::Relaxed,
-            _ => Durability::Commit,
-        },
+        durability: common::durability(&arguments.durability),
         data: Some(data.path().to_owned()),
         seed: arguments.seed,
     };

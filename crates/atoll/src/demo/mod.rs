@@ -12,7 +12,8 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use atoll_bench::tpcc::{self, Isolation, OrderKey, Size};
+use atoll_bench::setting::{self as bench, Durability, Isolation, Setting};
+use atoll_bench::tpcc::{self, Mix, OrderKey, Size, Tpcc};
 use atoll_bench::wire::{self, tpcc as over_wire};
 use child::Server;
 
@@ -168,20 +169,20 @@ fn verify(server: &Server, arguments: &Arguments, entered: &[OrderKey]) -> Resul
 }
 
 fn over_the_wire(server: &Server, arguments: &Arguments) -> Result<()> {
-    let setting = over_wire::Setting {
-        url: server.address().url(),
-        warehouses: arguments.warehouses,
-        size: Size::STANDARD,
+    let workload =
+        Tpcc { warehouses: arguments.warehouses, size: Size::STANDARD, mix: Mix::Standard };
+    let setting = Setting {
         clients: arguments.clients,
         seconds: arguments.seconds,
         warmup_seconds: 0,
         isolation: Isolation::ReadCommitted,
-        rate: None,
-        server_pid: None,
+        durability: Durability::Commit,
         seed: arguments.seed,
     };
-    let report = over_wire::run(&setting, &mut |line| println!("  {}", line.trim_start()))?;
-    println!("  {}", report.latencies);
+    let server = bench::Server { url: server.address().url(), rate: None, pid: None };
+    let mut told = |line: &str| println!("  {}", line.trim_start());
+    let report = wire::run(&workload, &setting, &server, &mut told)?;
+    println!("  {}", report.driven.latencies);
     Ok(())
 }
 

@@ -11,10 +11,12 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use atoll_bench::tpcc::{
-    self, Acknowledge, Course, Driven, Durability, Isolation, NOTE, OrderKey, Setting, Size,
-    Ticker, Told,
-};
+use atoll_bench::native::{Course, Native, Told, drive, prepare};
+use atoll_bench::report::Driven;
+use atoll_bench::setting::{Durability, Isolation, Setting};
+use atoll_bench::ticker::Ticker;
+use atoll_bench::tpcc::{self, Kind, Mix, NOTE, OrderKey, Size, Tpcc};
+use atoll_bench::workload::Acknowledge;
 use atoll_kernel::api::Database;
 
 /// A hundred years: until the server ends.
@@ -53,9 +55,12 @@ impl Running {
     /// Begins what `arguments` ask for, if they ask.
     pub fn start(arguments: &Arguments, database: &Database) -> Option<Running> {
         arguments.bench.as_ref()?;
-        let setting = Setting {
+        let workload = Tpcc {
             warehouses: arguments.bench_warehouses,
             size: Size::STANDARD,
+            mix: Mix::Standard,
+        };
+        let setting = Setting {
             clients: arguments.bench_clients,
             seconds: arguments.bench_seconds.unwrap_or_default(),
             warmup_seconds: 0,
@@ -68,13 +73,13 @@ impl Running {
             duration: arguments.bench_seconds.map_or(FOR_EVER, Duration::from_secs),
             stop: stop.clone(),
             acknowledge: match arguments.bench_orders {
-                Some(_) => Acknowledge::Orders,
+                Some(_) => Acknowledge::Each,
                 None => Acknowledge::Nothing,
             },
         };
         let (database, orders) = (database.clone(), arguments.bench_orders.clone());
         let thread = std::thread::spawn(move || {
-            if let Err(error) = run(&database, &setting, &course, orders) {
+            if let Err(error) = run(&database, (&workload, &setting), &course, orders) {
                 say(&error);
             }
         });
@@ -97,7 +102,7 @@ fn say(line: &str) {
 
 fn run(
     database: &Database,
-    setting: &Setting,
+    (workload, setting): (&Tpcc, &Setting),
     course: &Course,
     orders: Option<PathBuf>,
 ) -> Result<(), String> {
@@ -108,13 +113,14 @@ fn run(
             Some(file.map_err(|error| format!("{}: {error}", path.display()))?)
         }
     };
-    tpcc::prepare(database, setting, &mut say)?;
+    prepare(database, workload, setting.seed, &mut say)?;
     say(&format!("running {} clients: {NOTE}", setting.clients));
     let (mut ticker, mut failed) = (Ticker::new(), None);
-    let driven = tpcc::run_inside(database, setting, course, &mut |told| {
+    let tables = Tpcc::tables(&database.catalog())?;
+    let driven = drive(database, (workload, &tables), setting, course, &mut |told| {
         match told {
             Some(Told::Progress(counts)) => ticker.add(&counts),
-            Some(Told::Entered(entered)) => {
+            Some(Told::Committed(entered)) => {
                 let written = file.as_mut().map_or(Ok(()), |file| write(file, &entered));
                 failed = failed.take().or(written.err());
             }
@@ -127,7 +133,7 @@ fn run(
     if let Some(error) = failed {
         return Err(format!("the file of orders: {error}"));
     }
-    conclude(database, setting, &driven)
+    conclude(database, workload, &driven)
 }
 
 /// One write a batch: what is in the file, is there whole but perhaps for its last line.
@@ -139,15 +145,15 @@ fn write(file: &mut std::fs::File, entered: &[OrderKey]) -> std::io::Result<()> 
     file.write_all(text.as_bytes())
 }
 
-fn conclude(database: &Database, setting: &Setting, driven: &Driven) -> Result<(), String> {
+fn conclude(database: &Database, workload: &Tpcc, driven: &Driven) -> Result<(), String> {
     let seconds = driven.elapsed.as_secs_f64();
     say(&format!(
         "{:.0} transactions a second, {:.0} New-Orders a minute; {}",
-        driven.counts.transactions as f64 / seconds,
-        driven.counts.new_orders as f64 * 60.0 / seconds,
+        driven.per_second(),
+        driven.counts.done[Kind::NewOrder as usize] as f64 * 60.0 / seconds,
         driven.latencies
     ));
-    let verdict = tpcc::check(database, setting.size, setting.warehouses)?;
+    let verdict = tpcc::check(database, workload.size, workload.warehouses)?;
     tpcc::judge(&verdict)?;
     say(&format!("all twelve consistency conditions hold ({} rows)", verdict.rows));
     Ok(())

@@ -19,7 +19,7 @@ use atoll_kernel::api::{
 };
 
 use crate::cpu;
-use crate::tpcc::run_sql;
+use crate::sql::run_sql;
 
 pub use report::Report;
 

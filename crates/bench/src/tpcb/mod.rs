@@ -15,6 +15,7 @@ use atoll_kernel::api::{Database, Error, Instances, Metrics, Options, Pin, Recov
 
 use crate::cpu;
 use crate::latency::Latencies;
+use crate::setting::Durability;
 
 /// Accounts of a branch.
 pub(crate) const ACCOUNTS: u64 = 100_000;
@@ -51,15 +52,6 @@ pub enum Affinity {
     Home,
     /// All.
     None,
-}
-
-/// When a commit is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// When it is stable.
-    Commit,
-    /// At once.
-    Relaxed,
 }
 
 /// What came of it.
@@ -111,13 +103,7 @@ impl Report {
             "transactions": self.transactions,
             "aborts": self.aborts,
             "seconds": seconds,
-            "latency_us": {
-                "p50": self.latencies.percentile_us(50.0),
-                "p95": self.latencies.percentile_us(95.0),
-                "p99": self.latencies.percentile_us(99.0),
-                "p999": self.latencies.percentile_us(99.9),
-                "max": self.latencies.max_us(),
-            },
+            "latency_us": self.latencies.json(),
             "cpu_us_per_txn": self.cpu.as_secs_f64() * 1e6 / self.transactions.max(1) as f64,
             "log_bytes_per_txn": {
                 "payload": each(self.logs(|log| log.bytes_payload)),
@@ -132,7 +118,7 @@ impl Report {
             "clients": self.setting.clients,
             "scale": self.setting.scale,
             "affinity": format!("{:?}", self.setting.affinity).to_lowercase(),
-            "durability": format!("{:?}", self.setting.durability).to_lowercase(),
+            "durability": self.setting.durability.name(),
             "loaded_rows_per_second": self.loaded_per_second,
             "seed": self.setting.seed,
         })

@@ -11,8 +11,9 @@ use atoll_kernel::api::{
 };
 
 use super::load::Tables;
-use super::{ACCOUNTS, Affinity, Durability, Setting, TELLERS};
+use super::{ACCOUNTS, Affinity, Setting, TELLERS};
 use crate::latency::Latencies;
+use crate::setting::Durability;
 
 /// What all clients did together.
 pub struct Driven {

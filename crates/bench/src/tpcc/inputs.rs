@@ -3,8 +3,8 @@
 //! Invariants: drawn once and kept through retries, so that a conflict does not change the mix.
 //! The same for native procedures and for the wire.
 
-use super::Size;
 use super::random::{Phase, Random, last_name};
+use super::{Size, Tpcc};
 
 /// Lines an order has at most.
 pub const LINES_MAX: usize = 15;
@@ -31,14 +31,51 @@ impl Kind {
     pub const ALL: [Kind; 5] =
         [Kind::NewOrder, Kind::Payment, Kind::OrderStatus, Kind::Delivery, Kind::StockLevel];
 
-    /// Its name in reports.
+    /// Their names in reports.
+    pub const NAMES: [&str; 5] =
+        ["new_order", "payment", "order_status", "delivery", "stock_level"];
+}
+
+/// Which transactions run, in which shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// The standard's: 45, 43, 4, 4, 4 of 100.
+    Standard,
+    /// Payments alone.
+    Payment,
+    /// New-Orders alone.
+    NewOrder,
+    /// New-Orders and Deliveries, half and half.
+    NewOrderDelivery,
+}
+
+impl Mix {
+    /// All, in order.
+    pub const ALL: [Mix; 4] = [Mix::Standard, Mix::Payment, Mix::NewOrder, Mix::NewOrderDelivery];
+
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::NewOrder => "new_order",
-            Kind::Payment => "payment",
-            Kind::OrderStatus => "order_status",
-            Kind::Delivery => "delivery",
-            Kind::StockLevel => "stock_level",
+            Mix::Standard => "standard",
+            Mix::Payment => "payment",
+            Mix::NewOrder => "new-order",
+            Mix::NewOrderDelivery => "new-order-delivery",
+        }
+    }
+
+    fn draw(self, random: &mut Random) -> Kind {
+        match self {
+            Mix::Payment => Kind::Payment,
+            Mix::NewOrder => Kind::NewOrder,
+            Mix::NewOrderDelivery if random.chance(50) => Kind::NewOrder,
+            Mix::NewOrderDelivery => Kind::Delivery,
+            Mix::Standard => match random.number(0, 99) {
+                0..45 => Kind::NewOrder,
+                45..88 => Kind::Payment,
+                88..92 => Kind::OrderStatus,
+                92..96 => Kind::Delivery,
+                _ => Kind::StockLevel,
+            },
         }
     }
 }
@@ -152,18 +189,21 @@ pub struct StockLevel {
 }
 
 impl Input {
-    /// The next input of a terminal of `home`, of the standard's mix.
-    pub fn draw(random: &mut Random, size: &Size, warehouses: i32, home: i32) -> Input {
-        match random.number(0, 99) {
-            0..45 => Input::NewOrder(new_order(random, size, warehouses, home)),
-            45..88 => Input::Payment(payment(random, size, warehouses, home)),
-            88..92 => Input::OrderStatus(OrderStatus {
+    /// The next input of a terminal of `home`, of the workload's mix.
+    pub fn draw(random: &mut Random, workload: &Tpcc, home: i32) -> Input {
+        let Tpcc { warehouses, size, mix } = workload;
+        match mix.draw(random) {
+            Kind::NewOrder => Input::NewOrder(new_order(random, size, *warehouses, home)),
+            Kind::Payment => Input::Payment(payment(random, size, *warehouses, home)),
+            Kind::OrderStatus => Input::OrderStatus(OrderStatus {
                 warehouse: home,
                 district: random.number(1, DISTRICTS),
                 who: who(random, size),
             }),
-            92..96 => Input::Delivery(Delivery { warehouse: home, carrier: random.number(1, 10) }),
-            _ => Input::StockLevel(StockLevel {
+            Kind::Delivery => {
+                Input::Delivery(Delivery { warehouse: home, carrier: random.number(1, 10) })
+            }
+            Kind::StockLevel => Input::StockLevel(StockLevel {
                 warehouse: home,
                 district: random.number(1, DISTRICTS),
                 threshold: random.number(10, 20),
@@ -249,10 +289,11 @@ mod tests {
     #[test]
     fn the_mix_and_the_remote_shares_are_the_standards() {
         let (mut random, size) = (Random::new(7), Size::STANDARD);
+        let workload = Tpcc { warehouses: 4, size, mix: Mix::Standard };
         let (mut kinds, mut lines, mut remote, mut rollbacks) = ([0_u32; 5], 0, 0, 0);
         let (mut payments, mut away, mut names) = (0, 0, 0);
         for _ in 0..100_000 {
-            let input = Input::draw(&mut random, &size, 4, 2);
+            let input = Input::draw(&mut random, &workload, 2);
             kinds[input.kind() as usize] += 1;
             match input {
                 Input::NewOrder(order) => {
@@ -276,5 +317,25 @@ mod tests {
         assert!((share(rollbacks as f64, f64::from(kinds[0])) - 1.0).abs() < 0.3);
         assert!((share(f64::from(away), f64::from(payments)) - 15.0).abs() < 1.0);
         assert!((share(f64::from(names), f64::from(payments)) - 60.0).abs() < 1.5);
+    }
+    #[test]
+    fn a_partial_mix_has_its_kinds_and_no_other() {
+        let mut random = Random::new(7);
+        for (mix, expect) in [
+            (Mix::Payment, [0, 1000, 0, 0, 0]),
+            (Mix::NewOrder, [1000, 0, 0, 0, 0]),
+            (Mix::NewOrderDelivery, [500, 0, 0, 500, 0]),
+        ] {
+            let workload = Tpcc { warehouses: 2, size: Size::TINY, mix };
+            let mut kinds = [0_i32; 5];
+            for _ in 0..1000 {
+                kinds[Input::draw(&mut random, &workload, 1).kind() as usize] += 1;
+            }
+            let near = kinds
+                .iter()
+                .zip(expect)
+                .all(|(is, expect)| is.abs_diff(expect) < 70 && (*is == 0) == (expect == 0));
+            assert!(near, "{mix:?}: {kinds:?}");
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! TPC-C: nine ordinary SQL tables, the five transactions as native procedures on the kernel's
-//! interface, the standard's mix, and its twelve consistency conditions at the end.
+//! interface, the standard's mix or a part of it, and its twelve consistency conditions at the end.
 //!
 //! Invariants: what is said of a figure is so: no think times, the isolation and durability asked
 //! for, conflicts counted and retried, conditions checked after every run. A transaction runs on
@@ -7,41 +7,43 @@
 //! inputs through any server's SQL.
 
 mod check;
-mod drive;
 mod facts;
 mod inputs;
-mod load;
 mod native;
 mod random;
-mod report;
 mod rows;
 mod schema;
-mod space;
-mod stored;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use atoll_kernel::api::{Database, Error, InstanceId, Instances, Options, Pin};
+use atoll_kernel::api::{Access, Catalog, Database, Result};
+use serde_json::json;
 
-use crate::cpu;
-use schema::Tables;
+use crate::native::{Commands, Native};
+use crate::setting::Setting;
+use crate::space::{Each, Need, instance_seconds};
+use crate::sql::Ask;
+use crate::stored;
+use crate::workload::{Acknowledge, Checked, Counts, Ended, Fields, Loaded, Sink, Workload};
+use native::Terminal;
+use schema::{NAMES, Tables};
 
 pub use check::check;
-pub use drive::{Acknowledge, Counts, Course, Driven, Told};
 pub use facts::{Breach, Facts, Verdict};
 pub use inputs::{
-    DISTRICTS, Delivery, Input, Kind, NewOrder, OrderStatus, Payment, StockLevel, Who,
+    DISTRICTS, Delivery, Input, Kind, Mix, NewOrder, OrderStatus, Payment, StockLevel, Who,
 };
-pub use load::{Loaded, run_sql};
 pub use native::OrderKey;
 pub use random::{Random, now};
-pub use report::{NOTE, Report, latency_json};
-pub use rows::{Sink, Target as RowTarget, items, warehouse};
-pub use schema::{INDEXES, NAMES, TABLES};
+
+/// Said with every figure.
+pub const NOTE: &str = "no keying and no think times; snapshot isolation where REPEATABLE READ \
+is said, under which TPC-C's transactions are serializable (SERIALIZABLE is not there yet)";
+
+/// Transactions that an instance may do in a second.
+const RATE: u64 = 60_000;
 
 /// How many rows a warehouse has; the standard's but in tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,263 +66,180 @@ impl Size {
     }
 }
 
-/// How much transactions see of others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Isolation {
-    /// A snapshot for every command; changed rows are read again.
-    ReadCommitted,
-    /// One snapshot: snapshot isolation.
-    RepeatableRead,
-}
-
-impl Isolation {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Isolation::ReadCommitted => "read-committed",
-            Isolation::RepeatableRead => "repeatable-read",
-        }
-    }
-}
-
-impl From<Isolation> for atoll_kernel::api::Isolation {
-    fn from(isolation: Isolation) -> Self {
-        match isolation {
-            Isolation::ReadCommitted => atoll_kernel::api::Isolation::ReadCommitted,
-            Isolation::RepeatableRead => atoll_kernel::api::Isolation::RepeatableRead,
-        }
-    }
-}
-
-/// When a commit is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// When it is stable.
-    Commit,
-    /// At once.
-    Relaxed,
-}
-
-/// What to run.
-#[derive(Clone, Debug)]
-pub struct Setting {
+/// The workload. A client's home warehouse goes by its number.
+#[derive(Clone, Copy, Debug)]
+pub struct Tpcc {
     /// Warehouses.
     pub warehouses: i32,
     /// Rows of each.
     pub size: Size,
-    /// Clients, each a task with a home warehouse.
-    pub clients: u64,
-    /// How long is measured.
-    pub seconds: u64,
-    /// How long runs before that.
-    pub warmup_seconds: u64,
-    /// How much transactions see of others.
-    pub isolation: Isolation,
-    /// When a commit is answered.
-    pub durability: Durability,
-    /// The seed of all random choices.
-    pub seed: u64,
+    /// Which transactions run.
+    pub mix: Mix,
 }
 
-impl Setting {
-    fn validate(&self) -> Result<(), String> {
-        if self.warehouses < 1 || self.clients == 0 {
-            return Err("warehouses and clients must be at least 1".to_owned());
+impl Tpcc {
+    fn home(&self, client: u64) -> i32 {
+        (client % self.warehouses as u64) as i32 + 1
+    }
+
+    /// What a verdict that is good has to say.
+    pub fn checked(&self, verdict: &Verdict) -> std::result::Result<Checked, String> {
+        judge(verdict)?;
+        let what = "all twelve consistency conditions hold".to_owned();
+        Ok(Checked { what, rows: verdict.rows })
+    }
+}
+
+impl Workload for Tpcc {
+    const NAME: &'static str = "tpcc";
+    const KINDS: &'static [&'static str] = &Kind::NAMES;
+    const TABLES: &'static [&'static str] = &NAMES;
+    const ACKNOWLEDGE: Acknowledge = Acknowledge::Nothing;
+
+    type Input = Input;
+    type Source = (Random, i32);
+    type Mark = OrderKey;
+    type Tally = ();
+    type Before = ();
+
+    fn validate(&self) -> std::result::Result<(), String> {
+        if self.warehouses < 1 {
+            return Err("warehouses must be at least 1".to_owned());
         }
         Ok(())
     }
-}
 
-/// Where and with how much a database of its own runs.
-#[derive(Clone, Debug)]
-pub struct Place {
-    /// Where the data goes; none: memory only, which says nothing about durability.
-    pub data: Option<PathBuf>,
-    /// Instances.
-    pub instances: Instances,
-    /// Memory for pages; none: what is expected to be needed.
-    pub buffer_pool_bytes: Option<u64>,
-}
-
-/// The instance that runs a warehouse's transactions.
-fn instance_of(warehouse: i32, instances: usize) -> InstanceId {
-    InstanceId(((warehouse - 1) as usize % instances) as u16)
-}
-
-/// Opens a database of its own, loads, runs, checks. `say` gets progress for people. Errors are
-/// one line.
-pub fn run(setting: &Setting, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Report, String> {
-    setting.validate()?;
-    if setting.seconds == 0 {
-        return Err("seconds must be at least 1".to_owned());
+    fn about(&self) -> Fields {
+        vec![
+            ("warehouses", json!(self.warehouses)),
+            ("mix", json!(self.mix.name())),
+            ("note", json!(NOTE)),
+        ]
     }
-    let instances = place.instances.count();
-    let need = space::Need::of(setting, instances);
-    let pool = place.buffer_pool_bytes.unwrap_or(need.pool_bytes);
-    space::refuse(&need, pool, place.data.as_deref())?;
-    let options = Options {
-        instances: place.instances,
-        buffer_pool_bytes: pool,
-        pin: Pin::Auto,
-        lock_note: "atoll bench tpcc".to_owned(),
-        ..Options::default()
-    };
-    let database = match &place.data {
-        Some(directory) => Database::open(directory, options),
-        None => Database::open_in_memory(options),
-    };
-    let database = database.map_err(text)?;
-    let loaded = prepare(&database, setting, say)?;
-    let report = measure(&database, setting, loaded, say)?;
-    database.close().map_err(text)?;
-    Ok(report)
-}
 
-/// Loads the tables unless they are there. Those that are there must have been loaded whole, for as
-/// many warehouses: a load that was interrupted is an error that says what is missing.
-pub fn prepare(
-    database: &Database,
-    setting: &Setting,
-    say: &mut dyn FnMut(&str),
-) -> Result<Loaded, String> {
-    setting.validate()?;
-    if Tables::are_there(&database.catalog()) {
-        say("the tables are there: checking them");
-        let verdict = check(database, setting.size, setting.warehouses)?;
-        judge(&verdict).map_err(|what| format!("the tables are there but not whole: {what}"))?;
-        return Ok(Loaded::default());
+    fn results(&self, counts: &Counts, elapsed: Duration) -> Fields {
+        let new_orders = counts.done[Kind::NewOrder as usize];
+        let a_minute = new_orders as f64 * 60.0 / elapsed.as_secs_f64();
+        vec![("new_orders_per_minute", json!(a_minute)), ("new_orders", json!(new_orders))]
     }
-    say(&format!("loading {} warehouses", setting.warehouses));
-    let mut said = Instant::now();
-    let Setting { size, warehouses, seed, .. } = *setting;
-    let loaded = load::load(database, size, warehouses, seed, &mut |rows, all| {
-        if said.elapsed() >= Duration::from_secs(1) {
-            said = Instant::now();
-            say(&format!("  {rows} of about {all} rows"));
+
+    fn definitions(&self) -> String {
+        format!("{}{}", schema::TABLES, schema::INDEXES)
+    }
+
+    fn parts(&self) -> u64 {
+        // The items, and each warehouse.
+        1 + self.warehouses as u64
+    }
+
+    fn rows(&self) -> u64 {
+        rows::expected(&self.size, self.warehouses)
+    }
+
+    fn fill<S: Sink>(
+        &self,
+        seed: u64,
+        part: u64,
+        sink: &mut S,
+    ) -> std::result::Result<(), S::Error> {
+        match part {
+            0 => rows::items(&self.size, seed, sink),
+            warehouse => rows::warehouse(&self.size, seed, warehouse as i32, sink),
         }
-    })?;
-    say(&format!("  {} rows in {:.2} s", loaded.rows, loaded.elapsed.as_secs_f64()));
-    Ok(loaded)
+    }
+
+    fn loader(&self, part: u64, instances: usize) -> usize {
+        (part.saturating_sub(1) % instances as u64) as usize
+    }
+
+    fn source(&self, client: u64, seed: u64) -> (Random, i32) {
+        (Random::of_client(seed, client), self.home(client))
+    }
+
+    fn draw(&self, (random, home): &mut (Random, i32)) -> Input {
+        Input::draw(random, self, *home)
+    }
+
+    fn kind(input: &Input) -> usize {
+        input.kind() as usize
+    }
+
+    fn add(_: &mut (), _: OrderKey) {}
+
+    // The conditions are read by scans and by COPY instead: `look`, `verify`.
+    fn before(&self, _: &mut dyn Ask) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
+    fn judge(&self, _: &mut dyn Ask, (): &(), (): &()) -> std::result::Result<Checked, String> {
+        Err("the conditions are not judged by questions".to_owned())
+    }
 }
 
-/// Warms up, measures, checks.
-fn measure(
-    database: &Database,
-    setting: &Setting,
-    loaded: Loaded,
-    say: &mut dyn FnMut(&str),
-) -> Result<Report, String> {
-    let tables = Tables::find(&database.catalog())?;
-    if setting.warmup_seconds > 0 {
-        say(&format!("warming up for {} s", setting.warmup_seconds));
-        run_for(database, &tables, setting, setting.warmup_seconds, say)?;
+impl Native for Tpcc {
+    type Tables = Tables;
+    type Terminal = Terminal;
+
+    fn tables(catalog: &Catalog) -> std::result::Result<Tables, String> {
+        Tables::find(catalog)
     }
-    say(&format!("running for {} s", setting.seconds));
-    let before = database.metrics().map_err(text)?;
-    let cpu_before = cpu::own();
-    let driven = run_for(database, &tables, setting, setting.seconds, say)?;
-    let cpu = cpu::own().saturating_sub(cpu_before);
-    let after = database.metrics().map_err(text)?;
-    say("checking the twelve consistency conditions");
-    let began = Instant::now();
-    let verdict = check(database, setting.size, setting.warehouses)?;
-    judge(&verdict)?;
-    Ok(Report {
-        setting: setting.clone(),
-        instances: database.instances(),
-        driven,
-        cpu,
-        metrics: (before, after),
-        loaded,
-        checked: (verdict.rows, began.elapsed()),
-    })
+
+    fn terminal(&self, tables: Tables) -> Terminal {
+        Terminal::new(tables.into())
+    }
+
+    fn need(&self, setting: &Setting, instances: u16) -> Need {
+        let standard = u64::from(Size::STANDARD.items.cast_unsigned());
+        let share = |mib: u64| (mib << 20) * u64::from(self.size.items.cast_unsigned()) / standard;
+        // A warehouse takes 160 MiB of either, the items 16 of pages, once.
+        let warehouse = Each { pages: share(160) + share(16), log: share(160) };
+        let transaction = match self.mix {
+            Mix::Standard | Mix::Payment => Each { pages: 700, log: 1300 },
+            Mix::NewOrder | Mix::NewOrderDelivery => Each { pages: 1600, log: 2900 },
+        };
+        let warehouses = (u64::from(self.warehouses.cast_unsigned()), warehouse);
+        Need::of(warehouses, (instance_seconds(setting, instances), RATE), transaction)
+    }
+
+    fn access(input: &Input) -> Access {
+        match input.kind() {
+            Kind::OrderStatus | Kind::StockLevel => Access::ReadOnly,
+            _ => Access::ReadWrite,
+        }
+    }
+
+    fn run(
+        terminal: &mut Terminal,
+        commands: &mut Commands<'_>,
+        input: &Input,
+    ) -> Result<Ended<OrderKey>> {
+        terminal.run(commands, input)
+    }
+
+    fn home(&self, client: u64, instances: usize) -> usize {
+        (self.home(client) - 1) as usize % instances
+    }
+
+    fn look(&self, database: &Database, loaded: &Loaded) -> std::result::Result<(), String> {
+        // What was loaded just now is judged at the end.
+        if loaded.rows > 0 { Ok(()) } else { self.verify(database, &(), &()).map(drop) }
+    }
+
+    fn verify(
+        &self,
+        database: &Database,
+        (): &(),
+        (): &(),
+    ) -> std::result::Result<Checked, String> {
+        self.checked(&check(database, self.size, self.warehouses)?)
+    }
 }
 
 /// A verdict that is not good, as an error of one line.
-pub fn judge(verdict: &Verdict) -> Result<(), String> {
+pub fn judge(verdict: &Verdict) -> std::result::Result<(), String> {
     if verdict.is_good() {
         return Ok(());
     }
     let breaches: Vec<String> = verdict.breaches.iter().map(ToString::to_string).collect();
     Err(breaches.join("; "))
-}
-
-fn run_for(
-    database: &Database,
-    tables: &Tables,
-    setting: &Setting,
-    seconds: u64,
-    say: &mut dyn FnMut(&str),
-) -> Result<Driven, String> {
-    let course = Course {
-        duration: Duration::from_secs(seconds),
-        stop: Arc::new(OnceLock::new()),
-        acknowledge: Acknowledge::Nothing,
-    };
-    let mut ticker = Ticker::new();
-    drive::drive(database, tables, setting, &course, &mut |told| {
-        if let Some(Told::Progress(counts)) = &told {
-            ticker.add(counts);
-        }
-        if let Some(line) = ticker.line() {
-            say(&line);
-        }
-    })
-}
-
-/// Runs the transactions in a database that somebody else serves; the tables are there.
-pub fn run_inside(
-    database: &Database,
-    setting: &Setting,
-    course: &Course,
-    told: &mut dyn FnMut(Option<Told>),
-) -> Result<Driven, String> {
-    let tables = Tables::find(&database.catalog())?;
-    drive::drive(database, &tables, setting, course, told)
-}
-
-/// Adds progress up and has a line to say every second.
-pub struct Ticker {
-    began: Instant,
-    said: Instant,
-    since: Counts,
-}
-
-impl Default for Ticker {
-    fn default() -> Ticker {
-        Ticker::new()
-    }
-}
-
-impl Ticker {
-    /// From now on.
-    pub fn new() -> Ticker {
-        Ticker { began: Instant::now(), said: Instant::now(), since: Counts::default() }
-    }
-
-    /// So much more was done.
-    pub fn add(&mut self, counts: &Counts) {
-        self.since.add(counts);
-    }
-
-    /// What to say, if a second has gone.
-    pub fn line(&mut self) -> Option<String> {
-        let seconds = self.said.elapsed().as_secs_f64();
-        if seconds < 1.0 {
-            return None;
-        }
-        self.said = Instant::now();
-        let since = std::mem::take(&mut self.since);
-        Some(format!(
-            "  {:>4.0} s: {:.0} transactions a second, {:.0} New-Orders a minute, {} conflicts",
-            self.began.elapsed().as_secs_f64(),
-            since.transactions as f64 / seconds,
-            since.new_orders as f64 * 60.0 / seconds,
-            since.aborts
-        ))
-    }
-}
-
-fn text(error: Error) -> String {
-    error.to_string()
 }

@@ -1,9 +1,10 @@
-//! Random choices of the standard (clauses 2.1.6, 4.3.2): NURand, names, strings.
+//! Random choices of the standard (clauses 2.1.6, 4.3.2): NURand, and the names of customers.
 //!
-//! Invariants: everything comes from one seed. The constants of NURand are fixed: the difference
+//! Invariants: the constants of NURand are fixed: the difference
 //! between that of loading and that of running is one that clause 2.1.6.1 allows for last names.
 
 use super::Size;
+pub use crate::random::Random;
 
 /// C for last names while loading.
 const C_LAST_LOAD: u32 = 86;
@@ -17,9 +18,6 @@ const C_ITEM: u32 = 7911;
 const SYLLABLES: [&str; 10] =
     ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 
-/// 64 letters and digits: two come twice, so that six random bits choose one.
-const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789Ea";
-
 /// Which constant a last name is drawn with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -29,35 +27,10 @@ pub enum Phase {
     Run,
 }
 
-/// A source of the standard's random values.
-pub struct Random(fastrand::Rng);
-
 impl Random {
-    /// The same seed gives the same values.
-    pub fn new(seed: u64) -> Random {
-        Random(fastrand::Rng::with_seed(seed))
-    }
-
-    /// Evenly from `low..=high`.
-    #[inline]
-    pub fn number(&mut self, low: i32, high: i32) -> i32 {
-        self.0.i32(low..=high)
-    }
-
-    /// Evenly from `low..=high`, 64 bits.
-    pub fn long(&mut self, low: i64, high: i64) -> i64 {
-        self.0.i64(low..=high)
-    }
-
-    /// With a probability of `percent`.
-    #[inline]
-    pub fn chance(&mut self, percent: u32) -> bool {
-        self.0.u32(0..100) < percent
-    }
-
     fn uneven(&mut self, a: u32, c: u32, low: i32, high: i32) -> i32 {
         let (low, high) = (low as u32, high as u32);
-        let mixed = self.0.u32(0..=a) | self.0.u32(low..=high);
+        let mixed = self.inner().u32(0..=a) | self.inner().u32(low..=high);
         ((mixed + c) % (high - low + 1) + low) as i32
     }
 
@@ -75,38 +48,6 @@ impl Random {
     pub fn last_name(&mut self, size: &Size, phase: Phase) -> u32 {
         let c = if phase == Phase::Load { C_LAST_LOAD } else { C_LAST_RUN };
         self.uneven(255, c, 0, 999.min(size.customers - 1)) as u32
-    }
-
-    /// `low` to `high` letters and digits, appended.
-    pub fn letters(&mut self, low: usize, high: usize, out: &mut String) {
-        let mut left = self.0.usize(low..=high);
-        while left > 0 {
-            let mut bits = self.0.u64(..);
-            for _ in 0..left.min(10) {
-                out.push(char::from(LETTERS[(bits & 63) as usize]));
-                bits >>= 6;
-            }
-            left -= left.min(10);
-        }
-    }
-
-    /// `count` digits, appended.
-    pub fn digits(&mut self, count: usize, out: &mut String) {
-        for _ in 0..count {
-            out.push(self.0.digit(10));
-        }
-    }
-
-    /// A permutation of `1..=count`.
-    pub fn permutation(&mut self, count: i32) -> Vec<i32> {
-        let mut all: Vec<i32> = (1..=count).collect();
-        self.0.shuffle(&mut all);
-        all
-    }
-
-    /// The generator below, for choices that are not the standard's.
-    pub fn inner(&mut self) -> &mut fastrand::Rng {
-        &mut self.0
     }
 }
 

@@ -6,26 +6,7 @@
 use super::Size;
 use super::inputs::DISTRICTS;
 use super::random::{Phase, Random, last_name, now};
-
-/// Gets the columns of a row in the table's order, then its end.
-pub trait Sink {
-    /// What can go wrong.
-    type Error;
-    /// An integer.
-    fn int(&mut self, value: i32);
-    /// A decimal number: mantissa / 10^scale.
-    fn decimal(&mut self, mantissa: i64, scale: u16);
-    /// A varchar.
-    fn text(&mut self, value: &str);
-    /// A char(width).
-    fn padded(&mut self, value: &str, width: usize);
-    /// A timestamp: microseconds since 2000.
-    fn time(&mut self, micros: i64);
-    /// NULL.
-    fn null(&mut self);
-    /// The row is complete: it goes to `table`.
-    fn end(&mut self, table: Target) -> Result<(), Self::Error>;
-}
+use crate::workload::Sink;
 
 /// Which table a row is for, and so in which order tables are filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +21,12 @@ pub enum Target {
     OrderLine,
     NewOrder,
     Stock,
+}
+
+impl From<Target> for usize {
+    fn from(target: Target) -> usize {
+        target as usize
+    }
 }
 
 /// Rows that loading `warehouses` makes, about (order lines are random).

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use atoll_kernel::api::{Catalog, ColumnId, IndexEntry, PUBLIC_NAMESPACE, TableEntry};
+use atoll_kernel::api::{Catalog, IndexEntry, TableEntry};
+
+use crate::native::{columns, table};
 
 /// Makes the tables with their keys. For Atoll and for PostgreSQL alike.
 pub const TABLES: &str = "
@@ -72,25 +74,6 @@ pub const NAMES: [&str; 9] = [
     "stock",
 ];
 
-macro_rules! columns {
-    ($($(#[$doc:meta])* $table:ident { $($name:ident)* })*) => {$(
-        $(#[$doc])*
-        pub mod $table {
-            use super::ColumnId;
-            columns!(@ 0; $($name)*);
-            /// All, in order.
-            #[cfg(test)]
-            pub const ALL: &[(&str, ColumnId)] = &[$((stringify!($name), $name)),*];
-        }
-    )*};
-    (@ $at:expr; $name:ident $($rest:ident)*) => {
-        #[allow(missing_docs, dead_code, reason = "the column of that name, used or not")]
-        pub const $name: ColumnId = ColumnId($at);
-        columns!(@ $at + 1; $($rest)*);
-    };
-    (@ $at:expr;) => {};
-}
-
 columns! {
     /// Columns of `warehouse`.
     warehouse { W_ID W_NAME W_STREET_1 W_STREET_2 W_CITY W_STATE W_ZIP W_TAX W_YTD }
@@ -142,10 +125,7 @@ pub struct Tables {
 impl Tables {
     /// Looks them up; an error names the first that is not there.
     pub fn find(catalog: &Catalog) -> Result<Tables, String> {
-        let table = |name: &str| {
-            let found = catalog.table(PUBLIC_NAMESPACE, name).cloned();
-            found.ok_or_else(|| format!("there is no table {name}"))
-        };
+        let table = |name| table(catalog, name);
         let tables = Tables {
             warehouse: table("warehouse")?,
             district: table("district")?,
@@ -163,11 +143,6 @@ impl Tables {
             }
         }
         Ok(tables)
-    }
-
-    /// Whether the catalog has any of them.
-    pub fn are_there(catalog: &Catalog) -> bool {
-        NAMES.iter().any(|name| catalog.table(PUBLIC_NAMESPACE, name).is_some())
     }
 
     /// customer by (c_w_id, c_d_id, c_last, c_first).

@@ -2,42 +2,26 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use atoll_kernel::api::{
-    Access, ColumnId, Context, Isolation as KernelIsolation, KeyBytes, Result, RowBuffer, Session,
-    Statement, TableEntry, TableLockMode, Target, WriteOutcome,
+    Access, ColumnId, Context, Instances, Isolation as KernelIsolation, KeyBytes, Result,
+    RowBuffer, Session, Statement, TableEntry, TableLockMode, Target, WriteOutcome,
 };
 
 use super::*;
+use crate::native::{prepare, run};
+use crate::setting::{Isolation, Place};
+use crate::sql::run_sql;
+use crate::testing::{are_columns_of, open, place, run_tiny, setting};
 use crate::tpcc::schema::{customer, district, history, new_order, order_line, orders, warehouse};
 use crate::tpcc::stored::Stored;
 
-fn setting(warehouses: i32, isolation: Isolation) -> Setting {
-    Setting {
-        warehouses,
-        size: Size::TINY,
-        clients: 8,
-        seconds: 1,
-        warmup_seconds: 0,
-        isolation,
-        durability: Durability::Commit,
-        seed: 42,
-    }
-}
-
-fn open(instances: u16) -> Database {
-    let options = Options {
-        instances: Instances::Count(instances),
-        buffer_pool_bytes: 256 << 20,
-        undo_bytes: 64 << 20,
-        ..Options::default()
-    };
-    Database::open_in_memory(options).unwrap()
+fn tiny(warehouses: i32) -> Tpcc {
+    Tpcc { warehouses, size: Size::TINY, mix: Mix::Standard }
 }
 
 #[test]
 fn tables_are_what_their_sql_says() {
     let database = open(1);
-    load::run_sql(&database, TABLES).unwrap();
-    load::run_sql(&database, INDEXES).unwrap();
+    run_sql(&database, &tiny(1).definitions()).unwrap();
     let tables = Tables::find(&database.catalog()).unwrap();
     let all: [(&TableEntry, &[(&str, ColumnId)]); 9] = [
         (&tables.warehouse, warehouse::ALL),
@@ -51,10 +35,7 @@ fn tables_are_what_their_sql_says() {
         (&tables.stock, schema::stock::ALL),
     ];
     for (table, columns) in all {
-        assert_eq!(table.def.columns.len(), columns.len(), "{}", table.def.name);
-        for (name, column) in columns {
-            assert_eq!(table.def.column(&name.to_lowercase()), Some(*column), "{name}");
-        }
+        are_columns_of(table, columns);
     }
     database.close().unwrap();
 }
@@ -66,30 +47,47 @@ fn tiny_runs_keep_all_conditions() {
         (3, 2, Isolation::RepeatableRead),
         (2, 2, Isolation::ReadCommitted),
     ] {
-        let setting = setting(warehouses, isolation);
-        let place =
-            Place { data: None, instances: Instances::Count(instances), buffer_pool_bytes: None };
-        let report = run(&setting, &place, &mut |_| ()).unwrap();
+        let place = Place { instances: Instances::Count(instances), ..place() };
+        let report = run(&tiny(warehouses), &setting(isolation), &place, &mut |_| ()).unwrap();
         let counts = report.driven.counts;
-        assert!(counts.new_orders > 0 && counts.transactions > counts.new_orders);
-        for (kind, latencies) in Kind::ALL.iter().zip(&report.driven.by_kind) {
-            assert!(latencies.count() > 0, "no {} was done", kind.name());
+        for (kind, latencies) in Kind::NAMES.iter().zip(&report.driven.by_kind) {
+            assert!(latencies.count() > 0, "no {kind} was done");
         }
+        assert_eq!(report.driven.latencies.count(), counts.transactions());
         let json = report.json();
         assert!(json["log_bytes_per_txn"]["payload"].as_f64().unwrap() > 100.0, "{json}");
+        assert!(json["new_orders"].as_u64().unwrap() > 0, "{json}");
         assert!(report.to_string().contains("no think times"));
+        assert!(report.to_string().contains("all twelve consistency conditions hold"));
+    }
+}
+
+/// Without Deliveries, or with more of them than there are orders, the conditions are judged, too.
+#[test]
+fn partial_mixes_keep_all_conditions() {
+    for (mix, expect) in [
+        (Mix::Payment, &[Kind::Payment][..]),
+        (Mix::NewOrder, &[Kind::NewOrder]),
+        (Mix::NewOrderDelivery, &[Kind::NewOrder, Kind::Delivery]),
+    ] {
+        let workload = Tpcc { mix, ..tiny(2) };
+        let report = run_tiny(&workload, &setting(Isolation::RepeatableRead));
+        for kind in Kind::ALL {
+            let count = report.driven.counts.done[kind as usize];
+            assert_eq!(count > 0, expect.contains(&kind), "{mix:?}: {count} {kind:?}");
+        }
+        assert_eq!(report.json()["mix"], mix.name());
     }
 }
 
 #[test]
 fn tables_that_were_not_loaded_whole_are_refused() {
     let database = open(2);
-    let two = setting(2, Isolation::RepeatableRead);
-    prepare(&database, &two, &mut |_| ()).unwrap();
-    assert_eq!(prepare(&database, &two, &mut |_| ()).unwrap().rows, 0);
+    let first = prepare(&database, &tiny(2), 42, &mut |_| ()).unwrap();
+    assert!(first.0.rows > 0);
+    assert_eq!(prepare(&database, &tiny(2), 42, &mut |_| ()).unwrap().0.rows, 0);
     // As after an interrupted load: the third warehouse never came.
-    let error =
-        prepare(&database, &setting(3, Isolation::RepeatableRead), &mut |_| ()).unwrap_err();
+    let error = prepare(&database, &tiny(3), 42, &mut |_| ()).unwrap_err();
     assert!(error.contains("not whole") && error.contains("district (3, 1) is missing"), "{error}");
     database.close().unwrap();
 }
@@ -166,10 +164,7 @@ fn change(
 
 #[test]
 fn every_condition_finds_its_corrupted_row() {
-    let setting = Setting {
-        size: Size { items: 100, customers: 20 },
-        ..setting(1, Isolation::RepeatableRead)
-    };
+    let workload = Tpcc { size: Size { items: 100, customers: 20 }, ..tiny(1) };
     // Orders 15 to 20 of each district are new; order 1 is delivered.
     let cases: [(u8, &str, &[i32], Corruption); 15] = [
         (1, "warehouse", &[1], Corruption::Cents(warehouse::W_YTD, 1)),
@@ -190,8 +185,8 @@ fn every_condition_finds_its_corrupted_row() {
     ];
     for (condition, name, key, corruption) in cases {
         let database = open(1);
-        prepare(&database, &setting, &mut |_| ()).unwrap();
-        let verdict = check(&database, setting.size, 1).unwrap();
+        prepare(&database, &workload, 42, &mut |_| ()).unwrap();
+        let verdict = check(&database, workload.size, 1).unwrap();
         assert!(verdict.is_good(), "{:?}", verdict.breaches);
         let catalog = database.catalog();
         let table = catalog.table(atoll_kernel::api::PUBLIC_NAMESPACE, name).unwrap().clone();
@@ -199,7 +194,7 @@ fn every_condition_finds_its_corrupted_row() {
             .run(Target::Any, |context| corrupt(context, &table, key, &corruption))
             .unwrap()
             .unwrap();
-        let verdict = check(&database, setting.size, 1).unwrap();
+        let verdict = check(&database, workload.size, 1).unwrap();
         let found = verdict.counts[usize::from(condition)];
         assert!(found > 0, "{name} {key:?}: {condition} found nothing: {:?}", verdict.breaches);
         assert!(judge(&verdict).is_err());

@@ -163,7 +163,8 @@ impl Terminal {
         self.stored.int(line.quantity);
         self.stored.decimal(amount, 2);
         // As it is stored: both are char(24).
-        self.stored.raw(bytes(&self.row, 5)?);
+        let access = &mut self.access;
+        access.stored.raw(bytes(&access.row, 5)?);
         self.insert(statement, &tables.order_line)?;
         Ok(Some(amount))
     }

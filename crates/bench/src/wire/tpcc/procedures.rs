@@ -3,66 +3,35 @@
 //! Invariants: the statements are those of the native procedures' commands. An error leaves the
 //! connection in a failed transaction, which the caller rolls back.
 
-use postgres::{Client, Error, Row};
+use postgres::{Client, Row};
 
-use super::super::{Result, message};
+use super::super::Sql;
 use super::statements::Statements;
 use crate::tpcc::{
-    DISTRICTS, Delivery, Input, Isolation, NewOrder, OrderStatus, Payment, StockLevel, Who,
+    DISTRICTS, Delivery, Input, NewOrder, OrderKey, OrderStatus, Payment, StockLevel, Who,
 };
 
-type Sql<T> = std::result::Result<T, Error>;
+type Ended = crate::workload::Ended<OrderKey>;
 
-/// How a transaction ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ended {
-    /// Committed.
-    Commit,
-    /// Rolled back as the standard asks.
-    Rollback,
+/// Does what `input` says, up to the commit.
+pub fn run(client: &mut Client, statements: &Statements, input: &Input) -> Sql<Ended> {
+    let mut terminal = Terminal { client, statements };
+    match input {
+        Input::NewOrder(input) => terminal.new_order(input),
+        Input::Payment(input) => terminal.payment(input),
+        Input::OrderStatus(input) => terminal.order_status(input),
+        Input::Delivery(input) => terminal.delivery(input),
+        Input::StockLevel(input) => terminal.stock_level(input),
+    }
 }
 
 /// A connection with its statements.
-pub struct Terminal {
-    client: Client,
-    statements: Statements,
-    begin: &'static str,
+struct Terminal<'a> {
+    client: &'a mut Client,
+    statements: &'a Statements,
 }
 
-impl Terminal {
-    /// Prepares everything.
-    pub fn new(mut client: Client, isolation: Isolation) -> Result<Terminal> {
-        let statements = Statements::prepare(&mut client)
-            .map_err(|error| format!("preparing: {}", message(&error)))?;
-        let begin = match isolation {
-            Isolation::ReadCommitted => "begin isolation level read committed",
-            Isolation::RepeatableRead => "begin isolation level repeatable read",
-        };
-        Ok(Terminal { client, statements, begin })
-    }
-
-    /// Does what `input` says, in one transaction.
-    pub fn run(&mut self, input: &Input) -> Sql<Ended> {
-        self.client.batch_execute(self.begin)?;
-        let ended = match input {
-            Input::NewOrder(input) => self.new_order(input)?,
-            Input::Payment(input) => self.payment(input)?,
-            Input::OrderStatus(input) => self.order_status(input)?,
-            Input::Delivery(input) => self.delivery(input)?,
-            Input::StockLevel(input) => self.stock_level(input)?,
-        };
-        match ended {
-            Ended::Commit => self.client.batch_execute("commit")?,
-            Ended::Rollback => self.client.batch_execute("rollback")?,
-        }
-        Ok(ended)
-    }
-
-    /// Ends a failed transaction.
-    pub fn roll_back(&mut self) -> Sql<()> {
-        self.client.batch_execute("rollback")
-    }
-
+impl Terminal<'_> {
     fn new_order(&mut self, input: &NewOrder) -> Sql<Ended> {
         let Terminal { client, statements, .. } = self;
         let NewOrder { warehouse: w, district: d, customer: c, .. } = input;
@@ -99,7 +68,7 @@ impl Terminal {
         }
         let charge = (10_000 - discount) * (10_000 + tax + district_tax);
         std::hint::black_box(i128::from(total) * i128::from(charge));
-        Ok(Ended::Commit)
+        Ok(Ended::Commit(Some((*w, *d, order))))
     }
 
     /// The number of a customer: the middle one of those with a last name.
@@ -139,7 +108,7 @@ impl Terminal {
         let values: [&(dyn postgres::types::ToSql + Sync); 7] =
             [&c, &cd, &cw, d, w, amount, &names];
         client.execute(&statements.insert_history, &values)?;
-        Ok(Ended::Commit)
+        Ok(Ended::Commit(None))
     }
 
     fn order_status(&mut self, input: &OrderStatus) -> Sql<Ended> {
@@ -149,7 +118,7 @@ impl Terminal {
         client.query_one(&statements.customer_asking, &[w, d, &c])?;
         let order: i32 = client.query_one(&statements.last_order, &[w, d, &c])?.get(0);
         client.query(&statements.lines, &[w, d, &order])?;
-        Ok(Ended::Commit)
+        Ok(Ended::Commit(None))
     }
 
     fn delivery(&mut self, input: &Delivery) -> Sql<Ended> {
@@ -173,7 +142,7 @@ impl Terminal {
             let cents: i64 = client.query_one(&statements.lines_sum, &[w, &d, &order])?.get(0);
             client.execute(&statements.customer_owe, &[&cents, w, &d, &c])?;
         }
-        Ok(Ended::Commit)
+        Ok(Ended::Commit(None))
     }
 
     fn stock_level(&mut self, input: &StockLevel) -> Sql<Ended> {
@@ -183,6 +152,6 @@ impl Terminal {
         let values: [&(dyn postgres::types::ToSql + Sync); 5] =
             [w, d, &(next - 20), &next, threshold];
         client.query_one(&statements.low_stock, &values)?;
-        Ok(Ended::Commit)
+        Ok(Ended::Commit(None))
     }
 }

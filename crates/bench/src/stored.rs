@@ -6,8 +6,9 @@
 use atoll_kernel::api::{Error, Result, RowBuffer};
 use atoll_sql::types::{Datum, Numeric, TypeOid, storage};
 
-/// Columns that a row or a change has at most.
-const COLUMNS_MAX: usize = 21;
+/// Columns that most rows and changes have at most, and that any has.
+const COLUMNS_FEW: usize = 21;
+const COLUMNS_MAX: usize = 40;
 
 /// The values of one row or change; reused.
 #[derive(Default)]
@@ -31,6 +32,20 @@ impl Stored {
     /// An integer.
     #[inline]
     pub fn int(&mut self, value: i32) {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+        self.end(false);
+    }
+
+    /// A small integer.
+    #[inline]
+    pub fn small(&mut self, value: i16) {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+        self.end(false);
+    }
+
+    /// A big integer.
+    #[inline]
+    pub fn long(&mut self, value: i64) {
         self.bytes.extend_from_slice(&value.to_le_bytes());
         self.end(false);
     }
@@ -72,7 +87,15 @@ impl Stored {
     /// Calls `with` with the values in order.
     #[inline]
     pub fn values<T>(&self, with: impl FnOnce(&[Option<&[u8]>]) -> T) -> T {
-        let mut values = [None; COLUMNS_MAX];
+        match self.ends.len() {
+            0..=COLUMNS_FEW => self.within::<COLUMNS_FEW, T>(with),
+            _ => self.within::<COLUMNS_MAX, T>(with),
+        }
+    }
+
+    #[inline]
+    fn within<const N: usize, T>(&self, with: impl FnOnce(&[Option<&[u8]>]) -> T) -> T {
+        let mut values = [None; N];
         let mut start = 0;
         for (value, (end, is_null)) in values.iter_mut().zip(&self.ends) {
             *value = (!is_null).then(|| &self.bytes[start..*end as usize]);
@@ -92,6 +115,20 @@ fn damaged(what: &str) -> Error {
 pub fn int(row: &RowBuffer, column: usize) -> Result<i32> {
     let bytes = row.column(column).and_then(|bytes| bytes.try_into().ok());
     bytes.map(i32::from_le_bytes).ok_or_else(|| damaged("integer"))
+}
+
+/// The big integer in a column.
+#[inline]
+pub fn long(row: &RowBuffer, column: usize) -> Result<i64> {
+    let bytes = row.column(column).and_then(|bytes| bytes.try_into().ok());
+    bytes.map(i64::from_le_bytes).ok_or_else(|| damaged("big integer"))
+}
+
+/// The small integer in a column.
+#[inline]
+pub fn small(row: &RowBuffer, column: usize) -> Result<i16> {
+    let bytes = row.column(column).and_then(|bytes| bytes.try_into().ok());
+    bytes.map(i16::from_le_bytes).ok_or_else(|| damaged("small integer"))
 }
 
 /// The decimal number in a column, as a multiple of 10^-scale.

@@ -6,22 +6,10 @@
 
 use std::path::Path;
 
-use super::{Setting, Size};
+use crate::setting::Setting;
 
-/// Bytes of pages of a warehouse as loaded, indexes included.
-const PAGES_WAREHOUSE: u64 = 160 << 20;
-/// Bytes of pages of the items.
-const PAGES_ITEMS: u64 = 16 << 20;
-/// Bytes of log that loading a warehouse writes.
-const LOG_WAREHOUSE: u64 = 160 << 20;
-/// Transactions that an instance may do in a second.
-const RATE: u64 = 60_000;
-/// Bytes of pages that a transaction adds.
-const PAGES_TRANSACTION: u64 = 700;
-/// Bytes of log that a transaction writes, padding included.
-const LOG_TRANSACTION: u64 = 1300;
 /// What a database needs besides, of either.
-const BASE: u64 = 256 << 20;
+pub const BASE: u64 = 256 << 20;
 
 /// What a run will need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,21 +20,30 @@ pub struct Need {
     pub log_bytes: u64,
 }
 
+/// What one row or transaction adds, at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Each {
+    /// Bytes of pages.
+    pub pages: u64,
+    /// Bytes of log, padding included.
+    pub log: u64,
+}
+
 impl Need {
-    /// Of this run on so many instances.
-    pub fn of(setting: &Setting, instances: u16) -> Need {
-        let warehouses = setting.warehouses as u64;
-        let seconds = setting.seconds + setting.warmup_seconds;
-        let transactions = seconds * RATE * u64::from(instances);
-        let standard = u64::from(Size::STANDARD.items.cast_unsigned());
-        let share = |bytes: u64| bytes * u64::from(setting.size.items.cast_unsigned()) / standard;
-        Need {
-            pool_bytes: BASE
-                + share(PAGES_ITEMS + warehouses * PAGES_WAREHOUSE)
-                + transactions * PAGES_TRANSACTION,
-            log_bytes: BASE + share(warehouses * LOG_WAREHOUSE) + transactions * LOG_TRANSACTION,
-        }
+    /// Of so many rows, and of so many seconds in which each instance may do `rate` transactions.
+    pub fn of(rows: (u64, Each), (instance_seconds, rate): (u64, u64), each: Each) -> Need {
+        let transactions = instance_seconds.saturating_mul(rate);
+        let sum = |of: fn(&Each) -> u64| {
+            let grown = transactions.saturating_mul(of(&each));
+            BASE.saturating_add(rows.0.saturating_mul(of(&rows.1))).saturating_add(grown)
+        };
+        Need { pool_bytes: sum(|it| it.pages), log_bytes: sum(|it| it.log) }
     }
+}
+
+/// Seconds of all instances together that a run lasts.
+pub fn instance_seconds(setting: &Setting, instances: u16) -> u64 {
+    setting.seconds.saturating_add(setting.warmup_seconds).saturating_mul(instances.into())
 }
 
 /// An error that names what is missing, if anything is.
@@ -55,25 +52,25 @@ pub fn refuse(need: &Need, pool_bytes: u64, data: Option<&Path>) -> Result<(), S
     if pool_bytes < need.pool_bytes {
         return Err(format!(
             "the data may grow to {:.1} GiB, the buffer pool has {:.1}: fewer seconds or \
-             warehouses, or a larger --buffer-pool",
+             rows, or a larger --buffer-pool",
             gib(need.pool_bytes),
             gib(pool_bytes)
         ));
     }
     let log_in_memory = if data.is_none() { need.log_bytes } else { 0 };
     if let Some(memory) = memory_available()
-        && memory < need.pool_bytes + log_in_memory
+        && memory < need.pool_bytes.saturating_add(log_in_memory)
     {
         return Err(format!(
-            "the run may need {:.1} GiB of memory, {:.1} are available: fewer seconds or warehouses",
-            gib(need.pool_bytes + log_in_memory),
+            "the run may need {:.1} GiB of memory, {:.1} are available: fewer seconds or rows",
+            gib(need.pool_bytes.saturating_add(log_in_memory)),
             gib(memory)
         ));
     }
     let free = data.map(disk_free).transpose()?;
     match free {
         Some(free) if free < need.log_bytes => Err(format!(
-            "the log may grow to {:.1} GiB, the disk has {:.1} free: fewer seconds or warehouses, \
+            "the log may grow to {:.1} GiB, the disk has {:.1} free: fewer seconds or rows, \
              or another --data",
             gib(need.log_bytes),
             gib(free)
@@ -100,28 +97,17 @@ fn disk_free(path: &Path) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Durability, Isolation};
     use super::*;
-
-    fn setting(seconds: u64) -> Setting {
-        Setting {
-            warehouses: 2,
-            size: Size::STANDARD,
-            clients: 1,
-            seconds,
-            warmup_seconds: 0,
-            isolation: Isolation::RepeatableRead,
-            durability: Durability::Commit,
-            seed: 1,
-        }
-    }
 
     #[test]
     fn what_will_not_fit_is_refused_by_name() {
-        let need = Need::of(&setting(1), 1);
+        let each = Each { pages: 700, log: 1300 };
+        let need = Need::of((1, each), (1, 60_000), each);
+        assert_eq!(need.pool_bytes, BASE + 60_001 * 700);
+        assert_eq!(need.log_bytes, BASE + 60_001 * 1300);
         let told = refuse(&need, need.pool_bytes - 1, None).expect_err("the pool is too small");
         assert!(told.contains("--buffer-pool"), "{told}");
-        let need = Need::of(&setting(1_000_000_000), 1);
+        let need = Need::of((1, each), (1_000_000_000, 60_000), each);
         let told = refuse(&need, need.pool_bytes, None).expect_err("no machine has so much memory");
         assert!(told.contains("of memory"), "{told}");
         let need = Need { pool_bytes: 1, log_bytes: u64::MAX };

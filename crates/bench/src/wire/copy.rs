@@ -1,51 +1,83 @@
-//! Makes and fills the tables over the wire, by COPY in text form.
+//! Makes and fills a workload's tables over the wire, by COPY in text form.
 //!
-//! Invariants: the rows are those that the native loader writes for the same seed. One COPY fills
-//! one table of one warehouse: rows of different tables are collected apart meanwhile.
+//! Invariants: the rows are those that the native loader writes for the same seed. Each loader is
+//! a thread with its connection and takes the next part that nobody has; rows of different tables
+//! are collected apart meanwhile. Every COPY commits by itself: an interrupted load leaves tables
+//! that the next run refuses.
 
 use std::io::Write;
+use std::sync::{Mutex, mpsc};
 
 use postgres::Client;
 
-use super::super::{Result, message};
-use crate::tpcc::{self, INDEXES, NAMES, RowTarget, Sink, Size, TABLES};
+use super::{Result, connect_to, message};
+use crate::setting::Setting;
+use crate::ticker::Loading;
+use crate::workload::{Loaded, Sink, Workload};
 
 /// Text is sent when there is so much of it.
 const CHUNK: usize = 1 << 20;
+/// Loaders at most.
+const LOADERS_MAX: u64 = 8;
 
-/// Makes the tables and fills them.
-pub fn load(
+/// Makes the tables and fills them, by as many connections as there are clients, but not too many.
+pub fn load<W: Workload>(
     client: &mut Client,
-    size: Size,
-    warehouses: i32,
-    seed: u64,
+    workload: &W,
+    setting: &Setting,
+    url: &str,
     say: &mut dyn FnMut(&str),
-) -> Result<()> {
-    client.batch_execute(TABLES).map_err(|error| message(&error))?;
-    client.batch_execute(INDEXES).map_err(|error| message(&error))?;
-    let mut text = Text { client, tables: Default::default(), row: String::new() };
-    tpcc::items(&size, seed, &mut text)?;
-    for warehouse in 1..=warehouses {
-        tpcc::warehouse(&size, seed, warehouse, &mut text)?;
-        say(&format!("  {warehouse} of {warehouses} warehouses"));
-    }
-    for table in 0..NAMES.len() {
-        text.send(table)?;
-    }
+) -> Result<Loaded> {
+    let mut loading = Loading::new(workload.rows());
+    client.batch_execute(&workload.definitions()).map_err(|error| message(&error))?;
+    let next = Mutex::new(0..workload.parts());
+    let (sender, receiver) = mpsc::channel();
+    let loaders = workload.parts().min(setting.clients).clamp(1, LOADERS_MAX);
+    let done: Vec<Result<()>> = std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for _ in 0..loaders {
+            let (sender, next) = (sender.clone(), &next);
+            threads.push(scope.spawn(move || {
+                let mut text = Text::new(connect_to(url)?, W::TABLES, sender);
+                loop {
+                    let part = next.lock().expect("no holder panics").next();
+                    let Some(part) = part else { break };
+                    workload.fill(setting.seed, part, &mut text)?;
+                }
+                text.send_all()
+            }));
+        }
+        drop(sender);
+        receiver.into_iter().for_each(|rows| loading.add(rows, say));
+        threads.into_iter().map(|it| it.join().expect("a loader does not panic")).collect()
+    });
+    done.into_iter().collect::<Result<()>>()?;
     // Statistics, for servers that plan by them.
-    client.batch_execute("analyze").map_err(|error| message(&error))
+    client.batch_execute("analyze").map_err(|error| message(&error))?;
+    Ok(loading.end(say))
 }
 
 /// Rows as COPY's text form has them, by table.
-struct Text<'a> {
-    client: &'a mut Client,
-    // In the order of `NAMES`, which is that of `RowTarget`.
-    tables: [String; 9],
+struct Text {
+    client: Client,
+    names: &'static [&'static str],
+    // In the order of `names`; with the number of rows.
+    tables: Vec<(String, u64)>,
     // The row being written.
     row: String,
+    sender: mpsc::Sender<u64>,
 }
 
-impl Text<'_> {
+impl Text {
+    fn new(client: Client, names: &'static [&'static str], sender: mpsc::Sender<u64>) -> Text {
+        let tables = names.iter().map(|_| Default::default()).collect();
+        Text { client, names, tables, row: String::new(), sender }
+    }
+
+    fn send_all(&mut self) -> Result<()> {
+        (0..self.names.len()).try_for_each(|table| self.send(table))
+    }
+
     fn column(&mut self, value: std::fmt::Arguments<'_>) {
         use std::fmt::Write;
         if !self.row.is_empty() {
@@ -56,23 +88,33 @@ impl Text<'_> {
     }
 
     fn send(&mut self, table: usize) -> Result<()> {
-        let text = std::mem::take(&mut self.tables[table]);
+        let (text, rows) = std::mem::take(&mut self.tables[table]);
         if text.is_empty() {
             return Ok(());
         }
         let failed = |error: postgres::Error| format!("copy: {}", message(&error));
-        let statement = format!("copy {} from stdin", NAMES[table]);
+        let statement = format!("copy {} from stdin", self.names[table]);
         let mut writer = self.client.copy_in(&statement).map_err(failed)?;
         writer.write_all(text.as_bytes()).map_err(|error| format!("copy: {error}"))?;
         writer.finish().map_err(failed)?;
+        // The receiver waits for every loader.
+        let _ = self.sender.send(rows);
         Ok(())
     }
 }
 
-impl Sink for Text<'_> {
+impl Sink for Text {
     type Error = String;
 
     fn int(&mut self, value: i32) {
+        self.column(format_args!("{value}"));
+    }
+
+    fn small(&mut self, value: i16) {
+        self.column(format_args!("{value}"));
+    }
+
+    fn long(&mut self, value: i64) {
         self.column(format_args!("{value}"));
     }
 
@@ -111,12 +153,14 @@ impl Sink for Text<'_> {
         self.column(format_args!("\\N"));
     }
 
-    fn end(&mut self, table: RowTarget) -> Result<()> {
-        let text = &mut self.tables[table as usize];
+    fn end<T: Into<usize>>(&mut self, table: T) -> Result<()> {
+        let table = table.into();
+        let (text, rows) = &mut self.tables[table];
         text.push_str(&self.row);
         text.push('\n');
+        *rows += 1;
         self.row.clear();
-        if text.len() >= CHUNK { self.send(table as usize) } else { Ok(()) }
+        if text.len() >= CHUNK { self.send(table) } else { Ok(()) }
     }
 }
 

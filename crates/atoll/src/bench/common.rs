@@ -1,0 +1,113 @@
+//! What every workload of `atoll bench` is asked, natively and over the wire, and how it runs.
+
+use std::path::PathBuf;
+
+use atoll_bench::native::{self, Native};
+use atoll_bench::setting::{Durability, Isolation, Place, Server, Setting};
+use atoll_bench::wire::{self, Wire};
+use atoll_kernel::api::Instances;
+
+use super::{Folder, parse_instances};
+
+#[derive(clap::Args, Debug)]
+pub struct Common {
+    /// Clients: natively each a task of an instance, over the wire each a connection.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    clients: u64,
+    /// Instances: `auto` (one per core) or a number.
+    #[arg(long, default_value = "auto", value_parser = parse_instances)]
+    instances: Instances,
+    /// Seconds that are measured.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    seconds: u64,
+    /// Seconds before that.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    warmup: u64,
+    /// `repeatable-read` (snapshot isolation) or `read-committed`; SERIALIZABLE is not there yet
+    /// [default: repeatable-read, over the wire read-committed]
+    #[arg(long, value_parser = ["repeatable-read", "read-committed"])]
+    isolation: Option<String>,
+    /// `commit`: wait until a commit survives a crash; `relaxed`: do not (over the wire:
+    /// synchronous_commit is off).
+    #[arg(long, default_value = "commit", value_parser = ["commit", "relaxed"])]
+    durability: String,
+    /// A new directory for the data; a temporary one without this.
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Memory for pages in MiB; what is expected to be needed without this.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    buffer_pool: Option<u64>,
+    /// Run over the wire against the server at this URL, as single prepared statements; loads the
+    /// tables unless they are there.
+    #[arg(long, conflicts_with_all = ["data", "instances", "buffer_pool"])]
+    url: Option<String>,
+    /// Transactions that arrive a second (open loop: latency counts from the arrival); without
+    /// this a client's next begins when its last has ended.
+    #[arg(long, requires = "url", value_parser = parse_rate)]
+    rate: Option<f64>,
+    /// The server's process id, to count its processor time.
+    #[arg(long, requires = "url")]
+    server_pid: Option<u32>,
+    /// The seed of all random choices.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object instead of lines for people.
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "a number above 0".to_owned())
+}
+
+impl Common {
+    fn setting(&self) -> Setting {
+        Setting {
+            clients: self.clients,
+            seconds: self.seconds,
+            warmup_seconds: self.warmup,
+            isolation: match (self.isolation.as_deref(), &self.url) {
+                (Some("read-committed"), _) | (None, Some(_)) => Isolation::ReadCommitted,
+                _ => Isolation::RepeatableRead,
+            },
+            durability: durability(&self.durability),
+            seed: self.seed,
+        }
+    }
+
+    /// Runs a workload and prints what was measured; progress goes to standard error.
+    pub fn run<W: Native + Wire>(&self, workload: &W) -> Result<(), String> {
+        let mut say = |line: &str| eprintln!("* {line}");
+        let report = match &self.url {
+            Some(url) => {
+                let server = Server { url: url.clone(), rate: self.rate, pid: self.server_pid };
+                wire::run(workload, &self.setting(), &server, &mut say)?
+            }
+            None => {
+                workload.validate()?;
+                let folder = Folder::new(self.data.as_deref())?;
+                let place = Place {
+                    data: Some(folder.path().to_owned()),
+                    instances: self.instances,
+                    buffer_pool_bytes: self.buffer_pool.map(|mib| mib << 20),
+                };
+                native::run(workload, &self.setting(), &place, &mut say)?
+            }
+        };
+        if self.json {
+            println!("{}", report.json());
+        } else {
+            println!("{report}");
+        }
+        Ok(())
+    }
+}
+
+/// What `--durability` says.
+pub fn durability(text: &str) -> Durability {
+    match text {
+        "relaxed" => Durability::Relaxed,
+        _ => Durability::Commit,
+    }
+}

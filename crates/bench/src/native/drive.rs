@@ -1,0 +1,234 @@
+//! The clients: each a task of an instance, one transaction after the other.
+//!
+//! Invariants: no think times. A transaction counts when it is settled (its commit survives a
+//! crash, unless durability is relaxed). A conflict (40001, 40P01) is counted and retried with the
+//! same input; the latency is that of all tries together. What a client acknowledges to the
+//! outside, it acknowledges after it has settled. Clients keep no histograms, which would take the
+//! caches from the kernel: they send their latencies to who started them.
+
+use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use atoll_kernel::api::{
+    Context, Database, Error, InstanceId, Isolation, Parker, Result, Session, Target,
+};
+
+use super::{Commands, Native};
+use crate::report::Driven;
+use crate::setting::{Durability, Setting};
+use crate::workload::{Acknowledge, Counts, Ended};
+
+/// How often a client tells what it has done.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+/// What clients tell while they run.
+pub enum Told<M> {
+    /// So much more was done.
+    Progress(Counts),
+    /// These were committed and are stable.
+    Committed(Vec<M>),
+}
+
+/// Until when clients run, and whom they tell.
+#[derive(Clone)]
+pub struct Course {
+    /// How long.
+    pub duration: Duration,
+    /// Ends them earlier.
+    pub stop: Arc<OnceLock<()>>,
+    /// Whether what was committed is told, too.
+    pub acknowledge: Acknowledge,
+}
+
+enum Letter<M> {
+    Told(Told<M>),
+    Latencies(Vec<Latency>),
+    Done(Option<Error>),
+}
+
+/// One transaction's latency, small while it waits to be told.
+#[derive(Clone, Copy)]
+struct Latency {
+    kind: u8,
+    micros: u32,
+}
+
+/// Runs the clients; `told` hears from them as they go on, and is called at least every second.
+pub fn drive<W: Native>(
+    database: &Database,
+    (workload, tables): (&W, &W::Tables),
+    setting: &Setting,
+    course: &Course,
+    told: &mut dyn FnMut(Option<Told<W::Mark>>),
+) -> std::result::Result<Driven, String> {
+    let (sender, receiver) = mpsc::channel();
+    let began = Instant::now();
+    for number in 0..setting.clients {
+        let (workload, tables) = (workload.clone(), tables.clone());
+        let (setting, course, sender) = (setting.clone(), course.clone(), sender.clone());
+        let instance = InstanceId(workload.home(number, database.instances()) as u16);
+        database.spawn(Target::Instance(instance), move |context| {
+            let mut client = Client::new(context, workload, tables, &setting, number, sender);
+            let error = client.run(&course).err();
+            client.end(error);
+        });
+    }
+    drop(sender);
+    let (mut driven, mut ended) = (Driven::new(W::KINDS.len()), 0);
+    loop {
+        match receiver.recv_timeout(Duration::from_millis(200)) {
+            Ok(Letter::Told(it)) => {
+                if let Told::Progress(counts) = &it {
+                    driven.counts.add(counts);
+                }
+                told(Some(it));
+            }
+            Ok(Letter::Latencies(all)) => {
+                for Latency { kind, micros } in all {
+                    driven.record(kind.into(), Duration::from_micros(micros.into()));
+                }
+            }
+            Ok(Letter::Done(Some(error))) => {
+                let _ = course.stop.set(());
+                return Err(error.to_string());
+            }
+            Ok(Letter::Done(None)) => ended += 1,
+            Err(mpsc::RecvTimeoutError::Timeout) => told(None),
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    driven.elapsed = began.elapsed();
+    if ended != setting.clients {
+        return Err(format!("only {ended} of {} clients came to their end", setting.clients));
+    }
+    Ok(driven)
+}
+
+struct Client<'a, W: Native> {
+    context: &'a Context,
+    session: Session,
+    workload: W,
+    terminal: W::Terminal,
+    source: W::Source,
+    isolation: Isolation,
+    // What was not told yet.
+    latencies: Vec<Latency>,
+    untold: Counts,
+    committed: Vec<W::Mark>,
+    told: Instant,
+    sender: mpsc::Sender<Letter<W::Mark>>,
+}
+
+impl<'a, W: Native> Client<'a, W> {
+    fn new(
+        context: &'a Context,
+        workload: W,
+        tables: W::Tables,
+        setting: &Setting,
+        number: u64,
+        sender: mpsc::Sender<Letter<W::Mark>>,
+    ) -> Client<'a, W> {
+        let mut session = Session::new(context.instance());
+        if setting.durability == Durability::Relaxed {
+            session.set_durability(atoll_kernel::api::Durability::Relaxed);
+        }
+        Client {
+            context,
+            session,
+            terminal: workload.terminal(tables),
+            source: workload.source(number, setting.seed),
+            workload,
+            isolation: setting.isolation.into(),
+            latencies: Vec::new(),
+            untold: Counts::default(),
+            committed: Vec::new(),
+            told: Instant::now(),
+            sender,
+        }
+    }
+
+    fn run(&mut self, course: &Course) -> Result<()> {
+        let end = Instant::now() + course.duration;
+        loop {
+            let start = Instant::now();
+            if start >= end || course.stop.get().is_some() {
+                return Ok(());
+            }
+            if start - self.told >= TELL_EVERY {
+                self.tell(start);
+            }
+            let input = self.workload.draw(&mut self.source);
+            let ended = self.until_done(&input)?;
+            self.session.settle(self.context)?;
+            let micros = u32::try_from(start.elapsed().as_micros()).unwrap_or(u32::MAX);
+            self.workload.settled(&input);
+            let kind = W::kind(&input);
+            self.latencies.push(Latency { kind: kind as u8, micros });
+            self.untold.count(kind, &ended);
+            if let Ended::Commit(Some(mark)) = ended
+                && course.acknowledge == Acknowledge::Each
+            {
+                self.committed.push(mark);
+            }
+            if self.context.should_yield() {
+                self.context.yield_now();
+            }
+        }
+    }
+
+    /// Tries until there is no conflict.
+    fn until_done(&mut self, input: &W::Input) -> Result<Ended<W::Mark>> {
+        loop {
+            match self.attempt(input) {
+                Err(Error::Deadlock { .. } | Error::SerializationFailure { .. }) => {
+                    self.untold.aborts += 1;
+                    self.context.yield_now();
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn attempt(&mut self, input: &W::Input) -> Result<Ended<W::Mark>> {
+        let mut transaction = self.session.begin(self.context, self.isolation, W::access(input))?;
+        let mut commands = Commands {
+            transaction: &mut transaction,
+            session: &mut self.session,
+            context: self.context,
+        };
+        match W::run(&mut self.terminal, &mut commands, input) {
+            Ok(Ended::Commit(mark)) => {
+                transaction.commit(&mut self.session, self.context)?;
+                Ok(Ended::Commit(mark))
+            }
+            Ok(Ended::Rollback) => {
+                transaction.rollback(&mut self.session);
+                Ok(Ended::Rollback)
+            }
+            Err(error) => {
+                transaction.rollback(&mut self.session);
+                Err(error)
+            }
+        }
+    }
+
+    fn tell(&mut self, now: Instant) {
+        self.told = now;
+        let untold = std::mem::take(&mut self.untold);
+        // The receiver waits for every client.
+        let _ = self.sender.send(Letter::Told(Told::Progress(untold)));
+        let latencies = Vec::with_capacity(self.latencies.len() * 2);
+        let latencies = std::mem::replace(&mut self.latencies, latencies);
+        let _ = self.sender.send(Letter::Latencies(latencies));
+        if !self.committed.is_empty() {
+            let committed = std::mem::take(&mut self.committed);
+            let _ = self.sender.send(Letter::Told(Told::Committed(committed)));
+        }
+    }
+
+    fn end(mut self, error: Option<Error>) {
+        self.tell(Instant::now());
+        let _ = self.sender.send(Letter::Done(error));
+    }
+}

@@ -1,0 +1,129 @@
+//! A whole native run: open a database, load, warm up, measure, check.
+//!
+//! Invariants: refused before it begins if it may not fit. Marks of the warm-up count for the
+//! check, too. Errors are one line.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use atoll_kernel::api::{Database, Error, Options, PUBLIC_NAMESPACE, Pin};
+
+use super::drive::{Course, Told, drive};
+use super::{Native, load};
+use crate::cpu;
+use crate::report::{Driven, Report, Side};
+use crate::setting::{Place, Setting};
+use crate::space;
+use crate::ticker::Ticker;
+use crate::workload::Loaded;
+
+/// Opens a database of its own, loads, runs, checks. `say` gets progress for people.
+pub fn run<W: Native>(
+    workload: &W,
+    setting: &Setting,
+    place: &Place,
+    say: &mut dyn FnMut(&str),
+) -> Result<Report, String> {
+    workload.validate()?;
+    setting.validate_timed()?;
+    let instances = place.instances.count();
+    let need = workload.need(setting, instances);
+    let pool = place.buffer_pool_bytes.unwrap_or(need.pool_bytes);
+    space::refuse(&need, pool, place.data.as_deref())?;
+    let options = Options {
+        instances: place.instances,
+        buffer_pool_bytes: pool,
+        pin: Pin::Auto,
+        lock_note: format!("atoll bench {}", W::NAME),
+        ..Options::default()
+    };
+    let database = match &place.data {
+        Some(directory) => Database::open(directory, options),
+        None => Database::open_in_memory(options),
+    };
+    let database = database.map_err(text)?;
+    let (loaded, before) = prepare(&database, workload, setting.seed, say)?;
+    let report = measure(&database, workload, setting, (loaded, &before), say)?;
+    database.close().map_err(text)?;
+    Ok(report)
+}
+
+/// Loads the tables unless they are there. Those that are there must have been loaded whole: a
+/// load that was interrupted is an error that says what is missing. Answers what they hold.
+pub fn prepare<W: Native>(
+    database: &Database,
+    workload: &W,
+    seed: u64,
+    say: &mut dyn FnMut(&str),
+) -> Result<(Loaded, W::Before), String> {
+    workload.validate()?;
+    let catalog = database.catalog();
+    let mut loaded = Loaded::default();
+    if W::TABLES.iter().any(|name| catalog.table(PUBLIC_NAMESPACE, name).is_some()) {
+        say("the tables are there: checking them");
+    } else {
+        say(&format!("loading about {} rows", workload.rows()));
+        loaded = load::load(database, workload, seed, say)?;
+    }
+    let before = workload.look(database, &loaded);
+    let before = before.map_err(|what| format!("the tables are there but not whole: {what}"))?;
+    Ok((loaded, before))
+}
+
+/// Warms up, measures, checks.
+fn measure<W: Native>(
+    database: &Database,
+    workload: &W,
+    setting: &Setting,
+    (loaded, before): (Loaded, &W::Before),
+    say: &mut dyn FnMut(&str),
+) -> Result<Report, String> {
+    let tables = W::tables(&database.catalog())?;
+    let mut tally = W::Tally::default();
+    if setting.warmup_seconds > 0 {
+        say(&format!("warming up for {} s", setting.warmup_seconds));
+        let seconds = setting.warmup_seconds;
+        run_for(database, (workload, &tables), (setting, seconds), &mut tally, say)?;
+    }
+    say(&format!("running for {} s", setting.seconds));
+    let metrics = database.metrics().map_err(text)?;
+    let cpu_before = cpu::own();
+    let timed = (setting, setting.seconds);
+    let driven = run_for(database, (workload, &tables), timed, &mut tally, say)?;
+    let cpu = cpu::own().saturating_sub(cpu_before);
+    let metrics = Box::new((metrics, database.metrics().map_err(text)?));
+    say("checking");
+    let began = Instant::now();
+    let checked = workload.verify(database, before, &tally)?;
+    let side = Side::Native { instances: database.instances(), cpu, metrics };
+    Ok(Report::of(workload, setting, driven, side, loaded, (checked, began.elapsed())))
+}
+
+fn run_for<W: Native>(
+    database: &Database,
+    workload: (&W, &W::Tables),
+    (setting, seconds): (&Setting, u64),
+    tally: &mut W::Tally,
+    say: &mut dyn FnMut(&str),
+) -> Result<Driven, String> {
+    let course = Course {
+        duration: Duration::from_secs(seconds),
+        stop: Arc::new(OnceLock::new()),
+        acknowledge: W::ACKNOWLEDGE,
+    };
+    let mut ticker = Ticker::new();
+    drive(database, workload, setting, &course, &mut |told| {
+        match told {
+            Some(Told::Progress(counts)) => ticker.add(&counts),
+            Some(Told::Committed(marks)) => marks.into_iter().for_each(|it| W::add(tally, it)),
+            None => {}
+        }
+        if let Some(line) = ticker.line() {
+            say(&line);
+        }
+    })
+}
+
+fn text(error: Error) -> String {
+    error.to_string()
+}

@@ -1,0 +1,318 @@
+//! What a run measured, for people and as JSON; the same fields for every workload.
+//!
+//! Invariants: a figure is said with what it was measured on (clients, instances, isolation,
+//! durability, seed). What only a native run can know (log, flushes, waits, memory) is not there
+//! over the wire, rather than zero.
+
+use std::time::Duration;
+
+use atoll_kernel::api::Metrics;
+use atoll_kernel::log::LogCounters;
+use atoll_kernel::txn::TxnCounters;
+use serde_json::{Map, Value, json};
+
+use crate::latency::Latencies;
+use crate::setting::Setting;
+use crate::workload::{Checked, Counts, Fields, Loaded, Workload};
+
+/// What clients did.
+pub struct Driven {
+    /// Of all transactions.
+    pub latencies: Latencies,
+    /// Of each kind.
+    pub by_kind: Vec<Latencies>,
+    /// What was counted.
+    pub counts: Counts,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// Open loop: transactions that arrived, but nobody was free for them until the end.
+    pub unserved: u64,
+}
+
+impl Driven {
+    /// Nothing yet, of so many kinds.
+    pub fn new(kinds: usize) -> Driven {
+        Driven {
+            latencies: Latencies::default(),
+            by_kind: std::iter::repeat_with(Latencies::default).take(kinds).collect(),
+            counts: Counts::default(),
+            elapsed: Duration::ZERO,
+            unserved: 0,
+        }
+    }
+
+    /// One transaction of this kind took so long.
+    pub fn record(&mut self, kind: usize, latency: Duration) {
+        self.by_kind[kind].record(latency);
+        self.latencies.record(latency);
+    }
+
+    /// Transactions a second.
+    pub fn per_second(&self) -> f64 {
+        self.counts.transactions() as f64 / self.elapsed.as_secs_f64()
+    }
+}
+
+/// How it was run, and what only that way knows.
+pub enum Side {
+    /// In this process.
+    Native {
+        /// How many instances ran.
+        instances: usize,
+        /// Processor time of this process while it was measured.
+        cpu: Duration,
+        /// The kernel's counters, before and after.
+        metrics: Box<(Metrics, Metrics)>,
+    },
+    /// Against a server.
+    Wire {
+        /// Transactions that arrived a second; none: closed loop.
+        rate: Option<f64>,
+        /// Processor time of the server meanwhile, where its process was named.
+        server_cpu: Option<Duration>,
+    },
+}
+
+/// What came of a run.
+pub struct Report {
+    /// The workload's name.
+    pub name: &'static str,
+    /// What was run.
+    pub about: Fields,
+    /// What came of it besides latencies and counts.
+    pub results: Fields,
+    /// The kinds of transactions.
+    pub kinds: &'static [&'static str],
+    /// How it was run.
+    pub setting: Setting,
+    /// What the clients did.
+    pub driven: Driven,
+    /// How it was run, too.
+    pub side: Side,
+    /// What loading did; nothing if the tables were there.
+    pub loaded: Loaded,
+    /// What holds at the end, and how long it took to see.
+    pub checked: (Checked, Duration),
+}
+
+impl Report {
+    /// Of a workload's run.
+    pub fn of<W: Workload>(
+        workload: &W,
+        setting: &Setting,
+        driven: Driven,
+        side: Side,
+        loaded: Loaded,
+        checked: (Checked, Duration),
+    ) -> Report {
+        Report {
+            name: W::NAME,
+            about: workload.about(),
+            results: workload.results(&driven.counts, driven.elapsed),
+            kinds: W::KINDS,
+            setting: setting.clone(),
+            driven,
+            side,
+            loaded,
+            checked,
+        }
+    }
+
+    fn each(&self, time: Duration) -> f64 {
+        time.as_secs_f64() * 1e6 / self.driven.counts.transactions().max(1) as f64
+    }
+
+    /// As one JSON object.
+    pub fn json(&self) -> Value {
+        let (counts, setting) = (&self.driven.counts, &self.setting);
+        let kinds = self.kinds.iter().zip(&self.driven.by_kind);
+        let kinds: Map<String, Value> =
+            kinds.map(|(kind, its)| ((*kind).to_owned(), its.json())).collect();
+        let benchmark = match self.side {
+            Side::Native { .. } => self.name.to_owned(),
+            Side::Wire { .. } => format!("{} over the wire", self.name),
+        };
+        let mut json = json!({
+            "benchmark": benchmark,
+            "tps": self.driven.per_second(),
+            "transactions": counts.transactions(),
+            "rollbacks": counts.rollbacks(),
+            "aborts": counts.aborts,
+            "seconds": self.driven.elapsed.as_secs_f64(),
+            "latency_us": self.driven.latencies.json(),
+            "latency_us_by_transaction": kinds,
+            "clients": setting.clients,
+            "isolation": setting.isolation.name(),
+            "durability": setting.durability.name(),
+            "loaded_rows": self.loaded.rows,
+            "load_seconds": self.loaded.elapsed.as_secs_f64(),
+            "checked_rows": self.checked.0.rows,
+            "check_seconds": self.checked.1.as_secs_f64(),
+            "seed": setting.seed,
+        });
+        let side = match &self.side {
+            Side::Native { instances, cpu, metrics } => {
+                self.native_json(*instances, *cpu, &Measured(metrics))
+            }
+            Side::Wire { rate, server_cpu } => json!({
+                "loop": if rate.is_some() { "open" } else { "closed" },
+                "rate": rate,
+                "unserved": self.driven.unserved,
+                "server_cpu_us_per_txn": server_cpu.map(|cpu| self.each(cpu)),
+            }),
+        };
+        if let (Value::Object(all), Value::Object(side)) = (&mut json, side) {
+            all.extend(side);
+            let named = self.about.iter().chain(&self.results);
+            all.extend(named.map(|(name, value)| ((*name).to_owned(), value.clone())));
+        }
+        json
+    }
+
+    fn native_json(&self, instances: usize, cpu: Duration, measured: &Measured<'_>) -> Value {
+        let transactions = self.driven.counts.transactions().max(1) as f64;
+        let each = |of: fn(&LogCounters) -> u64| measured.logs(of) / transactions;
+        json!({
+            "cpu_us_per_txn": self.each(cpu),
+            "log_bytes_per_txn": {
+                "payload": each(|log| log.bytes_payload),
+                "padded": each(|log| log.bytes_padded),
+            },
+            "flushes_per_second":
+                measured.logs(|log| log.flushes) / self.driven.elapsed.as_secs_f64(),
+            "txns_per_flush": measured.commits_per_flush(),
+            "dependencies_per_txn": each(|log| log.dependencies),
+            "waits": {
+                "rows": measured.txns(|txn| txn.rows_awaited),
+                "rows_handed_over": measured.txns(|txn| txn.row_turns),
+                "ends": measured.txns(|txn| txn.end_waits),
+                "table_locks": measured.txns(|txn| txn.table_lock_waits),
+                "deciding": measured.txns(|txn| txn.preparing_met),
+                "clock": measured.txns(|txn| txn.clock_waits),
+                "log_room": measured.txns(|txn| txn.room_waits),
+                "reads_repeated": measured.txns(|txn| txn.retries),
+            },
+            "instances": instances,
+            "pool_bytes_used": measured.pool_bytes_used(),
+            "undo_bytes": measured.undo_bytes(),
+        })
+    }
+
+    fn native_lines(
+        &self,
+        f: &mut std::fmt::Formatter<'_>,
+        cpu: Duration,
+        measured: &Measured<'_>,
+    ) -> std::fmt::Result {
+        let transactions = self.driven.counts.transactions().max(1) as f64;
+        writeln!(
+            f,
+            "  processor: {:.1} us a transaction (clients and kernel in one process)",
+            self.each(cpu)
+        )?;
+        writeln!(
+            f,
+            "  log: {:.0} bytes a transaction ({:.0} with padding), {:.0} flushes a second, \
+             {:.1} commits a flush",
+            measured.logs(|log| log.bytes_payload) / transactions,
+            measured.logs(|log| log.bytes_padded) / transactions,
+            measured.logs(|log| log.flushes) / self.driven.elapsed.as_secs_f64(),
+            measured.commits_per_flush()
+        )?;
+        writeln!(
+            f,
+            "  memory: {} MiB of pages, {} MiB of undo",
+            measured.pool_bytes_used() >> 20,
+            measured.undo_bytes() >> 20
+        )
+    }
+}
+
+/// The kernel's counters, before and after.
+struct Measured<'a>(&'a (Metrics, Metrics));
+
+impl Measured<'_> {
+    fn logs(&self, of: impl Fn(&LogCounters) -> u64) -> f64 {
+        let sum = |metrics: &Metrics| metrics.logs.iter().map(&of).sum::<u64>();
+        (sum(&self.0.1) - sum(&self.0.0)) as f64
+    }
+
+    fn txns(&self, of: impl Fn(&TxnCounters) -> u64) -> u64 {
+        let sum = |metrics: &Metrics| metrics.transactions.iter().map(&of).sum::<u64>();
+        sum(&self.0.1) - sum(&self.0.0)
+    }
+
+    fn commits_per_flush(&self) -> f64 {
+        self.logs(|log| log.commits) / self.logs(|log| log.flushes).max(1.0)
+    }
+
+    fn pool_bytes_used(&self) -> u64 {
+        self.0.1.pool.used as u64 * atoll_kernel::base::PAGE_BYTES as u64
+    }
+
+    fn undo_bytes(&self) -> u64 {
+        self.0.1.undo_bytes.iter().sum()
+    }
+}
+
+/// `name value` with blanks for underscores.
+fn named((name, value): &(&'static str, Value)) -> String {
+    let value = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => {
+            format!("{:.0}", number.as_f64().unwrap_or_default())
+        }
+        other => other.to_string(),
+    };
+    format!("{} {value}", name.replace('_', " "))
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (setting, counts) = (&self.setting, &self.driven.counts);
+        let how = match &self.side {
+            Side::Native { instances, .. } => {
+                format!(": {instances} instances, durability {}", setting.durability.name())
+            }
+            Side::Wire { rate: None, .. } => " over the wire: closed loop".to_owned(),
+            Side::Wire { rate: Some(rate), .. } => {
+                format!(" over the wire: open loop, {rate} arrivals a second")
+            }
+        };
+        let (clients, isolation) = (setting.clients, setting.isolation.name());
+        writeln!(f, "{}{how}, {clients} clients, {isolation}, seed {}", self.name, setting.seed)?;
+        for field in &self.about {
+            writeln!(f, "  {}", named(field))?;
+        }
+        writeln!(f, "  {:.0} transactions a second (no think times)", self.driven.per_second())?;
+        for field in &self.results {
+            writeln!(f, "  {}", named(field))?;
+        }
+        let (rollbacks, aborts) = (counts.rollbacks(), counts.aborts);
+        writeln!(f, "  {rollbacks} rolled back as the workload asks, {aborts} conflicts retried")?;
+        if self.driven.unserved > 0 {
+            let unserved = self.driven.unserved;
+            writeln!(f, "  {unserved} arrivals were not served: more than the server can do")?;
+        }
+        writeln!(f, "  latency: {}", self.driven.latencies)?;
+        for (kind, latencies) in self.kinds.iter().zip(&self.driven.by_kind) {
+            if latencies.count() > 0 {
+                writeln!(f, "    {kind:<22} {:>9}: {latencies}", latencies.count())?;
+            }
+        }
+        match &self.side {
+            Side::Native { cpu, metrics, .. } => self.native_lines(f, *cpu, &Measured(metrics))?,
+            Side::Wire { server_cpu: Some(cpu), .. } => {
+                writeln!(f, "  processor of the server: {:.1} us a transaction", self.each(*cpu))?;
+            }
+            Side::Wire { .. } => {}
+        }
+        if self.loaded.rows > 0 {
+            let (rows, seconds) = (self.loaded.rows, self.loaded.elapsed.as_secs_f64());
+            let rate = rows as f64 / seconds;
+            writeln!(f, "  loaded {rows} rows in {seconds:.2} s, {rate:.0} a second")?;
+        }
+        let (Checked { what, rows }, elapsed) = &self.checked;
+        write!(f, "  {what} ({rows} rows in {:.1} s)", elapsed.as_secs_f64())
+    }
+}

@@ -1,0 +1,112 @@
+//! What every workload is told: how many clients for how long, and what they may see and expect.
+//!
+//! Invariants: the same words mean the same for every workload, natively and over the wire.
+
+use std::path::PathBuf;
+
+use atoll_kernel::api::Instances;
+
+/// How much transactions see of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// A snapshot for every command; changed rows are read again.
+    ReadCommitted,
+    /// One snapshot: snapshot isolation.
+    RepeatableRead,
+}
+
+impl Isolation {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isolation::ReadCommitted => "read-committed",
+            Isolation::RepeatableRead => "repeatable-read",
+        }
+    }
+}
+
+impl From<Isolation> for atoll_kernel::api::Isolation {
+    fn from(isolation: Isolation) -> Self {
+        match isolation {
+            Isolation::ReadCommitted => atoll_kernel::api::Isolation::ReadCommitted,
+            Isolation::RepeatableRead => atoll_kernel::api::Isolation::RepeatableRead,
+        }
+    }
+}
+
+/// When a commit is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// When it is stable.
+    Commit,
+    /// At once.
+    Relaxed,
+}
+
+impl Durability {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::Commit => "commit",
+            Durability::Relaxed => "relaxed",
+        }
+    }
+}
+
+/// How clients run, whatever their workload.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Clients: natively each a task of an instance, over the wire each a connection.
+    pub clients: u64,
+    /// How long is measured.
+    pub seconds: u64,
+    /// How long runs before that.
+    pub warmup_seconds: u64,
+    /// How much transactions see of others.
+    pub isolation: Isolation,
+    /// When a commit is answered.
+    pub durability: Durability,
+    /// The seed of all random choices.
+    pub seed: u64,
+}
+
+impl Setting {
+    /// One line for what cannot be run.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.clients == 0 {
+            return Err("clients must be at least 1".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The same, measured: seconds must be said.
+    pub fn validate_timed(&self) -> Result<(), String> {
+        self.validate()?;
+        if self.seconds == 0 {
+            return Err("seconds must be at least 1".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Where and with how much a database of its own runs.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Where the data goes; none: memory only, which says nothing about durability.
+    pub data: Option<PathBuf>,
+    /// Instances.
+    pub instances: Instances,
+    /// Memory for pages; none: what is expected to be needed.
+    pub buffer_pool_bytes: Option<u64>,
+}
+
+/// A server, and how its clients begin transactions.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Where it is, as libpq's connection strings and URLs say it.
+    pub url: String,
+    /// Transactions that arrive a second (open loop); none: closed loop.
+    pub rate: Option<f64>,
+    /// The server's process, to count its processor time.
+    pub pid: Option<u32>,
+}

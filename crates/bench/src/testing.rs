@@ -1,0 +1,49 @@
+//! What the tests of all workloads need: a short run on two instances, a database, columns.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use atoll_kernel::api::{ColumnId, Database, Instances, Options, TableEntry};
+
+use crate::native::{Native, run};
+use crate::report::Report;
+use crate::setting::{Durability, Isolation, Place, Setting};
+
+/// Eight clients for a second.
+pub fn setting(isolation: Isolation) -> Setting {
+    Setting {
+        clients: 8,
+        seconds: 1,
+        warmup_seconds: 0,
+        isolation,
+        durability: Durability::Commit,
+        seed: 42,
+    }
+}
+
+/// Two instances in memory.
+pub fn place() -> Place {
+    Place { data: None, instances: Instances::Count(2), buffer_pool_bytes: None }
+}
+
+/// A whole run there.
+pub fn run_tiny<W: Native>(workload: &W, setting: &Setting) -> Report {
+    run(workload, setting, &place(), &mut |_| ()).unwrap()
+}
+
+/// A small database.
+pub fn open(instances: u16) -> Database {
+    let options = Options {
+        instances: Instances::Count(instances),
+        buffer_pool_bytes: 256 << 20,
+        undo_bytes: 64 << 20,
+        ..Options::default()
+    };
+    Database::open_in_memory(options).unwrap()
+}
+
+/// The constants of a table's columns are the columns that its SQL has made.
+pub fn are_columns_of(table: &TableEntry, columns: &[(&str, ColumnId)]) {
+    assert_eq!(table.def.columns.len(), columns.len(), "{}", table.def.name);
+    for (name, column) in columns {
+        assert_eq!(table.def.column(&name.to_lowercase()), Some(*column), "{name}");
+    }
+}

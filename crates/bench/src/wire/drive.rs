@@ -1,0 +1,265 @@
+//! A whole run over the wire: load, warm up, measure, check.
+//!
+//! Invariants: each client is a thread with its connection. Closed loop: the next transaction
+//! begins when the last has ended. Open loop: transactions arrive at a fixed rate, whoever is free
+//! takes the next, and latency counts from the arrival, so a server that falls behind cannot hide
+//! it; arrivals that nobody is free for within a few seconds of the end are counted, not served.
+//! Conflicts (40001, 40P01) are counted and retried with the same input. A server that goes
+//! away ends the run with an error.
+
+use std::sync::{Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use postgres::Client;
+
+use super::{Result, Shape, Sql, Wire, connect_to, copy, message};
+use crate::cpu;
+use crate::report::{Driven, Report, Side};
+use crate::setting::{Durability, Isolation, Server, Setting};
+use crate::sql::number;
+use crate::ticker::Ticker;
+use crate::workload::{Acknowledge, Counts, Ended, Loaded};
+
+/// How long clients serve what has arrived after the end.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often a client tells what it has done.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+/// Loads the tables if they are not there, runs, checks. Errors are one line.
+pub fn run<W: Wire>(
+    workload: &W,
+    setting: &Setting,
+    server: &Server,
+    say: &mut dyn FnMut(&str),
+) -> Result<Report> {
+    workload.validate()?;
+    setting.validate_timed()?;
+    if server.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
+        return Err("the rate must be above 0".to_owned());
+    }
+    let mut client = connect_to(&server.url)?;
+    let names: Vec<String> = W::TABLES.iter().map(|name| format!("'{name}'")).collect();
+    let there = format!(
+        "select count(*) from pg_class where relkind = 'r' and relname in ({})",
+        names.join(", ")
+    );
+    let loaded = if number(&mut client, &there)? == 0 {
+        say(&format!("loading about {} rows", workload.rows()));
+        copy::load(&mut client, workload, setting, &server.url, say)?
+    } else {
+        Loaded::default()
+    };
+    let before = workload.look_remotely(&mut client, &loaded);
+    let before = before.map_err(|what| format!("the tables are there but not whole: {what}"))?;
+    let mut tally = W::Tally::default();
+    if setting.warmup_seconds > 0 {
+        say("warming up");
+        let warmup = Setting { seconds: setting.warmup_seconds, ..setting.clone() };
+        drive(workload, &warmup, server, &mut tally, say)?;
+    }
+    say(&format!("running for {} s", setting.seconds));
+    let cpu = || server.pid.and_then(cpu::of_tree);
+    let cpu_before = cpu();
+    let driven = drive(workload, setting, server, &mut tally, say)?;
+    let server_cpu = cpu().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
+    say("checking");
+    let began = Instant::now();
+    let checked = workload.verify_remotely(&mut client, &before, &tally)?;
+    say(&checked.what);
+    let side = Side::Wire { rate: server.rate, server_cpu };
+    Ok(Report::of(workload, setting, driven, side, loaded, (checked, began.elapsed())))
+}
+
+/// When transactions begin.
+struct Arrivals {
+    began: Instant,
+    end: Instant,
+    schedule: Option<Schedule>,
+}
+
+/// An open loop's; closed loop without.
+struct Schedule {
+    // Seconds between two arrivals.
+    apart: f64,
+    // The next one's number; who takes it serves it.
+    next: Mutex<u64>,
+}
+
+impl Schedule {
+    fn seconds_until(&self, number: u64) -> f64 {
+        self.apart * number as f64
+    }
+}
+
+impl Arrivals {
+    fn new(seconds: u64, rate: Option<f64>) -> Arrivals {
+        let began = Instant::now();
+        let schedule = rate.map(|rate| Schedule { apart: 1.0 / rate, next: Mutex::new(0) });
+        Arrivals { began, end: began + Duration::from_secs(seconds), schedule }
+    }
+
+    /// Waits for the next arrival and answers when it was; none at the end.
+    fn next(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let Some(schedule) = &self.schedule else { return (now < self.end).then_some(now) };
+        let at = {
+            let mut next = schedule.next.lock().expect("no holder panics");
+            let at = self.began + Duration::from_secs_f64(schedule.seconds_until(*next));
+            if at >= self.end || now >= self.end + GRACE {
+                return None;
+            }
+            *next += 1;
+            at
+        };
+        if let Some(early) = at.checked_duration_since(now) {
+            std::thread::sleep(early);
+        }
+        Some(at)
+    }
+
+    /// How many have arrived that nobody took.
+    fn unserved(&self) -> u64 {
+        self.schedule.as_ref().map_or(0, |schedule| {
+            let taken = *schedule.next.lock().expect("no holder panics");
+            let seconds = (self.end - self.began).as_secs_f64();
+            ((seconds / schedule.apart).ceil() as u64).saturating_sub(taken)
+        })
+    }
+}
+
+/// A client's connection and its prepared statements.
+struct Terminal<W: Wire> {
+    client: Client,
+    statements: W::Statements,
+}
+
+impl<W: Wire> Terminal<W> {
+    fn new(workload: &W, setting: &Setting, url: &str) -> Result<Terminal<W>> {
+        let mut client = connect_to(url)?;
+        let failed = |error: postgres::Error| message(&error);
+        let isolation = match setting.isolation {
+            Isolation::ReadCommitted => "read committed",
+            Isolation::RepeatableRead => "repeatable read",
+        };
+        let settings = format!("set default_transaction_isolation = '{isolation}'");
+        client.batch_execute(&settings).map_err(failed)?;
+        if setting.durability == Durability::Relaxed {
+            client.batch_execute("set synchronous_commit = off").map_err(failed)?;
+        }
+        let statements = workload.prepare(&mut client);
+        let statements = statements.map_err(|error| format!("preparing: {error}"))?;
+        Ok(Terminal { client, statements })
+    }
+
+    fn attempt(&mut self, input: &W::Input) -> Sql<Ended<W::Mark>> {
+        let Terminal { client, statements } = self;
+        if W::shape(input) == Shape::Statement {
+            return W::execute(client, statements, input);
+        }
+        client.batch_execute("begin")?;
+        let ended = W::execute(client, statements, input)?;
+        match ended {
+            Ended::Commit(_) => client.batch_execute("commit")?,
+            Ended::Rollback => client.batch_execute("rollback")?,
+        }
+        Ok(ended)
+    }
+
+    /// Tries until there is no conflict.
+    fn until_done(&mut self, input: &W::Input, counts: &mut Counts) -> Sql<Ended<W::Mark>> {
+        loop {
+            match self.attempt(input) {
+                Err(error) if error.is_conflict() => {
+                    counts.aborts += 1;
+                    if W::shape(input) == Shape::Block {
+                        self.client.batch_execute("rollback")?;
+                    }
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+/// What a client tells: counts, and marks.
+type News<W> = (Counts, Vec<<W as crate::workload::Workload>::Mark>);
+
+fn drive<W: Wire>(
+    workload: &W,
+    setting: &Setting,
+    server: &Server,
+    tally: &mut W::Tally,
+    say: &mut dyn FnMut(&str),
+) -> Result<Driven> {
+    let mut terminals = Vec::new();
+    for _ in 0..setting.clients {
+        terminals.push(Terminal::new(workload, setting, &server.url)?);
+    }
+    let arrivals = Arrivals::new(setting.seconds, server.rate);
+    let (sender, receiver) = mpsc::channel::<News<W>>();
+    let mut driven = Driven::new(W::KINDS.len());
+    let done: Vec<Result<Driven>> = std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (number, terminal) in (0_u64..).zip(terminals) {
+            let (sender, arrivals) = (sender.clone(), &arrivals);
+            let source = workload.source(number, setting.seed);
+            threads.push(
+                scope.spawn(move || one_client(workload, terminal, source, arrivals, &sender)),
+            );
+        }
+        drop(sender);
+        let mut ticker = Ticker::new();
+        while let Ok((counts, marks)) = receiver.recv() {
+            driven.counts.add(&counts);
+            ticker.add(&counts);
+            marks.into_iter().for_each(|mark| W::add(tally, mark));
+            if let Some(line) = ticker.line() {
+                say(&line);
+            }
+        }
+        threads.into_iter().map(|it| it.join().expect("a client does not panic")).collect()
+    });
+    driven.elapsed = arrivals.began.elapsed();
+    driven.unserved = arrivals.unserved();
+    for done in done {
+        let done = done?;
+        driven.latencies.add(&done.latencies);
+        for (all, own) in driven.by_kind.iter_mut().zip(&done.by_kind) {
+            all.add(own);
+        }
+    }
+    Ok(driven)
+}
+
+/// Runs until the arrivals end; answers latencies, the rest is told by the way.
+fn one_client<W: Wire>(
+    workload: &W,
+    mut terminal: Terminal<W>,
+    mut source: W::Source,
+    arrivals: &Arrivals,
+    sender: &mpsc::Sender<News<W>>,
+) -> Result<Driven> {
+    let mut done = Driven::new(W::KINDS.len());
+    let (mut untold, mut marks, mut told) = (Counts::default(), Vec::new(), Instant::now());
+    while let Some(arrived) = arrivals.next() {
+        let input = workload.draw(&mut source);
+        let kind = W::kind(&input);
+        let ended = terminal.until_done(&input, &mut untold);
+        let ended = ended.map_err(|error| format!("{}: {error}", W::KINDS[kind]))?;
+        done.record(kind, arrived.elapsed());
+        workload.settled(&input);
+        untold.count(kind, &ended);
+        if let Ended::Commit(Some(mark)) = ended
+            && W::ACKNOWLEDGE == Acknowledge::Each
+        {
+            marks.push(mark);
+        }
+        if told.elapsed() > TELL_EVERY {
+            told = Instant::now();
+            // The receiver lives until all clients have ended.
+            let _ = sender.send((std::mem::take(&mut untold), std::mem::take(&mut marks)));
+        }
+    }
+    let _ = sender.send((untold, marks));
+    Ok(done)
+}
