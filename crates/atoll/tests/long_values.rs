@@ -123,6 +123,28 @@ fn values_up_to_100_megabytes_come_back_as_they_went_in() {
     assert!(check.status.success(), "{told}{}", String::from_utf8_lossy(&check.stderr));
 }
 
+/// What would be larger than a gigabyte is refused before it is built, and the session goes on.
+fn check_limits(client: &mut Client) {
+    let eleven = "v, v, v, v, v, v, v, v, v, v, v from long where id = 1";
+    for (query, message) in [
+        ("select repeat('1234567890', 107374182)", "requested length too large"),
+        ("select array_fill(v, array[11]) from long where id = 1", "array size exceeds"),
+        (&*format!("select {eleven}"), "out of memory"),
+        (&*format!("copy (select {eleven}) to stdout"), "out of memory"),
+    ] {
+        let error = match query.starts_with("copy") {
+            false => client.simple_query(query).unwrap_err(),
+            true => {
+                let read = client.copy_out(query).unwrap().read_to_end(&mut Vec::new());
+                let error = read.unwrap_err().into_inner().unwrap();
+                *error.downcast::<postgres::Error>().unwrap()
+            }
+        };
+        assert_eq!(error.code(), Some(&SqlState::PROGRAM_LIMIT_EXCEEDED), "{error}");
+        assert!(error.as_db_error().unwrap().message().starts_with(message), "{error}");
+    }
+}
+
 /// One value of 100 MB on every way in and out that takes it in pieces or copies it: each of them was
 /// quadratic once, or could be. The text does not compress.
 #[test]
@@ -180,25 +202,7 @@ fn a_value_of_100_megabytes_goes_every_way() {
     assert_eq!(simple(&mut client, ends), expected);
     assert_eq!(md5(&mut client, "v"), sums);
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
-    // What would be larger than a gigabyte is refused before it is built, and the session goes on.
-    let eleven = "v, v, v, v, v, v, v, v, v, v, v from long where id = 1";
-    for (query, message) in [
-        ("select repeat('1234567890', 107374182)", "requested length too large"),
-        ("select array_fill(v, array[11]) from long where id = 1", "array size exceeds"),
-        (&*format!("select {eleven}"), "out of memory"),
-        (&*format!("copy (select {eleven}) to stdout"), "out of memory"),
-    ] {
-        let error = match query.starts_with("copy") {
-            false => client.simple_query(query).unwrap_err(),
-            true => {
-                let read = client.copy_out(query).unwrap().read_to_end(&mut Vec::new());
-                let error = read.unwrap_err().into_inner().unwrap();
-                *error.downcast::<postgres::Error>().unwrap()
-            }
-        };
-        assert_eq!(error.code(), Some(&SqlState::PROGRAM_LIMIT_EXCEEDED), "{error}");
-        assert!(error.as_db_error().unwrap().message().starts_with(message), "{error}");
-    }
+    check_limits(&mut client);
     assert_eq!(simple(&mut client, ends), expected);
 }
 

@@ -616,7 +616,7 @@ mod tests {
             while let Some(change) = reader.next() {
                 let change = change.unwrap();
                 let longs = match &change {
-                    Change::Insert { values, .. } => values.clone().collect(),
+                    Change::Insert { values, .. } => (*values).collect(),
                     _ => Vec::new(),
                 };
                 let checksum = |value: &RedoValue<'_>| match value {

@@ -2,17 +2,40 @@
 //! one piece leaves.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::long::{
     TEXTS, Texts, all, check, delete, insert, make_table, options, steps, transact, update,
 };
-use super::{Database, Error, Options};
+use super::{Database, Error, Oid, Options};
 
 fn texts(random: &mut fastrand::Rng, len: usize) -> Texts {
     let mut texts: Texts = vec![None; TEXTS];
     texts[0] = Some(vec![random.u8(..); 8]);
     texts[random.usize(1..TEXTS)] = Some((0..len).map(|_| random.u8(..)).collect());
     texts
+}
+
+/// Opens the directory, finds what there should be and checks it offline too.
+fn replay(
+    path: &Path,
+    options: Options,
+    (table, model, pages): (Oid, &BTreeMap<i64, Texts>, u64),
+    emptied: Oid,
+) {
+    let round_bytes = options.recovery_round_bytes;
+    let database = Database::open(path, options.clone()).expect("it recovers");
+    assert!(all(&database, table) == *model, "in rounds of {round_bytes}");
+    // Two logs, and the largest row with a block of its chunk.
+    let (report, held_max) = (database.recovery(), 2 * round_bytes + (220 << 10));
+    assert!(report.bytes > 4 << 20, "{report:?}");
+    assert!(report.held_bytes_max <= held_max, "{report:?}");
+    assert_eq!(super::all(&database, emptied), [(2, 1)], "in rounds of {round_bytes}");
+    assert_eq!(check(&database), pages, "in rounds of {round_bytes}");
+    database.close().expect("it closes in peace");
+    drop(database);
+    let findings = Database::inspect(path, options, &mut |_| ()).expect("it can be checked");
+    assert_eq!(findings.problems, Vec::<String>::new(), "in rounds of {round_bytes}");
 }
 
 /// A commit of some 4 MB between small ones of other instances, with everything that carries over
@@ -86,18 +109,6 @@ fn large_commits_are_replayed_in_pieces() {
     database.close().unwrap();
     drop(database);
     for round_bytes in [1 << 10, 100_000, 32 << 20] {
-        let database = Database::open(directory.path(), small(round_bytes)).unwrap();
-        assert!(all(&database, table) == model, "in rounds of {round_bytes}");
-        // Two logs, and the largest row with a block of its chunk.
-        let (report, held_max) = (database.recovery(), 2 * round_bytes + (220 << 10));
-        assert!(report.bytes > 4 << 20, "{report:?}");
-        assert!(report.held_bytes_max <= held_max, "{report:?}");
-        assert_eq!(super::all(&database, emptied), [(2, 1)], "in rounds of {round_bytes}");
-        assert_eq!(check(&database), pages, "in rounds of {round_bytes}");
-        database.close().unwrap();
-        drop(database);
-        let findings =
-            Database::inspect(directory.path(), small(round_bytes), &mut |_| ()).unwrap();
-        assert_eq!(findings.problems, Vec::<String>::new(), "in rounds of {round_bytes}");
+        replay(directory.path(), small(round_bytes), (table, &model, pages), emptied);
     }
 }
