@@ -342,9 +342,9 @@ impl From<KernelError> for SqlError {
             KernelError::SnapshotTooOld => (SqlState::SNAPSHOT_TOO_OLD, None),
             KernelError::Deadlock { detail, .. } => (SqlState::DEADLOCK_DETECTED, Some(detail)),
             KernelError::UniqueViolation { .. } => (SqlState::UNIQUE_VIOLATION, None),
-            KernelError::TooLarge { .. } | KernelError::Limit { .. } => {
-                (SqlState::PROGRAM_LIMIT_EXCEEDED, None)
-            }
+            KernelError::KeyTooLong { .. }
+            | KernelError::TooLarge { .. }
+            | KernelError::Limit { .. } => (SqlState::PROGRAM_LIMIT_EXCEEDED, None),
             KernelError::OutOfMemory { .. } => (SqlState::OUT_OF_MEMORY, None),
             KernelError::DiskFull { .. } => (SqlState::DISK_FULL, None),
             KernelError::Io { .. } => (SqlState::IO_ERROR, None),

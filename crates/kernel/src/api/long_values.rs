@@ -116,9 +116,11 @@ impl Statement<'_> {
         (at, column): (usize, u16),
         value: &[u8],
     ) -> Result<()> {
-        if table.is_indexed(column) && value.len() > KEY_BYTES_MAX {
-            let (bytes, bytes_max) = (value.len(), KEY_BYTES_MAX);
-            return Err(Error::TooLarge { what: "index key", bytes, bytes_max });
+        if value.len() > KEY_BYTES_MAX
+            && let Some(index) = table.indexes.iter().find(|own| own.columns.contains(&column))
+        {
+            let (index, bytes, bytes_max) = (index.tree.tree(), value.len(), KEY_BYTES_MAX);
+            return Err(Error::KeyTooLong { index, bytes, bytes_max });
         }
         let (value, number) = self.write_long(table, value)?;
         longs.add(at, value, number);

@@ -18,7 +18,7 @@ use crate::catalog::{Catalog, Published};
 use crate::io::{Disk, Entropy, TimeSource};
 use crate::log::manifest::Manifest;
 use crate::log::{self, LogOptions, LogWriter, Retention, StableMarks};
-use crate::recovery::{Definitions, Replayed, build_catalog, replay};
+use crate::recovery::{Definitions, ReplayOptions, Replayed, build_catalog, replay};
 use crate::runtime::{Clock, Hub, RuntimeOptions};
 use crate::txn::{TxnLocal, TxnOptions, TxnShared};
 use crate::version::{InstanceVersions, VersionSpace};
@@ -32,6 +32,9 @@ pub struct RecoveryReport {
     pub changes: u64,
     /// Bytes of redo replayed.
     pub bytes: u64,
+    /// Bytes of redo that were in memory at once, at most: about
+    /// [`Options::recovery_round_bytes`] for each log, more only for a row that is larger.
+    pub held_bytes_max: usize,
     /// Durable commits that no client was told of and that depended on lost ones (rule 9.3).
     pub commits_cut: u64,
     /// Scanning and cutting the logs.
@@ -85,8 +88,12 @@ pub(super) fn recover(
             log::create(&machine.disk, homes, PAGE_BYTES as u32, clock.offset(), &*machine.entropy)?
         }
         Some(manifest) => {
-            let mut restart =
-                Restart { machine: &machine, definitions: &mut definitions, report: &mut report };
+            let mut restart = Restart {
+                machine: &machine,
+                round_bytes: options.recovery_round_bytes,
+                definitions: &mut definitions,
+                report: &mut report,
+            };
             restart.run(manifest, homes, &clock, progress)?
         }
     };
@@ -123,6 +130,7 @@ pub(super) fn recover(
 /// The part of opening that only an existing database needs.
 struct Restart<'a> {
     machine: &'a Machine,
+    round_bytes: usize,
     definitions: &'a mut Definitions,
     report: &'a mut RecoveryReport,
 }
@@ -152,10 +160,12 @@ impl Restart<'_> {
                 progress(&format!("replayed {} row changes, {rate:.0} a second", done.changes));
             }
         };
-        let replayed = replay(readers, self.definitions, self.machine.workers, &mut tell)?;
+        let how = ReplayOptions { workers: self.machine.workers, round_bytes: self.round_bytes };
+        let replayed = replay(readers, self.definitions, how, &mut tell)?;
         self.report.commits = replayed.commits;
         self.report.changes = replayed.changes;
         self.report.bytes = replayed.bytes;
+        self.report.held_bytes_max = replayed.held_bytes_max;
         self.report.replay = replayed.elapsed;
         examined.begin(disk, homes, clock.offset())
     }
@@ -179,7 +189,8 @@ pub(super) fn inspect(
     let examined = log::examine(disk, manifest)?;
     let readers = (0..homes).map(|home| examined.reader(disk, HomeId(home)));
     let readers = readers.collect::<Result<Vec<_>>>()?;
-    let replayed = replay(readers, &mut definitions, workers(), &mut |_| ())?;
+    let how = ReplayOptions { workers: workers(), round_bytes: options.recovery_round_bytes };
+    let replayed = replay(readers, &mut definitions, how, &mut |_| ())?;
     progress(&format!("{} commits, {} row changes", replayed.commits, replayed.changes));
     build_catalog(&definitions, &versions, workers())
 }

@@ -48,6 +48,9 @@ pub struct Options {
     pub log_segment_bytes: u64,
     /// Bytes of one log buffer; a record has half of it at most.
     pub log_buffer_bytes: usize,
+    /// Bytes of each log that recovery reads into memory at once; a larger commit is replayed in
+    /// pieces of as many.
+    pub recovery_round_bytes: usize,
     /// The clock that orders commits.
     pub clock: ClockChoice,
     /// How files and sockets are reached.
@@ -72,6 +75,7 @@ impl Default for Options {
             undo_bytes: 1 << 30,
             log_segment_bytes: 32 << 20,
             log_buffer_bytes: 1 << 20,
+            recovery_round_bytes: 32 << 20,
             clock: ClockChoice::Auto,
             rings: IoChoice::Auto,
             pin: Pin::Auto,

@@ -29,7 +29,16 @@ pub enum Error {
         /// The index tree.
         index: TreeId,
     },
-    /// A row or key does not fit a page (54000).
+    /// A key is too long for an index (54000).
+    KeyTooLong {
+        /// The index tree.
+        index: TreeId,
+        /// The key's size.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// A row or value does not fit (54000).
     TooLarge {
         /// What was too large.
         what: &'static str,
@@ -104,8 +113,11 @@ impl std::fmt::Display for Error {
             Error::SnapshotTooOld => write!(f, "snapshot too old"),
             Error::Deadlock { .. } => write!(f, "deadlock detected"),
             Error::UniqueViolation { index } => write!(f, "duplicate key in index tree {index}"),
-            Error::TooLarge { what: "index key", bytes, bytes_max } => {
-                write!(f, "index row size {bytes} exceeds maximum {bytes_max}")
+            Error::KeyTooLong { index, bytes, bytes_max } => {
+                write!(
+                    f,
+                    "index row size {bytes} exceeds maximum {bytes_max} of index tree {index}"
+                )
             }
             Error::TooLarge { what, bytes, bytes_max } => {
                 write!(f, "{what} of {bytes} bytes exceeds the maximum of {bytes_max}")

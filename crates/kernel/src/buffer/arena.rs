@@ -44,6 +44,12 @@ impl Arena {
             // SAFETY: the range is the mapping just made. A refusal costs only speed.
             unsafe { libc::madvise(base, bytes, libc::MADV_HUGEPAGE) };
         }
+        #[cfg(loom)]
+        for index in 0..frames {
+            let frame = base.cast::<super::frame::Frame>();
+            // SAFETY: the frame is within the mapping just made, which nobody knows yet.
+            unsafe { frame.add(index).write(super::frame::Frame::default()) };
+        }
         Ok(Arena { base: base.cast(), mapped_bytes: bytes, frames })
     }
 

@@ -14,7 +14,11 @@ use crate::latch::{HybridLatch, PageBytes, RacyPage, prefetch_line};
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
 /// Bytes of a frame: header and page.
+#[cfg(not(loom))]
 pub(super) const FRAME_BYTES: usize = 64 + PAGE_BYTES;
+/// As above; a model's atomics are larger.
+#[cfg(loom)]
+pub(super) const FRAME_BYTES: usize = size_of::<Frame>();
 
 /// Where a leaf's twin table hangs (rule 4.5); what it points to belongs to `version`.
 ///
@@ -70,6 +74,24 @@ const _: () = {
     assert!(size_of::<Frame>() == FRAME_BYTES);
     assert!(std::mem::offset_of!(Frame, page) == 64);
 };
+
+/// A model's atomics are made one by one; elsewhere zero bytes are a free frame.
+#[cfg(loom)]
+impl Default for Frame {
+    fn default() -> Frame {
+        let word = || AtomicU64::new(0);
+        Frame {
+            latch: HybridLatch::new(),
+            pid: word(),
+            side: SideSlot::default(),
+            parent: word(),
+            epoch: word(),
+            marks: word(),
+            reserved: [0; 2],
+            page: UnsafeCell::new([0; PAGE_BYTES]),
+        }
+    }
+}
 
 /// A frame's address. Cheap to copy; valid as long as the pool that gave it (whoever keeps one
 /// keeps the pool's `Arc`: trees do). Says nothing about what page is in the frame now: that is

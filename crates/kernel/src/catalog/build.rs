@@ -81,7 +81,7 @@ impl Keys {
 }
 
 /// Builds the index. Errors: `UniqueViolation` with the index's tree, `OutOfMemory` (no page is
-/// kept), `TooLarge`. `breathe` is called between leaves; it may wait or fail.
+/// kept), `KeyTooLong`. `breathe` is called between leaves; it may wait or fail.
 pub fn build_index(
     pool: &Arc<BufferPool>,
     plan: &IndexPlan<'_>,

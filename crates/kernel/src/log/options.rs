@@ -89,6 +89,17 @@ impl ChunkRef {
         (self.from & !ChunkRef::LIST, self.to)
     }
 
+    /// How many bytes the range has.
+    pub fn len(self) -> usize {
+        let (from, to) = self.bytes();
+        to.saturating_sub(from) as usize
+    }
+
+    /// Whether the range has no bytes.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
     /// The part `from..to` of the chunk's payload, where `self` is the whole.
     pub fn part(self, from: u32, to: u32) -> ChunkRef {
         assert!(from <= to && to <= self.to - self.from, "a part lies within its chunk");

@@ -130,20 +130,42 @@ impl LogReader {
 
     /// Appends a part of a chunk of the current record's incarnation to `out`.
     pub fn chunk(&self, chunk: ChunkRef, out: &mut Vec<u8>) -> Result<()> {
-        let walk = self.walk.as_ref().expect("advance found a record");
-        let (from, to) = chunk.bytes();
         if !chunk.is_list() {
-            return walk.chunk(chunk.position, from, to, out);
+            return self.part(chunk, out);
         }
-        let mut list = Vec::new();
-        walk.chunk(chunk.position, from, to, &mut list)?;
-        for chunk in Chunks::of_list(&list) {
-            if chunk.is_list() {
-                return Err(walk.corrupt("a list of chunks within a list"));
+        self.list(chunk)?.into_iter().try_for_each(|chunk| self.part(chunk, out))
+    }
+
+    /// The parts of chunks that come before the current record's own payload, none of them a
+    /// list. `Corrupt` if a list is missing.
+    pub fn parts(&self) -> Result<Vec<ChunkRef>> {
+        let mut parts = Vec::new();
+        for chunk in self.current().chunks {
+            match chunk.is_list() {
+                true => parts.extend(self.list(chunk)?),
+                false => parts.push(chunk),
             }
-            self.chunk(chunk, out)?;
         }
-        Ok(())
+        Ok(parts)
+    }
+
+    fn part(&self, chunk: ChunkRef, out: &mut Vec<u8>) -> Result<()> {
+        let (from, to) = chunk.bytes();
+        self.present().chunk(chunk.position, from, to, out)
+    }
+
+    fn list(&self, list: ChunkRef) -> Result<Vec<ChunkRef>> {
+        let mut bytes = Vec::new();
+        self.part(list, &mut bytes)?;
+        let chunks: Vec<ChunkRef> = Chunks::of_list(&bytes).collect();
+        match chunks.iter().any(|chunk| chunk.is_list()) {
+            true => Err(self.present().corrupt("a list of chunks within a list")),
+            false => Ok(chunks),
+        }
+    }
+
+    fn present(&self) -> &Walk {
+        self.walk.as_ref().expect("advance found a record")
     }
 
     /// Bytes of log that the parts begun so far span.

@@ -16,4 +16,4 @@ mod replay;
 pub use definitions::Definitions;
 pub use indexes::build_catalog;
 pub(crate) use replay::until_done;
-pub use replay::{Replayed, replay};
+pub use replay::{ReplayOptions, Replayed, replay};

@@ -3,7 +3,9 @@
 //! Invariants: a round takes all commits of all logs up to one cts, so every later round is later
 //! in time; within a round each row belongs to one worker, which applies its changes in order of
 //! (cts, position); a commit that changes definitions ends the commits before it: its definitions
-//! take effect on one thread, then its rows go with those after it (rule 9.5). No queue connects
+//! take effect on one thread, then its rows go with those after it (rule 9.5). A commit larger than a
+//! round comes alone, after all before it, in pieces: its definitions first, in a pass of their own, as
+//! those of smaller commits do, so that rows of trees that it dropped are passed over. No queue connects
 //! threads, so none can deadlock.
 
 use std::collections::HashMap;
@@ -18,9 +20,6 @@ use crate::page::overflow::StoredLong;
 use crate::tree::table::{RestoreCursor, Restored, TableTree};
 use crate::txn::redo::{Change, RedoReader, RedoValue};
 
-/// Bytes that a round reads of each log, about.
-const ROUND_BYTES: usize = 32 << 20;
-
 /// Rows that go to one worker together, so that ascending rows stay ascending.
 const ROWS_TOGETHER: u64 = 1 << 10;
 
@@ -33,6 +32,8 @@ pub struct Replayed {
     pub changes: u64,
     /// Bytes of redo.
     pub bytes: u64,
+    /// Bytes of redo that were in memory at once, at most.
+    pub held_bytes_max: usize,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -45,40 +46,77 @@ struct Item<'a> {
     longs: u32,
 }
 
+/// The long values that a commit, or a piece of one, names: from number `first` on.
+#[derive(Default)]
+struct Longs<'a> {
+    first: u64,
+    values: Vec<StoredLong<'a>>,
+}
+
 /// One log's share of a round: for each worker its changes in order, and the commits that change
 /// definitions.
 struct Parsed<'a> {
     of_worker: Vec<Vec<Item<'a>>>,
     barriers: Vec<(Cts, &'a [u8])>,
     /// The long values of commits that have any; the first are those of no commit.
-    longs: Vec<Vec<StoredLong<'a>>>,
+    longs: Vec<Longs<'a>>,
     notes: Vec<(Cts, &'a [u8])>,
     commits: u64,
     changes: u64,
     bytes: u64,
 }
 
-/// Replays everything that `logs` hold into the trees of `definitions`, with `workers` threads.
-/// `progress` hears now and then how far it is.
+/// Whether a commit changes definitions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Defines {
+    Yes,
+    No,
+}
+
+/// How a replay goes.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplayOptions {
+    /// Threads that apply changes.
+    pub workers: usize,
+    /// Bytes that a round reads of each log, about; a larger commit is replayed in pieces of as
+    /// many.
+    pub round_bytes: usize,
+}
+
+/// Replays everything that `logs` hold into the trees of `definitions`. `progress` hears now and then
+/// how far it is.
 pub fn replay(
     logs: Vec<LogReader>,
     definitions: &mut Definitions,
-    workers: usize,
+    options: ReplayOptions,
     progress: &mut dyn FnMut(&Replayed),
 ) -> Result<Replayed> {
+    let ReplayOptions { workers, round_bytes } = options;
     let began = Instant::now();
     let mut feeds: Vec<Feed> = logs.into_iter().map(Feed::new).collect();
     let mut done = Replayed::default();
     loop {
-        in_parallel(feeds.iter_mut().map(|feed| move || feed.fill(ROUND_BYTES)))?;
+        in_parallel(feeds.iter_mut().map(|feed| move || feed.fill(round_bytes)))?;
         if feeds.iter().all(Feed::is_empty) {
             break;
         }
+        let held = feeds.iter().map(Feed::held_bytes).sum();
+        done.held_bytes_max = done.held_bytes_max.max(held);
         let to = feeds.iter().filter_map(Feed::complete_to).min().unwrap_or(Cts::MAX);
         round(&feeds, to, definitions, workers, &mut done)?;
         feeds.iter_mut().for_each(|feed| feed.drop_up_to(to));
-        done.elapsed = began.elapsed();
-        progress(&done);
+        let mut tell = |done: &mut Replayed| {
+            done.elapsed = began.elapsed();
+            progress(done);
+        };
+        tell(&mut done);
+        let held = feeds.iter().map(Feed::held_bytes).sum();
+        for feed in &mut feeds {
+            if let Some(cts) = feed.large_after(to) {
+                replay_large((feed, cts, held), definitions, options, &mut done, &mut tell)?;
+                feed.drop_large();
+            }
+        }
     }
     done.elapsed = began.elapsed();
     Ok(done)
@@ -116,6 +154,38 @@ fn round(
     Ok(())
 }
 
+/// Replays the commit of `cts` at which `feed` stands, while all feeds hold `held` bytes.
+fn replay_large(
+    (feed, cts, held): (&Feed, Cts, usize),
+    definitions: &mut Definitions,
+    options: ReplayOptions,
+    done: &mut Replayed,
+    tell: &mut dyn FnMut(&mut Replayed),
+) -> Result<()> {
+    let ReplayOptions { workers, round_bytes } = options;
+    feed.large_in_pieces(round_bytes, |reader| {
+        for change in reader {
+            match change? {
+                Change::Note(note) => definitions.note(cts, note)?,
+                change if tree_of(&change) == Some(CATALOG_TREE) => definitions.apply(&change)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    })?;
+    done.commits += 1;
+    feed.large_in_pieces(round_bytes, |reader| {
+        let mut parsed = Parsed::new(workers);
+        parsed.take(cts, reader)?;
+        done.bytes += reader.whole().0 as u64;
+        done.held_bytes_max = done.held_bytes_max.max(held + reader.bytes());
+        done.changes += parsed.changes;
+        apply(&[parsed], Cts::ZERO, None, definitions, workers)?;
+        tell(done);
+        Ok(())
+    })
+}
+
 fn tree_of(change: &Change<'_>) -> Option<TreeId> {
     match change {
         Change::Insert { tree, .. } | Change::Update { tree, .. } | Change::Delete { tree, .. } => {
@@ -140,38 +210,51 @@ fn worker_of(tree: TreeId, row: RowId, workers: usize) -> usize {
     ((hash * workers as u128) >> 64) as usize
 }
 
-fn parse(feed: &Feed, to: Cts, workers: usize) -> Result<Parsed<'_>> {
-    let of_worker = (0..workers).map(|_| Vec::new()).collect();
-    let mut parsed = Parsed {
-        of_worker,
-        barriers: Vec::new(),
-        notes: Vec::new(),
-        longs: vec![Vec::new()],
-        commits: 0,
-        changes: 0,
-        bytes: 0,
-    };
-    for (cts, payload) in feed.up_to(to) {
-        parsed.commits += 1;
-        parsed.bytes += payload.len() as u64;
-        let mut defines = false;
-        let mut reader = RedoReader::new(payload);
+impl<'a> Parsed<'a> {
+    fn new(workers: usize) -> Parsed<'a> {
+        Parsed {
+            of_worker: (0..workers).map(|_| Vec::new()).collect(),
+            barriers: Vec::new(),
+            notes: Vec::new(),
+            longs: vec![Longs::default()],
+            commits: 0,
+            changes: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Takes the changes of a commit, or of a piece of one, to their workers.
+    fn take(&mut self, cts: Cts, reader: &mut RedoReader<'a>) -> Result<Defines> {
+        let workers = self.of_worker.len();
+        let mut defines = Defines::No;
         while let Some(change) = reader.next() {
             let change = change?;
             if let Change::Note(note) = change {
-                parsed.notes.push((cts, note));
+                self.notes.push((cts, note));
             }
             let Some(tree) = tree_of(&change) else { continue };
-            defines |= tree == CATALOG_TREE;
-            parsed.changes += 1;
+            if tree == CATALOG_TREE {
+                defines = Defines::Yes;
+            }
+            self.changes += 1;
             let worker = worker_of(tree, row_of(&change), workers);
-            let longs = if reader.longs().is_empty() { 0 } else { parsed.longs.len() as u32 };
-            parsed.of_worker[worker].push(Item { cts, change, longs });
+            let longs = if reader.longs().is_empty() { 0 } else { self.longs.len() as u32 };
+            self.of_worker[worker].push(Item { cts, change, longs });
         }
         if !reader.longs().is_empty() {
-            parsed.longs.push(reader.longs().to_vec());
+            let (first, values) = (reader.longs_before(), reader.longs().to_vec());
+            self.longs.push(Longs { first, values });
         }
-        if defines {
+        Ok(defines)
+    }
+}
+
+fn parse(feed: &Feed, to: Cts, workers: usize) -> Result<Parsed<'_>> {
+    let mut parsed = Parsed::new(workers);
+    for (cts, payload) in feed.up_to(to) {
+        parsed.commits += 1;
+        parsed.bytes += payload.len() as u64;
+        if parsed.take(cts, &mut RedoReader::new(payload))? == Defines::Yes {
             parsed.barriers.push((cts, payload));
         }
     }
@@ -203,7 +286,7 @@ fn apply(
 }
 
 /// Changes of one log for one worker, and the long values that they name.
-type List<'a> = (&'a [Item<'a>], &'a [Vec<StoredLong<'a>>]);
+type List<'a> = (&'a [Item<'a>], &'a [Longs<'a>]);
 
 /// Merges the logs' lists by cts and applies them.
 fn apply_lists(mut lists: Vec<List<'_>>, definitions: &Definitions, home: HomeId) -> Result<()> {
@@ -229,13 +312,13 @@ fn store(
     tree: &TableTree,
     cursor: &mut RestoreCursor,
     change: &Change<'_>,
-    longs: &[StoredLong<'_>],
+    longs: &Longs<'_>,
 ) -> Result<()> {
     // The reader has seen to it that every number is that of a long value.
     let restored = |value| match value {
         RedoValue::Null => Restored::Null,
         RedoValue::Inline(value) => Restored::Inline(value),
-        RedoValue::Long(number) => Restored::Long(longs[number as usize]),
+        RedoValue::Long(number) => Restored::Long(longs.values[(number - longs.first) as usize]),
     };
     match change {
         Change::Insert { row, values, .. } => {

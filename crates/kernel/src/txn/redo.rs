@@ -11,7 +11,8 @@
 //!
 //! A value is a varint, and bytes: 0 for null, length + 2 before its bytes, or 1 before a varint
 //! that numbers one of the payload's long values, from 0 on. Varints are LEB128. Long values come
-//! before the changes that name them, so that they can be logged a block at a time (rule 7.3).
+//! right before the one change that names them, so that they can be logged a block at a time (rule
+//! 7.3), and a payload read in pieces.
 //!
 //! Invariants: encoding allocates only while its buffer grows; a decoder checks everything before
 //! it gives a change out, accepts any bytes, and answers `Corrupt` for what no encoder writes.
@@ -339,23 +340,74 @@ fn take_long<'a>(rest: &mut &'a [u8]) -> Option<StoredLong<'a>> {
     Some(StoredLong { raw_bytes, checksum, blocks })
 }
 
+/// Where in a payload a piece of it begins, behind a change.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RedoPlace {
+    tree: Option<TreeId>,
+    longs: u64,
+}
+
+/// Whether a payload ends where the bytes given do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ends {
+    /// A change that is not whole is an error.
+    Here,
+    /// A change that is not whole goes on in the next piece: reading ends before it.
+    Later,
+}
+
 /// Reads a payload change by change; ends after the first error.
 pub struct RedoReader<'a> {
     rest: &'a [u8],
     bytes: usize,
+    ends: Ends,
     tree: Option<TreeId>,
+    /// Long values of earlier pieces.
+    longs_before: u64,
     longs: Vec<StoredLong<'a>>,
+    /// Bytes up to the end of the last change given out, and the place there.
+    whole: (usize, RedoPlace),
 }
 
 impl<'a> RedoReader<'a> {
     /// Over a commit record's payload.
     pub fn new(payload: &'a [u8]) -> RedoReader<'a> {
-        RedoReader { rest: payload, bytes: payload.len(), tree: None, longs: Vec::new() }
+        RedoReader::piece(payload, RedoPlace::default(), Ends::Here)
     }
 
-    /// The long values met so far: all that the changes given out name.
+    /// Over a piece of a payload that begins at `place`.
+    pub fn piece(piece: &'a [u8], place: RedoPlace, ends: Ends) -> RedoReader<'a> {
+        RedoReader {
+            rest: piece,
+            bytes: piece.len(),
+            ends,
+            tree: place.tree,
+            longs_before: place.longs,
+            longs: Vec::new(),
+            whole: (0, place),
+        }
+    }
+
+    /// How many bytes the payload has, or this piece of it.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The bytes up to the end of the last change given out, and the place where the next piece
+    /// begins then.
+    pub fn whole(&self) -> (usize, RedoPlace) {
+        self.whole
+    }
+
+    /// The long values met so far: all that the changes given out name, the first of them by the
+    /// number [`RedoReader::longs_before`].
     pub fn longs(&self) -> &[StoredLong<'a>] {
         &self.longs
+    }
+
+    /// How many long values earlier pieces had.
+    pub fn longs_before(&self) -> u64 {
+        self.longs_before
     }
 
     /// Long values until the next change.
@@ -395,7 +447,8 @@ impl<'a> RedoReader<'a> {
                 return None;
             }
             if let RedoValue::Long(number) = take_value(rest)?
-                && number >= self.longs.len() as u64
+                && !(self.longs_before..self.longs_before + self.longs.len() as u64)
+                    .contains(&number)
             {
                 return None;
             }
@@ -419,8 +472,14 @@ impl<'a> Iterator for RedoReader<'a> {
             return None;
         }
         let change = skipped.and_then(|()| self.change());
-        if change.is_none() {
+        if change.is_some() {
+            let longs = self.longs_before + self.longs.len() as u64;
+            self.whole = (self.bytes - self.rest.len(), RedoPlace { tree: self.tree, longs });
+        } else {
             self.rest = &[];
+            if self.ends == Ends::Later {
+                return None;
+            }
         }
         Some(change.ok_or_else(|| Error::Corrupt {
             page: None,
@@ -532,6 +591,62 @@ mod tests {
         let mut value = Vec::new();
         overflow::decode_block(longs[0].blocks, 300, &mut value).unwrap();
         assert_eq!((value, longs[0].checksum), (vec![5; 300], crc32c::crc32c(&[5; 300])));
+    }
+
+    #[test]
+    fn a_payload_reads_the_same_in_any_pieces() {
+        let mut redo = RedoBuffer::default();
+        for row in 0..40 {
+            let tree = TreeId(row / 7);
+            if row % 3 == 0 {
+                let number = redo.begin_long(5);
+                let mut block = Vec::new();
+                overflow::encode_block(&[row as u8; 5], &mut block);
+                redo.long_block(&block);
+                redo.end_long(row);
+                redo.insert_with(tree, RowId(row.into()), &[Some(&[1]), None], |at| {
+                    (at == 1).then_some(number)
+                });
+            }
+            redo.update(tree, RowId(row.into()), &[(300, Some(&[7; 9])), (2, None)]);
+            redo.note(&[row as u8]);
+        }
+        // What changes say, long values spelled out.
+        fn read(reader: &mut RedoReader<'_>, out: &mut Vec<String>) {
+            while let Some(change) = reader.next() {
+                let change = change.unwrap();
+                let longs = match &change {
+                    Change::Insert { values, .. } => (*values).collect(),
+                    _ => Vec::new(),
+                };
+                let checksum = |value: &RedoValue<'_>| match value {
+                    RedoValue::Long(number) => {
+                        Some(reader.longs()[(number - reader.longs_before()) as usize].checksum)
+                    }
+                    _ => None,
+                };
+                out.push(format!(
+                    "{change:?} {:?}",
+                    longs.iter().map(checksum).collect::<Vec<_>>()
+                ));
+            }
+        }
+        let mut expected = Vec::new();
+        read(&mut RedoReader::new(redo.bytes()), &mut expected);
+        for step in [1, 2, 13, 50, 333] {
+            let (mut found, mut held, mut place) = (Vec::new(), Vec::new(), RedoPlace::default());
+            let mut pieces = redo.bytes().chunks(step).peekable();
+            while let Some(piece) = pieces.next() {
+                held.extend_from_slice(piece);
+                let ends = if pieces.peek().is_some() { Ends::Later } else { Ends::Here };
+                let mut reader = RedoReader::piece(&held, place, ends);
+                read(&mut reader, &mut found);
+                let (bytes, next) = reader.whole();
+                place = next;
+                held.drain(..bytes);
+            }
+            assert!(found == expected, "in pieces of {step}");
+        }
     }
 
     #[test]

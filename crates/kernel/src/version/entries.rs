@@ -53,7 +53,7 @@ pub(crate) fn remove_entry(
     match index.tree.remove(key, row, &mut may) {
         Ok(_) => Ok(()),
         // Such a key was refused when it was to be added.
-        Err(Stop::Error(Error::TooLarge { .. })) => Ok(()),
+        Err(Stop::Error(Error::KeyTooLong { .. })) => Ok(()),
         Err(stop) => Err(stop),
     }
 }

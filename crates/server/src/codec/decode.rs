@@ -8,7 +8,8 @@ use super::reader::{Codes, Malformed, Oids, Reader};
 /// How long messages may be, in bytes including their length word.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Query, Parse, Bind, CopyData, FunctionCall and passwords.
+    /// Query, Parse, Bind, CopyData, FunctionCall and passwords; PostgreSQL's is a gigabyte less two
+    /// bytes.
     pub large_bytes_max: usize,
     /// Everything else.
     pub small_bytes_max: usize,
@@ -16,7 +17,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { large_bytes_max: 256 << 20, small_bytes_max: 30_000 }
+        Limits { large_bytes_max: 0x3fff_fffe, small_bytes_max: 30_000 }
     }
 }
 

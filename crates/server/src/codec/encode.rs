@@ -2,7 +2,7 @@
 //!
 //! Invariants: a message's length word is written last, from where the message began; a row that
 //! is given up in the middle leaves no byte behind. Lengths fit their words: counts of columns
-//! are bounded far below, and buffers are flushed long before 2 GiB.
+//! are bounded far below, and whoever writes a row bounds it ([`RowWriter::bytes`]).
 
 use super::startup::Protocol;
 
@@ -265,6 +265,11 @@ impl RowWriter<'_> {
         let length = (self.out.bytes.len() - at - 4) as u32;
         self.out.bytes[at..at + 4].copy_from_slice(&length.to_be_bytes());
         Ok(())
+    }
+
+    /// Bytes so far.
+    pub fn bytes(&self) -> usize {
+        self.out.bytes.len() - self.start
     }
 
     /// Ends the row.

@@ -70,6 +70,9 @@ pub(super) enum Receiving {
 #[derive(Default)]
 struct Outgoing {
     in_flight: bool,
+    // How much of the buffer in flight the socket has taken: answers of a gigabyte go in thousands
+    // of pieces, and what is left is not moved for each.
+    taken: usize,
     // What follows the send in flight.
     next: Vec<u8>,
     // A cleared buffer for the next response.
@@ -190,18 +193,18 @@ impl Link {
         let mut outgoing = self.outgoing.borrow_mut();
         let socket = self.socket.as_raw_fd();
         match result {
-            Ok(count) if (count as usize) < buffer.len() && count > 0 => {
-                // The rest goes first; the ring's own position is not told, so the sent part is
-                // cut off.
-                buffer.drain(..count as usize);
-                ring.submit(Op::Send { socket, buffer, from: 0 }, self.send_token);
+            Ok(count) if count > 0 && outgoing.taken + (count as usize) < buffer.len() => {
+                outgoing.taken += count as usize;
+                let from = outgoing.taken;
+                ring.submit(Op::Send { socket, buffer, from }, self.send_token);
                 return;
             }
             Err(errno) if is_passing(errno) => {
-                ring.submit(Op::Send { socket, buffer, from: 0 }, self.send_token);
+                let from = outgoing.taken;
+                ring.submit(Op::Send { socket, buffer, from }, self.send_token);
                 return;
             }
-            Ok(count) if count as usize == buffer.len() => {}
+            Ok(count) if outgoing.taken + count as usize == buffer.len() => {}
             _ => {
                 outgoing.next.clear();
                 self.broken.set(true);
@@ -211,6 +214,7 @@ impl Link {
                 }
             }
         }
+        outgoing.taken = 0;
         buffer.clear();
         if outgoing.next.is_empty() {
             outgoing.in_flight = false;

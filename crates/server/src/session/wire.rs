@@ -12,6 +12,7 @@ use atoll_sql::functions::FunctionContext;
 use atoll_sql::session::client::{
     Announce, Client, ColumnDescription, CopyInput, Format, Room, Severity, StatementDescription,
 };
+use atoll_sql::types::limits::{BUFFER_BYTES_MAX, cannot_enlarge};
 use atoll_sql::types::{Datum, binary, text, type_by_oid};
 use atoll_sql::{SqlError, SqlResult, SqlState};
 
@@ -167,6 +168,9 @@ impl<S: InstanceState> Client for Wire<'_, S> {
                     Ok(())
                 }
             })?;
+            if row.bytes() > BUFFER_BYTES_MAX {
+                return Err(cannot_enlarge(BUFFER_BYTES_MAX, row.bytes() - BUFFER_BYTES_MAX));
+            }
         }
         row.finish();
         Ok(self.room())

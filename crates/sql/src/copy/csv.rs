@@ -4,19 +4,40 @@
 use super::{CopyFormat, Decoded, Fields, Force, bad};
 use crate::error::SqlResult;
 
-/// Reads one row off `rest`: what it was, bytes used, lines used.
+/// Where reading a row stopped because more is needed: the row's bytes before `at` are in the
+/// fields already, so that a long row which comes in many pieces is read once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    at: usize,
+    lines: u64,
+    quoted: bool,
+    was_quoted: bool,
+    /// Where the present field begins in the fields' bytes.
+    start: usize,
+}
+
+impl Place {
+    /// The beginning of a row.
+    pub(super) const START: Place =
+        Place { at: 0, lines: 1, quoted: false, was_quoted: false, start: 0 };
+}
+
+/// Reads one row off `rest`: what it was, bytes used, lines used. `place` is where an earlier call
+/// for this row stopped; `fields` must be as that call left them.
 pub(super) fn read(
     format: &CopyFormat,
     force: &Force,
     rest: &[u8],
     finished: bool,
+    place: &mut Place,
     fields: &mut Fields,
 ) -> SqlResult<(Decoded, usize, u64)> {
-    let (mut at, mut lines, mut quoted, mut was_quoted) = (0, 1, false, false);
-    let mut start = 0;
+    let Place { mut at, mut lines, mut quoted, mut was_quoted, mut start } =
+        std::mem::replace(place, Place::START);
     loop {
         let Some(byte) = rest.get(at).copied() else {
             if !finished {
+                *place = Place { at, lines, quoted, was_quoted, start };
                 return Ok((Decoded::NeedsMore, 0, 0));
             }
             if quoted {
@@ -34,7 +55,9 @@ pub(super) fn read(
                 at += 2;
                 continue;
             }
-            if byte == format.escape && byte == format.quote && at + 1 == rest.len() && !finished {
+            // What an escape is, the byte behind it tells.
+            if byte == format.escape && at + 1 == rest.len() && !finished {
+                *place = Place { at, lines, quoted, was_quoted, start };
                 return Ok((Decoded::NeedsMore, 0, 0));
             }
             if byte == format.quote {

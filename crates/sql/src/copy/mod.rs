@@ -15,6 +15,7 @@ mod tests;
 pub use options::{Columns, CopyFormat, Form, Header};
 
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::types::limits::{self, BUFFER_BYTES_MAX as ROW_BYTES_MAX};
 
 /// One row's fields, or the columns' names.
 #[derive(Default, Debug)]
@@ -99,6 +100,10 @@ pub struct Decoder {
     last: std::ops::Range<usize>,
     // The header is still to come.
     header_due: bool,
+    // A row was begun that is not all there: how far it was read, in text and in CSV.
+    begun: bool,
+    searched: usize,
+    place: csv::Place,
 }
 
 /// What options say of the columns' NULLs.
@@ -123,6 +128,9 @@ impl Decoder {
             line: 0,
             last: 0..0,
             header_due: format.header != Header::None || format.form == Form::Binary,
+            begun: false,
+            searched: 0,
+            place: csv::Place::START,
         }
     }
 
@@ -155,7 +163,8 @@ impl Decoder {
         std::str::from_utf8(line).ok().filter(|_| self.format.form != Form::Binary)
     }
 
-    /// The next row, into `fields`. Errors: 22P04.
+    /// The next row, into `fields`: the same ones until a row is whole. Errors: 22P04; 54000 for a
+    /// row of a gigabyte that is not whole.
     pub fn next(&mut self, fields: &mut Fields) -> SqlResult<Decoded> {
         if self.format.form == Form::Binary && self.header_due {
             match binary::read_header(&self.input[self.at..], self.finished)? {
@@ -165,15 +174,26 @@ impl Decoder {
             self.header_due = false;
         }
         loop {
-            fields.clear();
-            let rest = &self.input[self.at..];
+            if !std::mem::take(&mut self.begun) {
+                fields.clear();
+            }
+            let (finished, rest) = (self.finished, &self.input[self.at..]);
             if rest.is_empty() {
                 return Ok(Decoded::NeedsMore);
             }
             let read = match self.format.form {
-                Form::Text => text::read(&self.format, rest, self.finished, fields),
-                Form::Csv => csv::read(&self.format, &self.force, rest, self.finished, fields),
-                Form::Binary => binary::read(rest, self.finished, self.names.len(), fields),
+                Form::Text => text::read(&self.format, rest, finished, &mut self.searched, fields),
+                Form::Csv => {
+                    let place = &mut self.place;
+                    csv::read(&self.format, &self.force, rest, finished, place, fields)
+                }
+                Form::Binary => binary::read(rest, finished, self.names.len(), fields),
+            };
+            let read = match read {
+                Ok((Decoded::NeedsMore, ..)) if rest.len() > ROW_BYTES_MAX => {
+                    Err(limits::cannot_enlarge(ROW_BYTES_MAX, rest.len() - ROW_BYTES_MAX))
+                }
+                read => read,
             };
             let (decoded, bytes, lines) = read.inspect_err(|_| {
                 let quoted = self.format.form == Form::Csv;
@@ -188,6 +208,7 @@ impl Decoder {
             }
             self.at += bytes;
             self.line += lines;
+            self.begun = decoded == Decoded::NeedsMore && self.format.form == Form::Csv;
             if decoded == Decoded::Row && std::mem::take(&mut self.header_due) {
                 if self.format.header == Header::Match {
                     self.match_header(fields)?;

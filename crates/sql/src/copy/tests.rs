@@ -181,3 +181,31 @@ fn wrong_options_are_refused_by_name() {
     assert_eq!(refuse("colour", "red").sqlstate().as_str(), "42601");
     assert_eq!(refuse("freeze", "maybe").sqlstate().as_str(), "42601");
 }
+
+/// A row that comes in many pieces is read once: looking at all of it again for each piece took
+/// minutes for this one.
+#[test]
+fn a_long_row_in_small_pieces_is_read_once() {
+    const BYTES: usize = 100 << 20;
+    let quote = |text: String| format!("\"{text}\",\"{}\"\n", "it\"\"s\n".repeat(1000));
+    let body = "x".repeat(BYTES);
+    let began = std::time::Instant::now();
+    for (format, row) in
+        [(CopyFormat::default(), format!("{body}\t\\\n\n")), (csv(), quote(body.clone()))]
+    {
+        let found = rows(&format, row.as_bytes(), 4096).unwrap();
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with(&body));
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+    }
+}
+
+/// An escape and what it escapes may come apart.
+#[test]
+fn csv_escapes_come_in_any_pieces() {
+    let option =
+        |name: &str, value: &str| (name.to_owned(), CopyOption::Text(value.to_owned()), At::NONE);
+    let options = [option("format", "csv"), option("escape", "\\")];
+    let format = CopyFormat::from_options(&options, CopyDirection::In).unwrap();
+    check(&format, "\"a\\\"b\\\\\",\"c\\d\"\n1,2\n", &["a\"b\\|c\\d", "1|2"]);
+}

@@ -3,16 +3,20 @@
 use super::{CopyFormat, Decoded, Fields, bad};
 use crate::error::SqlResult;
 
-/// Reads one row off `rest`: what it was, bytes used, lines used.
+/// Reads one row off `rest`: what it was, bytes used, lines used. `searched` is how far the line's
+/// end was looked for in vain; it is kept between calls while more is needed.
 pub(super) fn read(
     format: &CopyFormat,
     rest: &[u8],
     finished: bool,
+    searched: &mut usize,
     fields: &mut Fields,
 ) -> SqlResult<(Decoded, usize, u64)> {
-    let Some((line, used)) = line_of(rest, finished) else {
+    let Some((line, used)) = line_of(rest, finished, *searched) else {
+        *searched = rest.len();
         return Ok((Decoded::NeedsMore, 0, 0));
     };
+    *searched = 0;
     if line == b"\\." {
         return Ok((Decoded::End, used, 1));
     }
@@ -28,9 +32,9 @@ pub(super) fn read(
     }
 }
 
-/// The first line without its end, and its bytes with it. A newline behind a backslash is data.
-fn line_of(rest: &[u8], finished: bool) -> Option<(&[u8], usize)> {
-    let mut from = 0;
+/// The first line without its end, and its bytes with it. A newline behind a backslash is data;
+/// none that ends the line is before `from`.
+fn line_of(rest: &[u8], finished: bool, mut from: usize) -> Option<(&[u8], usize)> {
     loop {
         let Some(found) = rest[from..].iter().position(|byte| *byte == b'\n') else {
             return finished.then(|| (without_return(rest), rest.len()));

@@ -6,6 +6,7 @@ use super::Definer;
 use super::names::free_name;
 use crate::bind;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::exec::modify::key_too_long;
 use crate::parse::ast::{At, Expr, ExprKind, Literal, Name};
 use crate::parse::print;
 use crate::parse::statement::{ColumnDefinition, CreateIndex, CreateTable, KeyConstraint};
@@ -312,6 +313,10 @@ pub(super) fn make_index(
         .detail("The table has rows with equal keys.")
         .table(definer.view.namespace_name(table.def.namespace), table.def.name.as_str())
         .constraint(name.as_str()),
+        Error::KeyTooLong { bytes, bytes_max, .. } => {
+            let schema = definer.view.namespace_name(table.def.namespace);
+            key_too_long(&name, (schema, table.def.name.as_str()), (bytes, bytes_max))
+        }
         other => other.into(),
     })
 }

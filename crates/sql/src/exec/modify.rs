@@ -211,18 +211,24 @@ fn null_value(plan: &ModifyPlan, index: usize, values: &[Datum], cx: &Cx<'_, '_>
     .column(&*column.name)
 }
 
-/// Completes a unique violation by the constraint's name and the key (23505).
+/// Completes a unique violation by the constraint's name and the key (23505), and a key that is too
+/// long by the index's name (54000).
 pub fn complete(
     error: Error,
     table: &TableEntry,
     value: impl Fn(ColumnId) -> Datum,
     cx: &Cx<'_, '_>,
 ) -> SqlError {
-    let Error::UniqueViolation { index } = &error else { return error.into() };
+    let (Error::UniqueViolation { index } | Error::KeyTooLong { index, .. }) = &error else {
+        return error.into();
+    };
     let Some(index) = table.indexes.iter().find(|own| own.def.tree == *index) else {
         return error.into();
     };
     let schema = cx.view.namespace_name(table.def.namespace).to_owned();
+    if let Error::KeyTooLong { bytes, bytes_max, .. } = error {
+        return key_too_long(&index.def.name, (&schema, &table.def.name), (bytes, bytes_max));
+    }
     duplicate_key(index, table, &schema, |column| {
         let ty = TypeOid(table.def.columns[column.index()].type_oid);
         match value(column) {
@@ -230,6 +236,20 @@ pub fn complete(
             value => text::output_string(ty, &value, cx.functions).to_string(),
         }
     })
+}
+
+/// A key of `bytes.0` where `bytes.1` fit (54000), as PostgreSQL tells it.
+pub(crate) fn key_too_long(
+    index: &str,
+    (schema, table): (&str, &str),
+    (bytes, bytes_max): (usize, usize),
+) -> SqlError {
+    let message =
+        format!("index row size {bytes} exceeds maximum {bytes_max} for index \"{index}\"");
+    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+        .hint("Consider an index on a column that holds an MD5 hash of the value.")
+        .table(schema, table)
+        .constraint(index)
 }
 
 fn duplicate_key(
@@ -339,7 +359,7 @@ impl Update<'_> {
     }
 
     fn error(&self, error: Error, row: RowId, values: &[Datum], cx: &mut Cx<'_, '_>) -> SqlError {
-        if !matches!(error, Error::UniqueViolation { .. }) {
+        if !matches!(error, Error::UniqueViolation { .. } | Error::KeyTooLong { .. }) {
             return error.into();
         }
         let whole = self.whole_row(row, values, cx);

@@ -10,6 +10,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::functions::fast::FastOperator;
 use crate::functions::{CastContext, Coercion, OperatorRow, ScalarFn, Strictness, apply_typmod};
 use crate::parse::ast::{Extreme, Quantifier, Test};
+use crate::types::limits;
 use crate::types::{Array, Datum, Dimension, Record, Type, TypeOid};
 use std::sync::Arc;
 
@@ -248,7 +249,7 @@ fn call(
     let result = if strictness == Strictness::Strict && arguments.iter().any(Datum::is_null) {
         Datum::Null
     } else {
-        function(arguments, cx.functions)?
+        limits::check(function(arguments, cx.functions)?)?
     };
     cx.stack.truncate(base);
     cx.stack.push(result);

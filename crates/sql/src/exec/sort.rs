@@ -1,6 +1,7 @@
 //! Sorting; with a limit only the first rows are kept.
 //!
-//! Invariants: stable: rows with equal keys keep their input's order.
+//! Invariants: stable: rows with equal keys keep their input's order. A value is kept once, as a key
+//! or beside them: it may be long, and go to disk.
 
 use super::limit::{limit_of, offset_of};
 use super::program::{Program, Slot};
@@ -13,7 +14,8 @@ use crate::plan::node::SortBy;
 pub(super) struct Sort<'p> {
     input: BoxedOperator<'p>,
     keys: &'p [SortBy],
-    slots: &'p [Slot],
+    /// What a row keeps: the keys, then what else is needed.
+    slots: Box<[Slot]>,
     limit: Option<&'p (Program, Option<Program>)>,
     rows: Option<Sorted>,
 }
@@ -25,7 +27,9 @@ impl<'p> Sort<'p> {
         slots: &'p [Slot],
         limit: Option<&'p (Program, Option<Program>)>,
     ) -> Sort<'p> {
-        Sort { input, keys, slots, limit, rows: None }
+        let key_slots = || keys.iter().map(|key| key.slot);
+        let others = slots.iter().copied().filter(|slot| key_slots().all(|key| key != *slot));
+        Sort { input, keys, slots: key_slots().chain(others).collect(), limit, rows: None }
     }
 
     fn fill(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<Sorted> {
@@ -45,9 +49,7 @@ impl<'p> Sort<'p> {
         let mut sorter = Sorter::new(keys.collect(), first);
         while self.input.next(cx)? {
             cx.breathe()?;
-            let keys = self.keys.iter().map(|key| key.slot);
-            let row = keys.chain(self.slots.iter().copied());
-            let row = row.map(|slot| cx.frame[slot as usize].clone()).collect();
+            let row = self.slots.iter().map(|slot| cx.frame[*slot as usize].clone()).collect();
             sorter.add(row, cx)?;
         }
         let sorted = sorter.finish(cx)?;
@@ -64,7 +66,7 @@ impl Operator for Sort<'_> {
         let Some(rows) = &mut self.rows else { return Ok(false) };
         match rows.next(cx)? {
             Some(row) => {
-                cx.restore(self.slots, &row[self.keys.len()..]);
+                cx.restore(&self.slots, &row);
                 Ok(true)
             }
             None => Ok(false),

@@ -7,6 +7,7 @@
 use super::FunctionContext;
 use super::fast::out_of_range;
 use crate::error::SqlResult;
+use crate::types::limits;
 use crate::types::order::{Comparator, comparator, compare};
 use crate::types::{Array, Datum, Dimension, Interval, Numeric, TypeOid};
 use std::cmp::Ordering;
@@ -481,9 +482,9 @@ impl Accumulator for Strings {
         match &mut self.0 {
             Some(text) => {
                 if let Datum::Text(separator) = &args[1] {
-                    text.push_str(separator);
+                    limits::append(text, separator)?;
                 }
-                text.push_str(args[0].as_str());
+                limits::append(text, args[0].as_str())?;
             }
             None => self.0 = Some(args[0].as_str().to_owned()),
         }
@@ -519,7 +520,7 @@ impl Accumulator for Elements {
         if self.values.is_empty() {
             return Ok(Datum::Null);
         }
-        Ok(Array::of(self.element, self.values.clone()).into())
+        limits::check(Array::of(self.element, self.values.clone()).into())
     }
 
     fn heap_bytes(&self) -> usize {
@@ -568,7 +569,8 @@ impl Accumulator for Slices {
         }
         let outer = Dimension { length: self.count, lower: 1 };
         let dimensions = std::iter::once(outer).chain(self.dimensions.iter().copied()).collect();
-        Ok(Array { element: self.element, dimensions, elements: self.values.clone() }.into())
+        let elements = self.values.clone();
+        limits::check(Array { element: self.element, dimensions, elements }.into())
     }
 
     fn heap_bytes(&self) -> usize {

@@ -16,6 +16,7 @@ mod oid;
 pub(crate) mod reg;
 pub mod binary;
 pub mod datetime;
+pub mod limits;
 pub mod order;
 pub mod storage;
 pub mod text;

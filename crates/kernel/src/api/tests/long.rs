@@ -290,13 +290,13 @@ fn keys_that_are_too_long_are_refused() {
     for len in [2000, 5000, 9000, 3 << 20] {
         texts[0] = Some(vec![b'k'; len]);
         let refused = transact(&database, |it| insert(it, table, 1, &texts));
-        assert!(matches!(refused, Err(Error::TooLarge { what: "index key", .. })), "{refused:?}");
+        assert!(matches!(refused, Err(Error::KeyTooLong { .. })), "{refused:?}");
     }
     texts[0] = None;
     texts[2] = Some(vec![b'k'; 100_000]);
     transact(&database, |it| insert(it, table, 1, &texts)).unwrap();
     let refused = transact(&database, |it| make_index(it, table, "by_third", 3, IndexKind::Plain));
-    assert!(matches!(refused, Err(Error::TooLarge { what: "index key", .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::KeyTooLong { .. })), "{refused:?}");
     // A duplicate key after the long value was written: nothing stays of it.
     let twice = transact(&database, |it| insert(it, table, 1, &texts));
     assert!(matches!(twice, Err(Error::UniqueViolation { .. })), "{twice:?}");

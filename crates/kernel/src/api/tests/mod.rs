@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use super::*;
 
 mod index_only;
+mod large;
 mod long;
 mod savepoints;
 mod sequences;

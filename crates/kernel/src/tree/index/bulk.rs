@@ -153,12 +153,12 @@ impl IndexBuilder {
         }
     }
 
-    /// Adds an entry above all before it. Errors: `TooLarge`, `OutOfMemory`, `Internal` if it is
+    /// Adds an entry above all before it. Errors: `KeyTooLong`, `OutOfMemory`, `Internal` if it is
     /// not above the last one.
     pub fn push(&mut self, key: &[u8], row: RowId) -> Result<()> {
         if key.len() > KEY_BYTES_MAX {
-            let (bytes, bytes_max) = (key.len(), KEY_BYTES_MAX);
-            return Err(Error::TooLarge { what: "index key", bytes, bytes_max });
+            let (index, bytes, bytes_max) = (self.tree, key.len(), KEY_BYTES_MAX);
+            return Err(Error::KeyTooLong { index, bytes, bytes_max });
         }
         let mut entry = std::mem::take(&mut self.entry);
         entry.clear();
@@ -300,7 +300,7 @@ impl Drop for IndexBuilder {
 
 impl IndexTree {
     /// An index of `entries`, strictly ascending in (key, row), leaves 90 percent full. Errors:
-    /// `OutOfMemory`, `TooLarge`, `Internal` if they are not ascending; nothing is left behind.
+    /// `OutOfMemory`, `KeyTooLong`, `Internal` if they are not ascending; nothing is left behind.
     pub fn bulk_load<K: AsRef<[u8]>>(
         pool: Arc<BufferPool>,
         home: HomeId,

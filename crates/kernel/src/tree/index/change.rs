@@ -122,9 +122,9 @@ impl IndexTree {
     }
 
     /// Adds an entry unless it is there (rule 5.5) and clears the leaf's *exact* bit. Errors:
-    /// `TooLarge` (key over 2000 bytes), `OutOfMemory`; nothing was added.
+    /// `KeyTooLong` (over 2000 bytes), `OutOfMemory`; nothing was added.
     pub fn insert(&self, near: Near<'_>, key: &[u8], row: RowId) -> Outcome<Added> {
-        let entry = Entry::new(key, row)?;
+        let entry = Entry::new(self.tree(), key, row)?;
         for _ in 0..FULL_TRIES {
             let mut leaf = self.write_leaf_of(near, entry.bytes())?;
             match put(&mut leaf, entry.bytes(), &self.cleared) {
@@ -148,7 +148,7 @@ impl IndexTree {
         row: RowId,
         judge: &mut dyn FnMut(RowId) -> Outcome<Judgement>,
     ) -> Outcome<UniqueAnswer> {
-        let entry = Entry::new(key, row)?;
+        let entry = Entry::new(self.tree(), key, row)?;
         for _ in 0..FULL_TRIES {
             if let Some(answer) = self.try_unique((near, key), entry.bytes(), row, judge)? {
                 return Ok(answer);
@@ -210,7 +210,7 @@ impl IndexTree {
         row: RowId,
         may: &mut dyn FnMut() -> Outcome<Keep>,
     ) -> Outcome<Removed> {
-        let entry = Entry::new(key, row)?;
+        let entry = Entry::new(self.tree(), key, row)?;
         let leaf = self.trunk.write_leaf(Probe::before(entry.bytes()))?;
         let mut leaf = Held(Some(leaf));
         let held = leaf.0.as_mut().expect("just made");

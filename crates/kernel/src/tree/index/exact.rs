@@ -135,7 +135,7 @@ impl IndexTree {
     /// Clears the *exact* bit of the leaf that covers the entry (rule 5.7: after the row changed,
     /// before the transaction commits).
     pub fn clear_exact(&self, key: &[u8], row: RowId) -> Outcome<()> {
-        let entry = Entry::new(key, row)?;
+        let entry = Entry::new(self.tree(), key, row)?;
         let mut leaf = self.trunk.write_leaf(Probe::before(entry.bytes()))?;
         if KeyNode::new(leaf.owned()).is_exact() {
             self.cleared.clear(&mut leaf);

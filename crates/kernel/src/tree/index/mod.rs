@@ -99,15 +99,11 @@ struct Entry {
 }
 
 impl Entry {
-    /// Error: `TooLarge` if the key is.
+    /// An entry of tree `index`. Error: `KeyTooLong`.
     #[inline]
-    fn new(key: &[u8], row: RowId) -> Result<Entry> {
+    fn new(index: TreeId, key: &[u8], row: RowId) -> Result<Entry> {
         if key.len() > KEY_BYTES_MAX {
-            return Err(Error::TooLarge {
-                what: "index key",
-                bytes: key.len(),
-                bytes_max: KEY_BYTES_MAX,
-            });
+            return Err(Error::KeyTooLong { index, bytes: key.len(), bytes_max: KEY_BYTES_MAX });
         }
         let row = row.0.to_be_bytes();
         let len = key.len() + row.len();

@@ -272,7 +272,7 @@ fn a_full_pool_fails_the_insertion_and_loses_nothing() {
 fn a_key_too_long_is_refused_and_the_longest_is_not() {
     let tree = IndexTree::create(pool(4), HomeId(0), TreeId(1)).unwrap();
     let too_long = tree.insert(Near::Nowhere, &[b'x'; KEY_BYTES_MAX + 1], RowId(1));
-    assert!(matches!(too_long, Err(Stop::Error(Error::TooLarge { bytes: 2001, .. }))));
+    assert!(matches!(too_long, Err(Stop::Error(Error::KeyTooLong { bytes: 2001, .. }))));
     for row in 0..60 {
         let mut key = [b'x'; KEY_BYTES_MAX];
         key[KEY_BYTES_MAX - 1] = (row as u8).wrapping_mul(37);

@@ -10,10 +10,14 @@ use crate::error::{SqlError, SqlResult};
 use crate::exec::Cx;
 use crate::types::Datum;
 use atoll_kernel::api::{Context, IoBuffer, TempFile};
+use std::ops::Range;
 use std::rc::Rc;
 
 const BUFFER_MIN: usize = 4096;
 const BUFFER_MAX: usize = 64 * 1024;
+
+/// Memory beyond this that a long row took is given back once the row is written or read.
+const BYTES_KEPT: usize = 1 << 20;
 
 /// Bytes of a buffer of a reader or writer.
 pub(super) fn buffer_bytes(memory: &Memory) -> usize {
@@ -73,31 +77,40 @@ impl SpillFile {
         self.pending[start..start + 4].copy_from_slice(&bytes.to_le_bytes());
         self.pending[start + 4..start + 6].copy_from_slice(&(row.len() as u16).to_le_bytes());
         self.rows += 1;
-        while self.pending.len() >= buffer_bytes(&self.memory) {
-            self.write(buffer_bytes(&self.memory), context)?;
+        let whole = self.pending.len() - self.pending.len() % buffer_bytes(&self.memory);
+        self.write(whole, context)
+    }
+
+    /// Writes the first `bytes` of what is pending, a buffer at a time.
+    fn write(&mut self, bytes: usize, context: &Context) -> SqlResult<()> {
+        let mut written = 0;
+        while written < bytes {
+            let end = bytes.min(written + buffer_bytes(&self.memory));
+            self.write_buffer(written..end, context)?;
+            written = end;
         }
+        // Once, not for each buffer: a row may be of a gigabyte.
+        self.pending.drain(..bytes);
+        self.pending.shrink_to(BYTES_KEPT);
         Ok(())
     }
 
-    fn write(&mut self, bytes: usize, context: &Context) -> SqlResult<()> {
+    fn write_buffer(&mut self, range: Range<usize>, context: &Context) -> SqlResult<()> {
+        let bytes = range.len();
         let mut buffer = match self.buffer.take() {
             Some(buffer) => buffer,
             None => IoBuffer::zeroed(buffer_bytes(&self.memory)),
         };
         buffer.set_len(bytes);
-        buffer.copy_from_slice(&self.pending[..bytes]);
+        buffer.copy_from_slice(&self.pending[range]);
         self.memory.add_temp(bytes as u64)?;
         self.buffer = Some(self.file.append(context, buffer)?);
-        self.pending.drain(..bytes);
         Ok(())
     }
 
     /// Writes what is pending; from here on everything pushed so far can be read.
     pub(super) fn flush(&mut self, context: &Context) -> SqlResult<()> {
-        if !self.pending.is_empty() {
-            self.write(self.pending.len(), context)?;
-        }
-        Ok(())
+        self.write(self.pending.len(), context)
     }
 
     /// No more is written: the buffer goes.
@@ -162,7 +175,9 @@ impl SpillReader {
         let mut rest = record.as_slice();
         let row: SqlResult<Row> =
             (0..u16::from_le_bytes([e, f])).map(|_| codec::read(&mut rest)).collect();
-        self.record = record;
+        if record.capacity() <= BYTES_KEPT {
+            self.record = record;
+        }
         row.map(Some)
     }
 

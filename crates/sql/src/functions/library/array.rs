@@ -5,6 +5,7 @@
 
 use super::FunctionContext;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::types::limits;
 use crate::types::order::{Comparator, comparator, compare};
 use crate::types::{Array, Datum, Dimension, TypeOid, text as io};
 use std::cmp::Ordering;
@@ -271,9 +272,9 @@ pub(in crate::functions) fn to_string(args: &[Datum], context: Context) -> SqlRe
             (false, _) => io::output_string(array.element, element, context),
         };
         if !std::mem::take(&mut first) {
-            out.push_str(args[1].as_str());
+            limits::append(&mut out, args[1].as_str())?;
         }
-        out.push_str(&text);
+        limits::append(&mut out, &text)?;
     }
     Ok(out.into())
 }

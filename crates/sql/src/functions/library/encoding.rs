@@ -3,6 +3,7 @@
 use super::FunctionContext;
 use super::string::hex;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::types::limits::VALUE_BYTES_MAX;
 use crate::types::{Datum, TypeOid, text as io};
 use std::sync::Arc;
 
@@ -15,20 +16,41 @@ fn unknown_encoding(name: &str) -> SqlError {
 /// `encode(bytea, format)`.
 pub(in crate::functions) fn encode(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let bytes = args[0].as_bytes();
-    Ok(match args[1].as_str().to_ascii_lowercase().as_str() {
-        "hex" => hex(bytes).into(),
-        "escape" => bytes
-            .iter()
-            .map(|byte| match byte {
-                b'\\' => "\\\\".to_owned(),
-                0 | 0x80.. => format!("\\{byte:03o}"),
-                other => char::from(*other).to_string(),
-            })
-            .collect::<String>()
-            .into(),
-        "base64" => base64(bytes).into(),
-        other => return Err(unknown_encoding(other)),
-    })
+    let (written, form): (usize, fn(&[u8]) -> String) =
+        match args[1].as_str().to_ascii_lowercase().as_str() {
+            "hex" => (2 * bytes.len(), hex),
+            "escape" => (bytes.iter().map(|byte| escaped_len(*byte)).sum(), escape),
+            "base64" => (bytes.len() / 3 * 4 + bytes.len() / 57, base64),
+            other => return Err(unknown_encoding(other)),
+        };
+    if written > VALUE_BYTES_MAX {
+        let message = "result of encoding conversion is too large";
+        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+    }
+    Ok(form(bytes).into())
+}
+
+fn escaped_len(byte: u8) -> usize {
+    match byte {
+        b'\\' => 2,
+        0 | 0x80.. => 4,
+        _ => 1,
+    }
+}
+
+fn escape(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for byte in bytes {
+        match byte {
+            b'\\' => out.push_str("\\\\"),
+            0 | 0x80.. => {
+                let octal = |shift: u8| char::from(b'0' + (byte >> shift & 7));
+                out.extend(['\\', octal(6), octal(3), octal(0)]);
+            }
+            other => out.push(char::from(*other)),
+        }
+    }
+    out
 }
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -55,6 +77,18 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
+fn base64_digit(byte: u8) -> Option<u32> {
+    let digit = match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    };
+    Some(u32::from(digit))
+}
+
 /// `decode(text, format)`.
 pub(in crate::functions) fn decode(args: &[Datum], context: Context) -> SqlResult<Datum> {
     let text = args[0].as_str();
@@ -65,7 +99,7 @@ pub(in crate::functions) fn decode(args: &[Datum], context: Context) -> SqlResul
             let mut out = Vec::new();
             let (mut word, mut count) = (0u32, 0);
             for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=') {
-                let digit = BASE64.iter().position(|other| *other == byte).ok_or_else(|| {
+                let digit = base64_digit(byte).ok_or_else(|| {
                     SqlError::new(
                         SqlState::INVALID_PARAMETER_VALUE,
                         format!(
@@ -74,7 +108,7 @@ pub(in crate::functions) fn decode(args: &[Datum], context: Context) -> SqlResul
                         ),
                     )
                 })?;
-                word = word << 6 | digit as u32;
+                word = word << 6 | digit;
                 count += 1;
                 if count % 4 == 0 {
                     out.extend_from_slice(&word.to_be_bytes()[1..]);

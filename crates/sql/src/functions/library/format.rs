@@ -4,6 +4,7 @@ use super::FunctionContext;
 use super::quote::{quote_identifier, quote_literal};
 use super::string::{characters, gathered};
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::types::limits;
 use crate::types::{Datum, Text, TypeOid, text as io};
 
 type Context<'a> = &'a dyn FunctionContext;
@@ -39,14 +40,13 @@ pub(in crate::functions) fn format(args: &[Datum], context: Context) -> SqlResul
         })?;
         let text = convert(spec.kind, ty, value, context)?;
         let missing = width.unsigned_abs() as usize;
-        let blanks = " ".repeat(missing.saturating_sub(characters(&text)));
-        if spec.left || width < 0 {
-            out.push_str(&text);
-            out.push_str(&blanks);
-        } else {
-            out.push_str(&blanks);
-            out.push_str(&text);
+        let missing = missing.saturating_sub(characters(&text));
+        if missing > limits::VALUE_BYTES_MAX {
+            return Err(limits::cannot_enlarge(out.len(), missing));
         }
+        let blanks = " ".repeat(missing);
+        let parts = if spec.left || width < 0 { [&*text, &blanks] } else { [&blanks, &*text] };
+        parts.iter().try_for_each(|part| limits::append(&mut out, part))?;
     }
     Ok(out.into())
 }

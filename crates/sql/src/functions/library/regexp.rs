@@ -3,6 +3,7 @@
 use super::pattern::compile;
 use super::{FunctionContext, SetValues};
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::types::limits::append;
 use crate::types::{Array, Datum, TypeOid};
 use regex::{Captures, Regex};
 
@@ -34,19 +35,19 @@ pub(in crate::functions) fn replace(args: &[Datum], context: Context) -> SqlResu
     let mut last = 0;
     for found in pattern.captures_iter(text) {
         let whole = found.get(0).expect("group 0 is the match");
-        out.push_str(&text[last..whole.start()]);
-        expand(new, &found, &mut out);
+        append(&mut out, &text[last..whole.start()])?;
+        expand(new, &found, &mut out)?;
         last = whole.end();
         if !all {
             break;
         }
     }
-    out.push_str(&text[last..]);
+    append(&mut out, &text[last..])?;
     Ok(out.into())
 }
 
 /// `\1` to `\9` and `\&` in a replacement.
-fn expand(new: &str, found: &Captures, out: &mut String) {
+fn expand(new: &str, found: &Captures, out: &mut String) -> SqlResult<()> {
     let mut chars = new.chars();
     while let Some(c) = chars.next() {
         if c != '\\' {
@@ -54,10 +55,10 @@ fn expand(new: &str, found: &Captures, out: &mut String) {
             continue;
         }
         match chars.next() {
-            Some('&') => out.push_str(&found[0]),
+            Some('&') => append(out, &found[0])?,
             Some(digit @ '1'..='9') => {
                 let group = digit as usize - '0' as usize;
-                out.push_str(found.get(group).map_or("", |part| part.as_str()));
+                append(out, found.get(group).map_or("", |part| part.as_str()))?;
             }
             Some(other) => {
                 if other != '\\' {
@@ -68,6 +69,7 @@ fn expand(new: &str, found: &Captures, out: &mut String) {
             None => out.push('\\'),
         }
     }
+    Ok(())
 }
 
 fn groups(pattern: &Regex, found: &Captures) -> Datum {

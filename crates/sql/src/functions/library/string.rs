@@ -6,16 +6,11 @@
 use super::FunctionContext;
 use super::quote::{quote_identifier, quote_literal};
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::types::limits::{VALUE_BYTES_MAX, append, too_large};
 use crate::types::{Array, Datum, Text, TypeOid, text as io};
 use std::sync::Arc;
 
 type Context<'a> = &'a dyn FunctionContext;
-
-const RESULT_BYTES_MAX: usize = 0x3fff_ffff;
-
-fn too_large() -> SqlError {
-    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
-}
 
 pub(in crate::functions) fn characters(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().count() }
@@ -42,7 +37,8 @@ pub(in crate::functions) fn octet_length(args: &[Datum], _: Context) -> SqlResul
 }
 
 pub(in crate::functions) fn bit_length(args: &[Datum], _: Context) -> SqlResult<Datum> {
-    Ok(Datum::Int4(bytes_of(&args[0]).len() as i32 * 8))
+    let bits = i32::try_from(bytes_of(&args[0]).len() * 8);
+    bits.map(Datum::Int4).map_err(|_| super::fast::out_of_range("integer"))
 }
 
 fn bytes_of(value: &Datum) -> &[u8] {
@@ -141,7 +137,18 @@ pub(in crate::functions) fn replace(args: &[Datum], _: Context) -> SqlResult<Dat
     if from.is_empty() {
         return Ok(args[0].clone());
     }
-    Ok(text.replace(from, to).into())
+    let mut out = String::new();
+    let mut last = 0;
+    for (at, _) in text.match_indices(from) {
+        append(&mut out, &text[last..at])?;
+        append(&mut out, to)?;
+        last = at + from.len();
+    }
+    if last == 0 {
+        return Ok(args[0].clone());
+    }
+    append(&mut out, &text[last..])?;
+    Ok(out.into())
 }
 
 pub(in crate::functions) fn translate(args: &[Datum], _: Context) -> SqlResult<Datum> {
@@ -183,7 +190,7 @@ pub(in crate::functions) fn trim_blanks(args: &[Datum], _: Context) -> SqlResult
 /// `text || text`.
 pub(in crate::functions) fn concatenate(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let (left, right) = (args[0].as_str(), args[1].as_str());
-    if left.len() + right.len() > RESULT_BYTES_MAX {
+    if left.len() + right.len() > VALUE_BYTES_MAX {
         return Err(too_large());
     }
     let mut out = String::with_capacity(left.len() + right.len());
@@ -203,7 +210,11 @@ pub(in crate::functions) fn concatenate_any(args: &[Datum], context: Context) ->
 }
 
 pub(in crate::functions) fn concatenate_bytes(args: &[Datum], _: Context) -> SqlResult<Datum> {
-    Ok(Datum::Bytea([args[0].as_bytes(), args[1].as_bytes()].concat().into()))
+    let (left, right) = (args[0].as_bytes(), args[1].as_bytes());
+    if left.len() + right.len() > VALUE_BYTES_MAX {
+        return Err(too_large());
+    }
+    Ok(Datum::Bytea([left, right].concat().into()))
 }
 
 /// `concat(..)`: the arguments come gathered in a record that knows their types.
@@ -236,9 +247,9 @@ fn join(value: &Datum, separator: &str, context: Context) -> SqlResult<Datum> {
             continue;
         }
         if !std::mem::take(&mut first) {
-            out.push_str(separator);
+            append(&mut out, separator)?;
         }
-        out.push_str(&io::output_string(ty, item, context));
+        append(&mut out, &io::output_string(ty, item, context))?;
     }
     Ok(out.into())
 }
@@ -258,7 +269,8 @@ pub(in crate::functions) fn right(args: &[Datum], _: Context) -> SqlResult<Datum
 
 fn padding(args: &[Datum]) -> SqlResult<(String, usize)> {
     let length = args[1].as_i32().max(0) as usize;
-    if length > RESULT_BYTES_MAX / 4 {
+    // As if all of them had four bytes.
+    if length > VALUE_BYTES_MAX / 4 {
         return Err(too_large());
     }
     let have = characters(args[0].as_str());
@@ -283,7 +295,7 @@ pub(in crate::functions) fn pad_right(args: &[Datum], _: Context) -> SqlResult<D
 pub(in crate::functions) fn repeat(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let (text, count) = (args[0].as_str(), args[1].as_i32().max(0) as usize);
     match text.len().checked_mul(count) {
-        Some(total) if total <= RESULT_BYTES_MAX => Ok(text.repeat(count).into()),
+        Some(total) if total <= VALUE_BYTES_MAX => Ok(text.repeat(count).into()),
         _ => Err(too_large()),
     }
 }
@@ -332,7 +344,11 @@ pub(in crate::functions) fn chr(args: &[Datum], _: Context) -> SqlResult<Datum> 
 }
 
 pub(in crate::functions) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
+    let mut out = String::with_capacity(2 * bytes.len());
+    bytes.iter().for_each(|byte| out.extend([digit(byte >> 4), digit(*byte)]));
+    out
 }
 
 pub(in crate::functions) fn md5(args: &[Datum], _: Context) -> SqlResult<Datum> {

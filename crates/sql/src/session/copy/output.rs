@@ -11,8 +11,12 @@ use crate::functions::FunctionContext;
 use crate::session::client::{
     Announce, Client, ColumnDescription, CopyInput, Format, Room, Severity,
 };
+use crate::types::limits::{BUFFER_BYTES_MAX, cannot_enlarge};
 use crate::types::{Datum, Text, binary, text as text_form};
 use std::sync::Arc;
+
+/// A longer line's memory is given back.
+const LINE_BYTES_KEPT: usize = 1 << 20;
 
 /// The client of a query whose rows are copied out.
 pub(super) struct CopyOut<'c> {
@@ -112,9 +116,14 @@ impl Client for CopyOut<'_> {
             Form::Binary => self.binary_row(values)?,
             Form::Text | Form::Csv => self.text_row(values, context),
         }
+        if self.line.len() > BUFFER_BYTES_MAX {
+            let more = self.line.len() - BUFFER_BYTES_MAX;
+            return Err(cannot_enlarge(BUFFER_BYTES_MAX, more));
+        }
         self.rows += 1;
         let room = self.client.copy_data(&self.line);
         self.line.clear();
+        self.line.shrink_to(LINE_BYTES_KEPT);
         room
     }
 
