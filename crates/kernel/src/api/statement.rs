@@ -171,7 +171,11 @@ impl<'t> Statement<'t> {
     }
 
     /// Spills the redo if there is much of it (rule 7.3).
+    #[inline]
     pub(super) fn spill(&mut self) -> Result<()> {
+        if !self.core.txn.redo_is_large(self.handle) {
+            return Ok(());
+        }
         let waiter = self.session.waiter(self.context);
         let txn = &self.core.txn;
         txn.run(self.handle, &waiter, |handle| txn.spill_if_large(handle))

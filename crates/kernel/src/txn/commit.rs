@@ -193,6 +193,12 @@ impl<E: Environment> TxnLocal<E> {
         self.entry(xid).held.clear();
     }
 
+    /// Whether there is something for [`TxnLocal::spill_if_large`] to do.
+    #[inline]
+    pub fn redo_is_large(&self, txn: &TxnHandle<E>) -> bool {
+        txn.changes().redo().len() > self.environment.spill_bytes()
+    }
+
     /// Spills redo beyond the limit as chunks (rule 7.3), so that the commit record will fit.
     /// Call it after changes; cheap when there is nothing to do. `WaitFor(LogRoom)`, `DiskFull`,
     /// `Io`: nothing is lost, call again or abort.
