@@ -25,36 +25,39 @@ const IN_PROCESS: [&str; 3] = [
 pub fn guided(root: &Path) -> Result<()> {
     let merge = profile_tool()?;
     let target = run::side_target(root, "guided");
-    let profiles = target.join("profiles");
-    let _ = fs::remove_dir_all(&profiles);
-    fs::create_dir_all(&profiles).map_err(|error| format!("{}: {error}", profiles.display()))?;
+    let runs = target.join("runs");
+    let counts = target.join("counts");
+    for folder in [&runs, &counts] {
+        let _ = fs::remove_dir_all(folder);
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
 
     println!("── a build that counts");
     // libpg_query leaves a function undefined that nobody calls; the linker drops its callers from
     // other builds, but not from one that counts.
     let link = ["--", "-Clink-arg=-Wl,--defsym=strlcpy=0"];
-    let counting = format!("-Cprofile-generate={}", profiles.display());
+    let counting = format!("-Cprofile-generate={}", counts.display());
     let mut build = cargo(root, &target, "rustc", &counting);
     build.args(["--bin", "atoll"]).args(link);
     must(build)?;
     println!("── runs");
     let atoll = built(&target);
     for arguments in IN_PROCESS {
-        must(counted(&atoll, &profiles, arguments))?;
+        must(counted(&atoll, &runs, arguments))?;
     }
-    over_the_wire(&atoll, &profiles)?;
+    over_the_wire(&atoll, &runs)?;
+    let _ = fs::remove_dir_all(&runs);
 
     println!("── the build");
-    let merged = profiles.join("merged.profdata");
+    let merged = target.join("counts.profdata");
     let mut command = Command::new(merge);
-    command.arg("merge").arg("-o").arg(&merged).arg(&profiles);
+    command.arg("merge").arg("-o").arg(&merged).arg(&counts);
     must(command)?;
     must(cargo(root, &target, "build", &format!("-Cprofile-use={}", merged.display())))?;
     let release = run::target(root).join("release");
     fs::create_dir_all(&release).map_err(|error| format!("{}: {error}", release.display()))?;
     let to = release.join("atoll");
     fs::copy(built(&target), &to).map_err(|error| format!("{}: {error}", to.display()))?;
-    let _ = fs::remove_dir_all(&profiles);
     println!("{}", to.display());
     Ok(())
 }
@@ -74,7 +77,7 @@ fn built(target: &Path) -> PathBuf {
     target.join(TARGET).join("release").join("atoll")
 }
 
-/// `atoll ARGUMENTS`, in the folder of the profiles; what it prints is of no interest.
+/// `atoll ARGUMENTS`, in a folder for what it leaves; what it prints is of no interest.
 fn counted(atoll: &Path, folder: &Path, arguments: &str) -> Command {
     println!("{arguments}");
     let mut command = Command::new(atoll);
