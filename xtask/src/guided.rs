@@ -2,7 +2,7 @@
 //!
 //! Three steps: a build that counts where it goes, runs of all benchmarks with it (the kernel's own
 //! and over the wire), and the build that puts together what belongs together. What is built is the
-//! same program; it lies where the release build does, and nothing but that is kept.
+//! same program; it lies where the release build does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,8 @@ const IN_PROCESS: [&str; 3] = [
 pub fn guided(root: &Path) -> Result<()> {
     let merge = profile_tool()?;
     let target = run::side_target(root, "guided");
+    // Cargo does not see that counts are others than last time: what they guided is built anew.
+    let _ = fs::remove_dir_all(target.join(TARGET));
     let runs = target.join("runs");
     let counts = target.join("counts");
     for folder in [&runs, &counts] {
