@@ -14,7 +14,7 @@ use crate::catalog::{ColumnId, IndexEntry, TableEntry};
 use crate::page::overflow::Form;
 use crate::tree::index::{Exact, IndexBatch, IndexTree, Near, ScanDirection};
 use crate::tree::key::{KeyPart, decode_part, encode_key};
-use crate::txn::rows::{KeyCheck, PointAhead, RowBatch};
+use crate::txn::rows::{AHEAD_ROWS, KeyCheck, PointAhead, RowBatch};
 use crate::version::{Presence, RowBuffer, TableAccess};
 
 /// Entries that an index cursor copies at first; each further batch may be twice as large, so that
@@ -234,7 +234,15 @@ impl IndexCursor {
             }
             self.fetched += 1;
             let exact = Exact::by_bit(self.batch.is_exact());
+            // As many as are fetched together, not the whole batch: the first of a thousand would be
+            // out of the cache again before they are read, and a LIMIT may leave them unread.
+            let window = &self.batch.rows()[at..];
+            let window = &window[..window.len().min(AHEAD_ROWS)];
+            let is_due = at.is_multiple_of(AHEAD_ROWS) && window.len() >= AHEAD_MIN;
             let present = statement.read(|reader| {
+                if is_due {
+                    reader.prefetch(&self.access, window, &self.columns);
+                }
                 let buffers = (&mut *out, &mut self.check);
                 let entry = (path, key, exact);
                 reader.read_by_key(&self.access, entry, row, &self.columns, buffers)
@@ -255,15 +263,9 @@ impl IndexCursor {
         self.entries_max = (self.entries_max * 2).min(ENTRIES_MAX);
         let (from, to) = (bytes(&self.range.from), bytes(&self.range.to));
         let (tree, direction, batch) = (&self.tree, self.direction, &mut self.batch);
-        let (access, columns) = (&self.access, &self.columns);
-        let is_covered = self.cover.is_some();
         let goes_on = statement.read(|reader| {
             let near = if is_first { Near::Hints(reader.hints) } else { Near::Nowhere };
-            let goes_on = tree.scan_near(near, (from, to), direction, batch)?;
-            if batch.len() >= AHEAD_MIN && !(is_covered && batch.is_exact()) {
-                reader.prefetch(access, (0..batch.len()).map(|at| batch.row(at)), columns);
-            }
-            Ok(goes_on)
+            tree.scan_near(near, (from, to), direction, batch)
         })?;
         match goes_on {
             None => self.finished = true,

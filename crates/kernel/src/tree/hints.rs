@@ -31,6 +31,14 @@ impl LeafHint {
     pub(super) fn frame(&self, tree: TreeId) -> Option<FrameRef> {
         self.0.filter(|place| place.0 == tree).map(|place| place.1)
     }
+
+    /// Asks for the cache lines of the frame's header and of the leaf's first `bytes`.
+    #[inline]
+    pub(super) fn prefetch(&self, tree: TreeId, bytes: usize) -> Option<FrameRef> {
+        let frame = self.frame(tree)?;
+        frame.prefetch(bytes);
+        Some(frame)
+    }
 }
 
 /// Whether the page is a leaf of `tree`, of this kind.

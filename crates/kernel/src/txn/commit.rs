@@ -205,8 +205,8 @@ impl<E: Environment> TxnLocal<E> {
     pub fn spill_if_large(&self, txn: &mut TxnHandle<E>) -> Outcome<()> {
         let limit = self.environment.spill_bytes();
         let xid = txn.xid;
-        let Parts { changes, chunks, .. } = txn.all_parts_mut();
-        while changes.redo().len() > limit {
+        while self.redo_is_large(txn) {
+            let Parts { changes, chunks, .. } = txn.all_parts_mut();
             let room = self.environment.reserve(limit, 0)?;
             let start = changes.redo_spilled_bytes();
             let chunk = self.environment.chunk(room, xid, &changes.redo()[..limit]);

@@ -6,6 +6,7 @@
 use super::IndexTree;
 use crate::base::RowId;
 use crate::buffer::FrameRef;
+use crate::latch::RacyPage;
 use crate::page::PageKind;
 use crate::page::keynode::{KeyNode, Probe};
 use crate::tree::hints::{LeafHint, is_leaf};
@@ -17,29 +18,28 @@ impl IndexTree {
     /// Asks for the beginning of the hinted leaf.
     #[inline]
     pub fn prefetch_leaf(&self, hint: LeafHint) -> Option<FrameRef> {
-        let frame = hint.frame(self.tree())?;
-        frame.prefetch(HEAD_BYTES);
-        Some(frame)
+        hint.prefetch(self.tree(), HEAD_BYTES)
     }
 
     /// Asks for what a search for `key` will read of the leaf, whose beginning is there.
     #[inline]
     pub fn prefetch_search(&self, frame: FrameRef, key: &[u8]) {
-        let page = frame.racy();
-        if is_leaf(page, self.tree(), PageKind::IndexLeaf) {
-            KeyNode::new(page).prefetch_place(Probe::before(key));
+        if let Some(node) = self.likely_leaf(frame) {
+            node.prefetch_place(Probe::before(key));
         }
     }
 
     /// The row that `key` seems to lead to.
     #[inline]
     pub fn likely_row(&self, frame: FrameRef, key: &[u8]) -> Option<RowId> {
-        let page = frame.racy();
-        if !is_leaf(page, self.tree(), PageKind::IndexLeaf) {
-            return None;
-        }
-        let node = KeyNode::new(page);
+        let node = self.likely_leaf(frame)?;
         let at = node.place(Probe::before(key));
         (at < node.count() && node.begins_with(at, key)).then(|| node.row(at))
+    }
+
+    #[inline]
+    fn likely_leaf(&self, frame: FrameRef) -> Option<KeyNode<RacyPage>> {
+        let page = frame.racy();
+        is_leaf(page, self.tree(), PageKind::IndexLeaf).then(|| KeyNode::new(page))
     }
 }

@@ -19,9 +19,7 @@ impl TableTree {
     /// Asks for the beginning of the hinted leaf.
     #[inline]
     pub fn prefetch_leaf(&self, hint: LeafHint) -> Option<FrameRef> {
-        let frame = hint.frame(self.id())?;
-        frame.prefetch(HEAD_BYTES);
-        Some(frame)
+        hint.prefetch(self.id(), HEAD_BYTES)
     }
 
     /// Asks for what says where a row's values are, in a leaf whose beginning is there; answers

@@ -18,8 +18,8 @@ use crate::tree::hints::{LeafHint, LeafHints};
 use crate::tree::index::IndexTree;
 use crate::version::{TableAccess, undo};
 
-/// Look-ups that go step by step together: so many fetches a processor has under way.
-const WIDTH: usize = 32;
+/// Look-ups that go step by step together, and rows that are fetched before the first of them is read: so many fetches a processor has under way.
+pub const WIDTH: usize = 32;
 
 /// A look-up of a row by a whole key that is about to come.
 #[derive(Clone, Copy)]
@@ -76,23 +76,14 @@ fn prefetch_some_points(points: &[PointAhead<'_>], hints: &LeafHints) {
 }
 
 /// Fetches what reading these columns of these rows will read.
-pub fn prefetch_rows(
-    table: &TableAccess,
-    rows: impl Iterator<Item = RowId>,
-    columns: &[u16],
-    hints: &LeafHints,
-) {
-    let mut ahead = [None; WIDTH];
-    let mut count = 0;
-    for row in rows {
-        ahead[count] = Some(RowAhead::new(table, row, columns, hints));
-        count += 1;
-        if count == WIDTH {
-            prefetch_some_rows(&mut ahead);
-            count = 0;
+pub fn prefetch_rows(table: &TableAccess, rows: &[RowId], columns: &[u16], hints: &LeafHints) {
+    for some in rows.chunks(WIDTH) {
+        let mut ahead = [None; WIDTH];
+        for (ahead, row) in ahead.iter_mut().zip(some) {
+            *ahead = Some(RowAhead::new(table, *row, columns, hints));
         }
+        prefetch_some_rows(&mut ahead[..some.len()]);
     }
-    prefetch_some_rows(&mut ahead[..count]);
 }
 
 impl<'a> RowAhead<'a> {

@@ -18,7 +18,7 @@ mod rollback;
 mod tests;
 mod write;
 
-pub use ahead::{PointAhead, prefetch_points};
+pub use ahead::{PointAhead, WIDTH as AHEAD_ROWS, prefetch_points};
 pub use changes::{GivenBack, Mark, SlotChanges, Stamping};
 pub use long::Longs;
 pub use read::{KeyCheck, RowBatch, RowReader, read_newest};

@@ -93,12 +93,7 @@ impl RowReader<'_> {
     }
 
     /// Fetches what reading these columns of these rows will read from memory (`rows::ahead`).
-    pub fn prefetch(
-        &self,
-        table: &TableAccess,
-        rows: impl Iterator<Item = RowId>,
-        columns: &[u16],
-    ) {
+    pub fn prefetch(&self, table: &TableAccess, rows: &[RowId], columns: &[u16]) {
         prefetch_rows(table, rows, columns, self.hints);
     }
 

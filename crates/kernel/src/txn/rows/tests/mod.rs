@@ -29,7 +29,6 @@ use crate::base::{
 };
 use crate::buffer::BufferPool;
 use crate::page::{ColumnType, Layout};
-use crate::tree::hints::LeafHints;
 use crate::tree::index::{Exact, IndexBatch, IndexTree, Near, ScanDirection};
 use crate::tree::key::{KeyPart, encode_key};
 use crate::tree::table::TableTree;
