@@ -1,6 +1,6 @@
-//! Columns of tables by their names.
+//! Tables, and columns of tables, by their names.
 //!
-//! Invariants: their order is that of the SQL text that makes the table; a test of each workload
+//! Invariants: the order of columns is that of the SQL text that makes the table; a test of each workload
 //! compares them.
 
 /// A module of constants for each table: `COLUMN` is its place.
@@ -23,4 +23,22 @@ macro_rules! columns {
     (@ $at:expr;) => {};
 }
 
-pub(crate) use columns;
+/// `Tables` with a field for each table, and how they are found in a catalog.
+macro_rules! tables {
+    ($($table:ident)*) => {
+        /// The tables.
+        #[derive(Clone)]
+        #[allow(missing_docs, reason = "the tables of these names")]
+        pub struct Tables {
+            $(pub $table: std::sync::Arc<atoll_kernel::api::TableEntry>,)*
+        }
+
+        impl Tables {
+            fn find(catalog: &atoll_kernel::api::Catalog) -> std::result::Result<Tables, String> {
+                Ok(Tables { $($table: $crate::native::table(catalog, stringify!($table))?,)* })
+            }
+        }
+    };
+}
+
+pub(crate) use {columns, tables};

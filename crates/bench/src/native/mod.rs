@@ -21,7 +21,7 @@ use crate::space::Need;
 use crate::workload::{Checked, Ended, Loaded, Workload};
 
 pub use access::{Key, Part, RowAccess, missing, set_key};
-pub(crate) use columns::columns;
+pub(crate) use columns::{columns, tables};
 pub use drive::{Course, Told, drive};
 pub use run::{prepare, run};
 

@@ -3,12 +3,10 @@
 //! Invariants: an INSERT of all rows, then the UPDATE of the merchant, so that the hot row is held
 //! for as short as can be: from its change to the commit.
 
-use std::sync::Arc;
-
-use atoll_kernel::api::{Access, Catalog, Result, TableEntry};
+use atoll_kernel::api::{Access, Catalog, Result};
 
 use super::{Batch, Orders, Sums, TEXT_BYTES};
-use crate::native::{Commands, Native, Part, RowAccess, columns, table};
+use crate::native::{Commands, Native, Part, RowAccess, columns, tables};
 use crate::setting::Setting;
 use crate::space::{Each, Need, instance_seconds};
 use crate::stored::long;
@@ -26,13 +24,7 @@ const RATE: u64 = 90_000;
 /// Bytes of pages, and of log, that an order takes.
 const ORDER: Each = Each { pages: TEXT_BYTES as u64 + 300, log: TEXT_BYTES as u64 + 400 };
 
-/// The tables.
-#[derive(Clone)]
-#[allow(missing_docs, reason = "the tables of these names")]
-pub struct Tables {
-    pub merchant: Arc<TableEntry>,
-    pub merchant_order: Arc<TableEntry>,
-}
+tables! { merchant merchant_order }
 
 /// One client's.
 pub struct Terminal {
@@ -45,10 +37,7 @@ impl Native for Orders {
     type Terminal = Terminal;
 
     fn tables(catalog: &Catalog) -> std::result::Result<Tables, String> {
-        Ok(Tables {
-            merchant: table(catalog, "merchant")?,
-            merchant_order: table(catalog, "merchant_order")?,
-        })
+        Tables::find(catalog)
     }
 
     fn terminal(&self, tables: Tables) -> Terminal {

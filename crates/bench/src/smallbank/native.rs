@@ -3,12 +3,10 @@
 //! Invariants: each statement of the paper's programs is a command; a balance that is to be
 //! changed by what it is, is computed anew if it was changed meanwhile.
 
-use std::sync::Arc;
-
 use atoll_kernel::api::{Access, Catalog, Result, TableEntry};
 
 use super::{Input, SmallBank, check_amount, name};
-use crate::native::{Commands, Native, Part, RowAccess, columns, table};
+use crate::native::{Commands, Native, Part, RowAccess, columns, tables};
 use crate::setting::Setting;
 use crate::space::{Each, Need, instance_seconds};
 use crate::stored::long;
@@ -24,14 +22,7 @@ columns! {
 /// Transactions that an instance may do in a second.
 const RATE: u64 = 150_000;
 
-/// The tables.
-#[derive(Clone)]
-#[allow(missing_docs, reason = "the tables of these names")]
-pub struct Tables {
-    pub account: Arc<TableEntry>,
-    pub savings: Arc<TableEntry>,
-    pub checking: Arc<TableEntry>,
-}
+tables! { account savings checking }
 
 /// One client's.
 pub struct Terminal {
@@ -83,11 +74,7 @@ impl Native for SmallBank {
     type Terminal = Terminal;
 
     fn tables(catalog: &Catalog) -> std::result::Result<Tables, String> {
-        Ok(Tables {
-            account: table(catalog, "account")?,
-            savings: table(catalog, "savings")?,
-            checking: table(catalog, "checking")?,
-        })
+        Tables::find(catalog)
     }
 
     fn terminal(&self, tables: Tables) -> Terminal {

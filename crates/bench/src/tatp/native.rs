@@ -2,15 +2,13 @@
 //!
 //! Invariants: each SQL statement of the description is a command that finds its rows by an index.
 
-use std::sync::Arc;
-
 use atoll_kernel::api::{
     Access, Catalog, ColumnId, Error, IndexEntry, Result, RowId, ScanDirection, Statement,
     TableEntry, WriteOutcome,
 };
 
 use super::{Input, Kind, Tatp};
-use crate::native::{Commands, Key, Native, Part, RowAccess, columns, lock, missing, table};
+use crate::native::{Commands, Key, Native, Part, RowAccess, columns, lock, missing, tables};
 use crate::setting::Setting;
 use crate::space::{Each, Need, instance_seconds};
 use crate::stored::{int, small};
@@ -35,15 +33,7 @@ columns! {
 /// Transactions that an instance may do in a second.
 const RATE: u64 = 800_000;
 
-/// The tables.
-#[derive(Clone)]
-#[allow(missing_docs, reason = "the tables of these names")]
-pub struct Tables {
-    pub subscriber: Arc<TableEntry>,
-    pub access_info: Arc<TableEntry>,
-    pub special_facility: Arc<TableEntry>,
-    pub call_forwarding: Arc<TableEntry>,
-}
+tables! { subscriber access_info special_facility call_forwarding }
 
 /// One client's.
 pub struct Terminal {
@@ -224,12 +214,7 @@ impl Native for Tatp {
     type Terminal = Terminal;
 
     fn tables(catalog: &Catalog) -> std::result::Result<Tables, String> {
-        let tables = Tables {
-            subscriber: table(catalog, "subscriber")?,
-            access_info: table(catalog, "access_info")?,
-            special_facility: table(catalog, "special_facility")?,
-            call_forwarding: table(catalog, "call_forwarding")?,
-        };
+        let tables = Tables::find(catalog)?;
         if tables.subscriber.indexes.len() != 2 {
             return Err("table subscriber has not the indexes it should".to_owned());
         }

@@ -2,11 +2,6 @@
 
 use super::*;
 
-const ROWS: (&str, &str) = (
-    "create table t (a int primary key, b text); insert into t select g, 'r' || g from generate_series(1, 10) g",
-    "CREATE TABLE\nINSERT 0 10",
-);
-
 #[test]
 fn cursors_go_forward_and_with_scroll_everywhere() {
     check(&[

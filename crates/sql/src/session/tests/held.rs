@@ -3,11 +3,6 @@
 
 use super::*;
 
-const ROWS: (&str, &str) = (
-    "create table t (a int primary key, b text); insert into t select g, 'r' || g from generate_series(1, 10) g",
-    "CREATE TABLE\nINSERT 0 10",
-);
-
 const FORWARD_ONLY: &str = "ERROR 55000: cursor can only scan forward";
 
 #[test]

@@ -5,11 +5,6 @@ use super::*;
 use crate::exec::spill::Budget;
 use crate::types::TypeOid;
 
-const ROWS: (&str, &str) = (
-    "create table t (a int primary key, b text); insert into t select g, 'r' || g from generate_series(1, 10) g",
-    "CREATE TABLE\nINSERT 0 10",
-);
-
 /// Runs `work` with a session, and the memory that all statements have.
 fn with_memory(work: impl FnOnce(&Context, Session, &Budget) + Send) {
     let mut options = Options { instances: Instances::Count(1), ..Options::default() };

@@ -170,6 +170,12 @@ pub(crate) fn say(context: &Context, session: &mut Session, text: &str) -> Vec<S
     client.said
 }
 
+/// Ten rows for cursors.
+const ROWS: (&str, &str) = (
+    "create table t (a int primary key, b text); insert into t select g, 'r' || g from generate_series(1, 10) g",
+    "CREATE TABLE\nINSERT 0 10",
+);
+
 /// Runs pairs of text and expected answer (lines joined by newlines; the row description is left
 /// out).
 #[track_caller]
