@@ -29,6 +29,20 @@ pub fn run_tiny<W: Native>(workload: &W, setting: &Setting) -> Report {
     run(workload, setting, &place(), &mut |_| ()).unwrap()
 }
 
+/// The shares of the kinds among what was done are `percents`, as closely as so many draws come
+/// to. Few may be done: whoever waits for a deadlock to be found waits for a second.
+pub fn shares_hold(report: &Report, percents: &[f64]) {
+    let (done, all) = (&report.driven.counts.done, report.driven.counts.transactions() as f64);
+    assert!(all > 0.0, "{report}");
+    for (kind, (done, percent)) in done.iter().zip(percents).enumerate() {
+        let (found, share) = (*done as f64 / all, percent / 100.0);
+        let deviation = (share * (1.0 - share) / all).sqrt();
+        // Each of the eight clients may still have one in hand.
+        let may = 6.0 * deviation + 8.0 / all;
+        assert!((found - share).abs() <= may, "{kind}: {found}, not {share}: {report}");
+    }
+}
+
 /// A small database.
 pub fn open(instances: u16) -> Database {
     let options = Options {

@@ -56,7 +56,7 @@ pub struct Arguments {
     /// Whether instances are bound to processors [default: auto]
     #[arg(long, value_name = "auto|off")]
     pin: Option<String>,
-    /// Milliseconds after which a waiter looks for a deadlock [default: 1000]
+    /// Milliseconds after which a waiter looks for a deadlock [default: 100]
     #[arg(long, value_name = "MS")]
     deadlock_timeout_ms: Option<String>,
     /// Sessions of one instance at most [default: 10000]

@@ -5,7 +5,7 @@ use super::*;
 use crate::native::{Native, prepare};
 use crate::setting::{Isolation, Setting};
 use crate::sql::run_sql;
-use crate::testing::{are_columns_of, open, run_tiny, setting};
+use crate::testing::{are_columns_of, open, run_tiny, setting, shares_hold};
 
 #[test]
 fn tiny_runs_keep_the_sum() {
@@ -14,11 +14,8 @@ fn tiny_runs_keep_the_sum() {
         // Few and hot, so that clients meet, and accounts run empty.
         let hot = Choice::Hotspot { keys: 0.1, operations: 0.9 };
         let report = run_tiny(&SmallBank::new(50, hot).unwrap(), &setting);
-        let (counts, all) = (report.driven.counts, report.driven.counts.transactions());
-        for kind in 0..5 {
-            let share = counts.done[kind] as f64 * 100.0 / all as f64;
-            assert!((share - 20.0).abs() < 5.0, "{kind}: {share}: {report}");
-        }
+        shares_hold(&report, &[20.0; 5]);
+        let counts = report.driven.counts;
         // Savings that an Amalgamate has emptied have not enough.
         assert!(counts.failed[2] > 0 && counts.rollbacks() == counts.failed[2], "{report}");
         assert!(report.checked.0.what.contains("the sum of all money is right"), "{report}");

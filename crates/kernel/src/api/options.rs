@@ -57,7 +57,8 @@ pub struct Options {
     pub rings: IoChoice,
     /// Whether instances are bound to processors.
     pub pin: Pin,
-    /// How long a waiter waits before it looks for a deadlock, in milliseconds.
+    /// How long a waiter waits before it looks for a deadlock, in milliseconds; before each further
+    /// look twice as long, up to ten times as long.
     pub deadlock_timeout_ms: u64,
     /// Instances' executors.
     pub runtime: RuntimeOptions,
@@ -79,7 +80,7 @@ impl Default for Options {
             clock: ClockChoice::Auto,
             rings: IoChoice::Auto,
             pin: Pin::Auto,
-            deadlock_timeout_ms: 1000,
+            deadlock_timeout_ms: 100,
             runtime: RuntimeOptions::default(),
             on_failure: OnFailure::EndProcess,
             lock_note: String::from("an embedding program"),

@@ -54,7 +54,7 @@ pub struct TxnOptions {
     pub instances: usize,
     /// Homes, at least as many as instances.
     pub homes: usize,
-    /// A waiter that has waited this long looks for a deadlock.
+    /// A waiter that has waited this long looks for a deadlock; again after twice as long, and so on.
     pub deadlock_timeout_ms: u64,
     /// Undo records that are stamped before a commit lets others run.
     pub stamp_portion: usize,
@@ -67,7 +67,7 @@ impl Default for TxnOptions {
         TxnOptions {
             instances: 1,
             homes: 1,
-            deadlock_timeout_ms: 1000,
+            deadlock_timeout_ms: 100,
             stamp_portion: 4096,
             collect_portion: 512,
         }

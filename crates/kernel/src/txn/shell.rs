@@ -217,7 +217,7 @@ impl<E: Environment> TxnLocal<E> {
     }
 
     /// Waits until who was enlisted for has ended, or has given rows back. Looks for a deadlock
-    /// each `deadlock_timeout`.
+    /// after `deadlock_timeout`, then each time after twice as long.
     fn wait_for_end(
         &self,
         txn: &mut TxnHandle<E>,
@@ -321,7 +321,8 @@ impl<E: Environment> TxnLocal<E> {
         wait.begin(edge, given_back, waiter.parker.unparker());
         point("txn-edge-shown");
         let timeout_ns = self.shared.options.deadlock_timeout_ms * 1_000_000;
-        let mut look_at_ns = waiter.parker.now_ns() + timeout_ns;
+        let mut next_look_ns = timeout_ns;
+        let mut look_at_ns = waiter.parker.now_ns() + next_look_ns;
         let waited = loop {
             if is_over() {
                 break Ok(());
@@ -337,7 +338,9 @@ impl<E: Environment> TxnLocal<E> {
                 Ok(_) => {}
             }
             if waiter.parker.now_ns() >= look_at_ns {
-                look_at_ns = waiter.parker.now_ns() + timeout_ns;
+                // Who waits long mostly waits in a long queue, which is long to look through.
+                next_look_ns = (next_look_ns * 2).min(timeout_ns * 10);
+                look_at_ns = waiter.parker.now_ns() + next_look_ns;
                 match self.shared.detect_deadlock(own) {
                     Detected::Nothing => {}
                     Detected::Other(_) => self.count(|counters| counters.deadlocks += 1),
