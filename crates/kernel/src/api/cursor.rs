@@ -12,7 +12,7 @@ use super::statement::Statement;
 use crate::base::{Result, RowId};
 use crate::catalog::{ColumnId, IndexEntry, TableEntry};
 use crate::page::overflow::Form;
-use crate::tree::index::{Exact, IndexBatch, IndexTree, Near, ScanDirection};
+use crate::tree::index::{IndexBatch, IndexTree, Near, ScanDirection};
 use crate::tree::key::{KeyPart, decode_part, encode_key};
 use crate::txn::rows::{AHEAD_ROWS, KeyCheck, PointAhead, RowBatch};
 use crate::version::{Presence, RowBuffer, TableAccess};
@@ -91,15 +91,19 @@ impl KeyBytes {
 }
 
 impl<'a> PointAhead<'a> {
-    /// A look-up of `columns` of the row with this whole key in a unique index.
+    /// A look-up of `columns` of the row with this whole key in a unique index of the table.
+    ///
+    /// Panics if it is not one of the table's.
+    #[inline]
     pub fn new(
         table: &'a TableEntry,
         index: &'a IndexEntry,
         key: &'a KeyBytes,
         columns: &'a [ColumnId],
     ) -> PointAhead<'a> {
-        let columns = ColumnId::numbers(columns);
-        PointAhead { table: &table.access, index: &index.tree, key: key.bytes(), columns }
+        let at = table.indexes.iter().position(|it| it.def.oid == index.def.oid);
+        let path = &table.access.indexes[at.expect("the index is one of the table's")];
+        PointAhead::at((&table.access, path), key.bytes(), ColumnId::numbers(columns))
     }
 }
 
@@ -233,7 +237,7 @@ impl IndexCursor {
                 return Ok(Some(row));
             }
             self.fetched += 1;
-            let exact = Exact::by_bit(self.batch.is_exact());
+            let keyed = self.batch.keyed();
             // As many as are fetched together, not the whole batch: the first of a thousand would be
             // out of the cache again before they are read, and a LIMIT may leave them unread.
             let window = &self.batch.rows()[at..];
@@ -244,7 +248,7 @@ impl IndexCursor {
                     reader.prefetch(&self.access, window, &self.columns);
                 }
                 let buffers = (&mut *out, &mut self.check);
-                let entry = (path, key, exact);
+                let entry = (path, key, keyed);
                 reader.read_by_key(&self.access, entry, row, &self.columns, buffers)
             })?;
             if present == Presence::Present {

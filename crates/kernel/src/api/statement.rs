@@ -320,14 +320,36 @@ impl<'t> Statement<'t> {
         let at = table.indexes.iter().position(|it| it.def.oid == index.def.oid);
         let path = &table.access.indexes[at.ok_or(Error::CatalogChanged)?];
         let columns = ColumnId::numbers(columns);
+        self.point(&PointAhead::at((&table.access, path), key.bytes(), columns), out)
+    }
+
+    /// As [`Statement::index_point`]; after [`Statement::prefetch_points`] mostly without a search
+    /// of the index. Ask for every point itself, even if it was fetched with others.
+    pub fn index_point_ahead(
+        &mut self,
+        point: &PointAhead<'_>,
+        out: &mut RowBuffer,
+    ) -> Result<Option<RowId>> {
+        self.point(point, out)
+    }
+
+    #[inline]
+    fn point(&mut self, point: &PointAhead<'_>, out: &mut RowBuffer) -> Result<Option<RowId>> {
+        let PointAhead { table, index, key, columns, place } = point;
         let Statement { core, handle, session, context, check, rows: found, .. } = self;
         let found = read(core, handle, &session.waiter(context), |reader| {
             found.clear();
-            let exact = path.tree.point(Near::Hints(reader.hints), key.bytes(), found)?;
+            let keyed = match place.get().and_then(|place| place.row()) {
+                Some((row, keyed)) => {
+                    found.push(row);
+                    keyed
+                }
+                None => index.tree.point(Near::Hints(reader.hints), key, found)?,
+            };
             for row in &*found {
-                let key = (path, key.bytes(), exact);
+                let entry = (*index, *key, keyed);
                 let buffers = (&mut *out, &mut *check);
-                let read = reader.read_by_key(&table.access, key, *row, columns, buffers)?;
+                let read = reader.read_by_key(table, entry, *row, columns, buffers)?;
                 if read == Presence::Present {
                     return Ok(Some(*row));
                 }
@@ -335,13 +357,14 @@ impl<'t> Statement<'t> {
             Ok(None)
         })?;
         if found.is_some() {
-            self.fetch_longs(&table.access.tree, out)?;
+            self.fetch_longs(&table.tree, out)?;
         }
         Ok(found)
     }
 
-    /// Fetches from memory what look-ups of these keys will read, for all of them at once: worth
-    /// it before some four or more [`Statement::index_point`] of rows that were not read lately.
+    /// Fetches from memory what look-ups of these keys will read, for all of them at once, and
+    /// notes in each where its key was found: worth it before some four or more
+    /// [`Statement::index_point_ahead`] of rows that were not read lately.
     pub fn prefetch_points(&self, points: &[PointAhead<'_>]) {
         rows::prefetch_points(points, &self.core.txn.environment().versions.hints);
     }

@@ -13,7 +13,7 @@ use crate::io::{Completion, Durability, Op, Returned, Ring};
 use crate::sync::mutant;
 
 /// How long a flush waits for more commits at most, while others run.
-const GATHER_NS_MAX: u64 = 500_000;
+const GATHER_NS_MAX: u64 = 1_000_000;
 
 impl Inner {
     pub(super) fn poll(&mut self, ring: &dyn Ring, load: Load) -> LogPoll {

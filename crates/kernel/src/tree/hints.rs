@@ -62,8 +62,8 @@ pub(super) fn upgrade(page: PageRead) -> Option<PageWrite> {
 
 /// Consecutive rows that share a hint: fewer than most leaves hold, so most hints are right.
 const ROWS_LOG2: u32 = 4;
-/// Hints that an instance keeps, of 16 bytes each: what a second-level cache can hold.
-const HINTS_LOG2: u32 = 14;
+/// Hints that an instance keeps, of 16 bytes each.
+const HINTS_LOG2: u32 = 16;
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Where an instance has found leaves of all its trees: of those that share a place in here, the

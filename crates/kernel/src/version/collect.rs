@@ -14,9 +14,11 @@
 //! A `Stop` in the middle of a transaction is harmless: every step may be done twice.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use super::access::{IndexAccess, TableAccess, Tables};
 use super::arena::{Arena, ChunkPool};
@@ -115,7 +117,7 @@ pub struct InstanceVersions {
     twin_bytes_max: u64,
     pool: Rc<ChunkPool>,
     /// Where this instance appends to each tree.
-    cursors: RefCell<HashMap<TreeId, AppendCursor>>,
+    cursors: RefCell<FxHashMap<TreeId, AppendCursor>>,
     /// Where this instance found rows and keys.
     pub(crate) hints: LeafHints,
     queue: RefCell<VecDeque<Finished>>,

@@ -6,7 +6,7 @@
 //! Invariants:
 //! - A leaf gets its bit only if, under its exclusive latch, every entry's row has no undo (its
 //!   newest record is reclaimed: the version is stable and below the horizon), is not deleted and
-//!   has the entry's key. Table leaves are read, never latched, meanwhile (`tree::index::exact` has
+//!   has the entry's key (as all its versions have if the leaf is keyed). Table leaves are read, never latched, meanwhile (`tree::index::exact` has
 //!   why that is enough).
 //! - Never waits: what is latched, or not settled, is tried again, after longer and longer pauses.
 //! - The list is bounded: beyond [`RANGES_MAX`] the ranges of each index become one, the whole
@@ -20,6 +20,7 @@ use super::access::{IndexAccess, TableAccess, Tables};
 use super::row_buffer::RowBuffer;
 use super::{InstanceVersions, Presence, longs};
 use crate::base::{Outcome, RowId, TreeId};
+use crate::page::pax::RowState;
 use crate::sync::mutant;
 use crate::tree::hints::{LeafHint, LeafHints};
 use crate::tree::index::{Exact, KeySpan};
@@ -194,7 +195,8 @@ fn sweep_range(
     (hints, scratch, done): (&LeafHints, &mut Scratch, &mut SweptLeaves),
 ) -> Gone {
     while *left > 0 {
-        let mut judge = |key: &[u8], row| is_exact(table, index, (key, row), (hints, scratch));
+        let mut judge =
+            |key: Option<&[u8]>, row| is_exact(table, index, (key, row), (hints, scratch));
         let Ok(swept) = index.tree.sweep_exact(&range.at, &mut judge) else {
             // Latched, or read while it changed: where the next leaf begins is not known.
             *left = left.saturating_sub(LEAF_COST);
@@ -225,11 +227,11 @@ struct Scratch {
     near: LeafHint,
 }
 
-/// Whether the row is settled and has the entry's key. The index leaf is held exclusively.
+/// Whether the row is settled and has the entry's key, if one is given. The index leaf is held exclusively.
 fn is_exact(
     table: &TableAccess,
     index: &IndexAccess,
-    (key, row): (&[u8], RowId),
+    (key, row): (Option<&[u8]>, RowId),
     (hints, scratch): (&LeafHints, &mut Scratch),
 ) -> Outcome<Exact> {
     let Scratch { row: buffer, key: own, near } = scratch;
@@ -239,6 +241,10 @@ fn is_exact(
         if !at.is_settled() && !mutant("exact-ignores-undo") {
             return Ok(Exact::No);
         }
+        let Some(key) = key else {
+            let is_live = leaf.state(slot) == RowState::Live;
+            return Ok(if is_live { Exact::Yes } else { Exact::No });
+        };
         buffer.clear();
         if at.copy_page(&index.columns, buffer) == Presence::Absent {
             return Ok(Exact::No);

@@ -1,12 +1,12 @@
 //! Delivery (clause 2.7): delivers the oldest order of each district that has one.
 
-use atoll_kernel::api::{ColumnId, Result, RowBuffer, Statement, WriteOutcome};
+use atoll_kernel::api::{ColumnId, PointAhead, Result, RowBuffer, Statement, WriteOutcome};
 
 use super::super::inputs::{DISTRICTS, Delivery};
 use super::super::random::now;
 use super::super::schema::{customer, new_order, order_line, orders};
 use super::super::stored::decimal;
-use super::{Commands, Ended, ScanDirection, Terminal, int, lock};
+use super::{Commands, Ended, ScanDirection, Terminal, int, lock, points_ahead};
 
 const ORDERS: [ColumnId; 1] = [orders::O_C_ID];
 const CUSTOMER: [ColumnId; 2] = [customer::C_BALANCE, customer::C_DELIVERY_CNT];
@@ -40,17 +40,18 @@ impl Terminal {
             }
         }
         let w = input.warehouse;
-        let keys = taken.iter().map(|it| [w, it.district, it.order]);
-        self.prefetch(&statement, &tables.orders, keys, &ORDERS);
-        for it in &mut taken {
-            self.deliver(&mut statement, w, it, input.carrier)?;
+        let mut keys = std::mem::take(&mut self.keys);
+        let wanted = (&mut keys, taken.iter().map(|it| [w, it.district, it.order]));
+        let orders = points_ahead(&statement, &tables.orders, wanted, &ORDERS);
+        for (it, order) in taken.iter_mut().zip(&orders) {
+            self.deliver(&mut statement, w, (it, order), input.carrier)?;
         }
-        let keys = taken.iter().map(|it| [w, it.district, it.customer]);
-        self.prefetch(&statement, &tables.customer, keys, &CUSTOMER);
-        for it in &taken {
-            self.charge(&mut statement, w, it)?;
+        let wanted = (&mut keys, taken.iter().map(|it| [w, it.district, it.customer]));
+        let customers = points_ahead(&statement, &tables.customer, wanted, &CUSTOMER);
+        for (it, customer) in taken.iter().zip(&customers) {
+            self.charge(&mut statement, it, customer)?;
         }
-        self.taken = taken;
+        (self.taken, self.keys) = (taken, keys);
         Ok(Ended::Commit(None))
     }
 
@@ -74,12 +75,12 @@ impl Terminal {
         &mut self,
         statement: &mut Statement<'_>,
         w: i32,
-        taken: &mut Taken,
+        (taken, order): (&mut Taken, &PointAhead<'_>),
         carrier: i32,
     ) -> Result<()> {
         let tables = self.tables.clone();
         let key = [w, taken.district, taken.order];
-        let row = self.get(statement, &tables.orders, &key, &ORDERS)?;
+        let row = self.get_ahead(statement, &tables.orders, order)?;
         taken.customer = int(&self.row, 0)?;
         let (at, changed) = ((&*tables.orders, row), [orders::O_CARRIER_ID]);
         self.must_change(statement, at, &ORDERS, &changed, |_, stored| {
@@ -104,10 +105,14 @@ impl Terminal {
     }
 
     /// The customer owes what the order's lines cost.
-    fn charge(&mut self, statement: &mut Statement<'_>, w: i32, taken: &Taken) -> Result<()> {
+    fn charge(
+        &mut self,
+        statement: &mut Statement<'_>,
+        taken: &Taken,
+        customer: &PointAhead<'_>,
+    ) -> Result<()> {
         let tables = self.tables.clone();
-        let key = [w, taken.district, taken.customer];
-        let row = self.get(statement, &tables.customer, &key, &CUSTOMER)?;
+        let row = self.get_ahead(statement, &tables.customer, customer)?;
         let at = (&*tables.customer, row);
         self.must_change(statement, at, &CUSTOMER, &CUSTOMER, |row, stored| {
             stored.decimal(decimal(row, 0, 2)? + taken.amount, 2);

@@ -88,25 +88,18 @@ impl Terminal {
         }
     }
 
-    /// Fetches what look-ups of these keys will read from memory, for all at once: the rows may be
-    /// anywhere.
-    fn prefetch<const N: usize>(
+    /// Reads the row of a look-up that was fetched ahead with others into `self.row`.
+    fn get_ahead(
         &mut self,
-        statement: &Statement<'_>,
+        statement: &mut Statement<'_>,
         table: &TableEntry,
-        keys: impl ExactSizeIterator<Item = [i32; N]>,
-        columns: &[ColumnId],
-    ) {
-        let count = keys.len();
-        if self.keys.len() < count {
-            self.keys.resize_with(count, KeyBytes::default);
-        }
-        for (bytes, key) in self.keys.iter_mut().zip(keys) {
-            set_key(bytes, &table.indexes[0], &key);
-        }
-        let points: Vec<_> =
-            self.keys[..count].iter().map(|key| point(table, key, columns)).collect();
-        statement.prefetch_points(&points);
+        point: &PointAhead<'_>,
+    ) -> Result<RowId> {
+        let found = statement.index_point_ahead(point, &mut self.access.row)?;
+        found.ok_or_else(|| {
+            let detail = format!("no row with key {:02x?} in {}", point.key, table.def.name);
+            Error::Internal { detail }
+        })
     }
 
     /// Finds a customer by number or last name (clause 2.5.2.2): reads `columns` into `self.row`.
@@ -165,4 +158,25 @@ fn between(index: &IndexEntry, from: &[i32], to: &[i32]) -> KeyRange {
 /// A look-up by a table's primary key.
 fn point<'a>(table: &'a TableEntry, key: &'a KeyBytes, columns: &'a [ColumnId]) -> PointAhead<'a> {
     PointAhead::new(table, &table.indexes[0], key, columns)
+}
+
+/// Look-ups of rows that may be anywhere, by their primary keys: what they will read is fetched
+/// from memory for all at once.
+fn points_ahead<'a, const N: usize>(
+    statement: &Statement<'_>,
+    table: &'a TableEntry,
+    keys: (&'a mut Vec<KeyBytes>, impl ExactSizeIterator<Item = [i32; N]>),
+    columns: &'a [ColumnId],
+) -> Vec<PointAhead<'a>> {
+    let (bytes, keys) = keys;
+    let count = keys.len();
+    if bytes.len() < count {
+        bytes.resize_with(count, KeyBytes::default);
+    }
+    for (bytes, key) in bytes.iter_mut().zip(keys) {
+        set_key(bytes, &table.indexes[0], &key);
+    }
+    let points: Vec<_> = bytes[..count].iter().map(|key| point(table, key, columns)).collect();
+    statement.prefetch_points(&points);
+    points
 }

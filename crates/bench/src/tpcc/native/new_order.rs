@@ -1,10 +1,10 @@
 //! New-Order (clause 2.4): enters an order of five to fifteen lines.
 
-use atoll_kernel::api::{ColumnId, KeyBytes, Result, Statement};
+use atoll_kernel::api::{ColumnId, KeyBytes, PointAhead, Result, Statement};
 
 use super::super::inputs::{Line, NewOrder};
 use super::super::random::now;
-use super::super::schema::{customer, district, item, stock, warehouse};
+use super::super::schema::{Tables, customer, district, item, stock, warehouse};
 use super::super::stored::decimal;
 use super::{Commands, Ended, Terminal, bytes, int, lock, point, set_key};
 
@@ -35,47 +35,36 @@ impl Terminal {
                 &tables.order_line,
             ],
         )?;
-        self.prefetch_order(&statement, input);
-        let (order, charge) = self.order_head(&mut statement, input)?;
+        let mut keys = std::mem::take(&mut self.keys);
+        let stock_columns = stock_columns(input.district);
+        let points = order_points(&tables, &mut keys, input, &stock_columns);
+        statement.prefetch_points(&points);
+        let (customer, rest) = points.split_first().expect("a customer, and what he orders");
+        let (items, stocks) = rest.split_at(input.lines().len());
+        let (order, charge) = self.order_head(&mut statement, input, customer)?;
         let (mut total, repeats) = (0, input.repeats());
-        for (number, line) in (1..).zip(input.lines()) {
+        for (number, at) in (1..).zip(0..input.lines().len()) {
             if repeats {
                 // An item that comes twice: the second time sees what the first has done.
                 drop(statement);
                 statement = commands.next()?;
             }
-            match self.order_line(&mut statement, input, order, number, line)? {
+            let line = (&input.lines()[at], &items[at], &stocks[at]);
+            match self.order_line(&mut statement, input, (order, number), line)? {
                 Some(amount) => total += amount,
-                None => return Ok(Ended::Rollback),
+                None => {
+                    drop(points);
+                    self.keys = keys;
+                    return Ok(Ended::Rollback);
+                }
             }
         }
+        drop(points);
+        self.keys = keys;
         // Cents, of (1 - c_discount) * (1 + w_tax + d_tax) in 1/10^8.
         let total = (i128::from(total) * i128::from(charge) / 100_000_000) as i64;
         self.shown.extend_from_slice(&total.to_le_bytes());
         Ok(Ended::Commit(Some((input.warehouse, input.district, order))))
-    }
-
-    /// Fetches what is looked up from memory: customer, items and stocks are anywhere.
-    fn prefetch_order(&mut self, statement: &Statement<'_>, input: &NewOrder) {
-        let Terminal { tables, keys, .. } = self;
-        let lines = input.lines();
-        if keys.len() <= 2 * lines.len() {
-            keys.resize_with(2 * lines.len() + 1, KeyBytes::default);
-        }
-        let (first, rest) = keys.split_at_mut(1);
-        let (items, stocks) = rest[..2 * lines.len()].split_at_mut(lines.len());
-        let key = [input.warehouse, input.district, input.customer];
-        set_key(&mut first[0], &tables.customer.indexes[0], &key);
-        for ((item, stock), line) in items.iter_mut().zip(&mut *stocks).zip(lines) {
-            set_key(item, &tables.item.indexes[0], &[line.item]);
-            set_key(stock, &tables.stock.indexes[0], &[line.supply, line.item]);
-        }
-        let stock_columns = stock_columns(input.district);
-        let mut points = Vec::with_capacity(2 * lines.len() + 1);
-        points.push(point(&tables.customer, &first[0], &CUSTOMER));
-        points.extend(items.iter().map(|key| point(&tables.item, key, &ITEM)));
-        points.extend(stocks.iter().map(|key| point(&tables.stock, key, &stock_columns)));
-        statement.prefetch_points(&points);
     }
 
     /// Customer, warehouse, district; the rows of orders and new_order. Answers the order's number
@@ -84,13 +73,14 @@ impl Terminal {
         &mut self,
         statement: &mut Statement<'_>,
         input: &NewOrder,
+        customer: &PointAhead<'_>,
     ) -> Result<(i32, i64)> {
         let tables = self.tables.clone();
         let NewOrder { warehouse: w, district: d, customer: c, .. } = *input;
         let columns = [warehouse::W_TAX];
         self.get(statement, &tables.warehouse, &[w], &columns)?;
         let tax = decimal(&self.row, 0, 4)?;
-        self.get(statement, &tables.customer, &[w, d, c], &CUSTOMER)?;
+        self.get_ahead(statement, &tables.customer, customer)?;
         let discount = decimal(&self.row, 0, 4)?;
         self.show(1);
 
@@ -127,12 +117,11 @@ impl Terminal {
         &mut self,
         statement: &mut Statement<'_>,
         input: &NewOrder,
-        order: i32,
-        number: i32,
-        line: &Line,
+        (order, number): (i32, i32),
+        (line, item, stock): (&Line, &PointAhead<'_>, &PointAhead<'_>),
     ) -> Result<Option<i64>> {
         let tables = self.tables.clone();
-        if self.find(statement, &tables.item, &[line.item], &ITEM)?.is_none() {
+        if statement.index_point_ahead(item, &mut self.row)?.is_none() {
             return Ok(None);
         }
         let amount = decimal(&self.row, 0, 2)? * i64::from(line.quantity);
@@ -140,8 +129,7 @@ impl Terminal {
         self.show(2);
 
         let columns = stock_columns(input.district);
-        let key = [line.supply, line.item];
-        let row = self.get(statement, &tables.stock, &key, &columns)?;
+        let row = self.get_ahead(statement, &tables.stock, stock)?;
         let remote = i32::from(line.supply != input.warehouse);
         let at = (&*tables.stock, row);
         self.must_change(statement, at, &columns, &STOCK_CHANGED, |row, stored| {
@@ -168,6 +156,32 @@ impl Terminal {
         self.insert(statement, &tables.order_line)?;
         Ok(Some(amount))
     }
+}
+
+/// What is looked up: the customer, then the items, then their stocks. They are anywhere.
+fn order_points<'a>(
+    tables: &'a Tables,
+    keys: &'a mut Vec<KeyBytes>,
+    input: &NewOrder,
+    stock_columns: &'a [ColumnId],
+) -> Vec<PointAhead<'a>> {
+    let lines = input.lines();
+    if keys.len() <= 2 * lines.len() {
+        keys.resize_with(2 * lines.len() + 1, KeyBytes::default);
+    }
+    let (first, rest) = keys.split_at_mut(1);
+    let (items, stocks) = rest[..2 * lines.len()].split_at_mut(lines.len());
+    let key = [input.warehouse, input.district, input.customer];
+    set_key(&mut first[0], &tables.customer.indexes[0], &key);
+    for ((item, stock), line) in items.iter_mut().zip(&mut *stocks).zip(lines) {
+        set_key(item, &tables.item.indexes[0], &[line.item]);
+        set_key(stock, &tables.stock.indexes[0], &[line.supply, line.item]);
+    }
+    let mut points = Vec::with_capacity(2 * lines.len() + 1);
+    points.push(point(&tables.customer, &first[0], &CUSTOMER));
+    points.extend(items.iter().map(|key| point(&tables.item, key, &ITEM)));
+    points.extend(stocks.iter().map(|key| point(&tables.stock, key, stock_columns)));
+    points
 }
 
 fn stock_columns(district: i32) -> [ColumnId; 6] {

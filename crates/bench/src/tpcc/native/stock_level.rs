@@ -4,7 +4,7 @@ use atoll_kernel::api::Result;
 
 use super::super::inputs::StockLevel;
 use super::super::schema::{district, order_line, stock};
-use super::{Commands, Ended, ScanDirection, Terminal, between, int, lock};
+use super::{Commands, Ended, ScanDirection, Terminal, between, int, lock, points_ahead};
 
 /// Orders that are looked at.
 const ORDERS: i32 = 20;
@@ -37,15 +37,16 @@ impl Terminal {
         items.sort_unstable();
         items.dedup();
         let mut low = 0_u32;
-        for (number, item) in items.iter().enumerate() {
-            if number % AHEAD == 0 {
-                let keys = items[number..].iter().take(AHEAD).map(|item| [w, *item]);
-                self.prefetch(&statement, &tables.stock, keys, &[stock::S_QUANTITY]);
+        let mut keys = std::mem::take(&mut self.keys);
+        for some in items.chunks(AHEAD) {
+            let wanted = (&mut keys, some.iter().map(|item| [w, *item]));
+            let stocks = points_ahead(&statement, &tables.stock, wanted, &[stock::S_QUANTITY]);
+            for stock in &stocks {
+                self.get_ahead(&mut statement, &tables.stock, stock)?;
+                low += u32::from(int(&self.row, 0)? < input.threshold);
             }
-            self.get(&mut statement, &tables.stock, &[w, *item], &[stock::S_QUANTITY])?;
-            low += u32::from(int(&self.row, 0)? < input.threshold);
         }
-        self.numbers = items;
+        (self.numbers, self.keys) = (items, keys);
         self.shown.extend_from_slice(&low.to_le_bytes());
         Ok(Ended::Commit(None))
     }

@@ -12,8 +12,8 @@ use crate::page::header::{self, PageKind, put_u16, put_u32, put_u64};
 
 use super::{
     AT_COUNT, AT_DEAD, AT_HEAP, AT_HINTS, AT_LEVEL, AT_LOWER, AT_PREFIX, AT_RUN, AT_RUN_SLOT,
-    AT_SLOTS, AT_UPPER, FLAG_EXACT, HINTED_COUNT_MIN, HINTS, KeyNode, NO_UPPER, SLOT_BYTES,
-    SWIP_BYTES, Slot, common_prefix, head_of,
+    AT_SLOTS, AT_UPPER, FLAG_EXACT, FLAG_KEYED, HINTED_COUNT_MIN, HINTS, KeyNode, NO_UPPER,
+    SLOT_BYTES, SWIP_BYTES, Slot, common_prefix, head_of,
 };
 
 type Page = [u8; PAGE_BYTES];
@@ -46,9 +46,19 @@ pub fn format_node(page: &mut Page, level: u16, lower: &[u8], upper: Option<&[u8
     put_u16(page, AT_HEAP, heap as u16);
 }
 
-/// Sets or clears the *exact* bit (rule 5.7).
-pub fn set_exact(page: &mut Page, exact: bool) {
-    page[header::AT_FLAGS] = if exact { FLAG_EXACT } else { 0 };
+/// Sets the *exact* bit, and *keyed* with it (rule 5.7).
+pub fn set_exact(page: &mut Page) {
+    page[header::AT_FLAGS] = FLAG_EXACT | FLAG_KEYED;
+}
+
+/// Clears the *exact* bit; the leaf stays *keyed* if it is.
+pub fn clear_exact(page: &mut Page) {
+    page[header::AT_FLAGS] &= !FLAG_EXACT;
+}
+
+/// Clears the *keyed* bit, and *exact* with it.
+pub fn clear_keyed(page: &mut Page) {
+    page[header::AT_FLAGS] = 0;
 }
 
 /// Bytes for slots and keys that an insertion can have, after compaction if need be.

@@ -1,7 +1,7 @@
 //! Two neighbouring nodes become one.
 //!
 //! Invariants: all or nothing; the left node then has the keys of both, its own lower fence and
-//! the right one's upper fence, and is *exact* if both were. It keeps an eighth of a page free, so
+//! the right one's upper fence, and is *exact* or *keyed* if both were. It keeps an eighth of a page free, so
 //! that the next insertion does not split it again.
 
 use crate::base::PAGE_BYTES;

@@ -5,7 +5,8 @@
 //! eight big-endian bytes. Keys are byte strings and compare as such.
 //!
 //! ```text
-//! 0    common header (`page::header`); kind Inner or IndexLeaf; flags: bit 0 = exact (rule 5.7)
+//! 0    common header (`page::header`); kind Inner or IndexLeaf; flags: bit 0 = exact, bit 1 = keyed
+//!      (rule 5.7)
 //! 20   u16 level: 0 for a leaf, one more than its children's for an inner node; 22 u16 zero
 //! 32   u16 count of slots
 //! 34   u16 heap: where the lowest byte in use of the heap is (PAGE_BYTES = 16384: it is empty)
@@ -40,8 +41,8 @@ mod split;
 mod tests;
 
 pub use change::{
-    NoRoom, append, finish, format_node, has_room, insert, remove, replace_contents, room,
-    set_exact,
+    NoRoom, append, clear_exact, clear_keyed, finish, format_node, has_room, insert, remove,
+    replace_contents, room, set_exact,
 };
 pub use check::check;
 pub use merge::{is_underfull, merge};
@@ -77,6 +78,7 @@ const HINTS: usize = 16;
 const HINTED_COUNT_MIN: usize = 2 * (HINTS + 1);
 const NO_UPPER: u16 = u16::MAX;
 const FLAG_EXACT: u8 = 1;
+const FLAG_KEYED: u8 = 2;
 /// Bytes for slots and heap together.
 pub const SPACE_BYTES: usize = PAGE_BYTES - AT_SLOTS;
 const COUNT_MAX: usize = SPACE_BYTES / SLOT_BYTES;
@@ -212,6 +214,12 @@ impl<P: PageBytes> KeyNode<P> {
     #[inline]
     pub fn is_exact(&self) -> bool {
         self.page.u8(header::AT_FLAGS) & FLAG_EXACT != 0
+    }
+
+    /// The *keyed* bit (rule 5.7).
+    #[inline]
+    pub fn is_keyed(&self) -> bool {
+        self.page.u8(header::AT_FLAGS) & FLAG_KEYED != 0
     }
 
     #[inline]

@@ -1,18 +1,37 @@
 //! The steps by which a look-up's index leaf is fetched from memory before the look-up.
 //!
-//! Invariants: nothing that is read here is believed: no version is taken and nothing validates.
-//! What comes of it are cache lines, and guesses as good as hints.
+//! Invariants: what the steps read is not believed; what comes of them are cache lines. The last
+//! one finds the key under a version of the leaf, and what it has found is believed only while the
+//! leaf still has that version: then a search would find the same.
 
-use super::IndexTree;
+use super::{IndexTree, Keyed};
 use crate::base::RowId;
-use crate::buffer::FrameRef;
+use crate::buffer::{FrameRef, PageRead};
 use crate::latch::RacyPage;
 use crate::page::PageKind;
 use crate::page::keynode::{KeyNode, Probe};
+use crate::sync::mutant;
 use crate::tree::hints::{LeafHint, is_leaf};
 
 /// Bytes of an index leaf that say where a search goes on.
 const HEAD_BYTES: usize = 128;
+
+/// The only entry of a key, as it was found ahead of a look-up. Holds nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyPlace {
+    leaf: PageRead,
+    row: RowId,
+    keyed: Keyed,
+}
+
+impl KeyPlace {
+    /// The key's row, if the leaf is as it was: no entry with the key has come or gone since.
+    #[inline]
+    pub fn row(&self) -> Option<(RowId, Keyed)> {
+        (self.leaf.validate().is_ok() || mutant("index_key_place_outdated"))
+            .then_some((self.row, self.keyed))
+    }
+}
 
 impl IndexTree {
     /// Asks for the beginning of the hinted leaf.
@@ -29,12 +48,24 @@ impl IndexTree {
         }
     }
 
-    /// The row that `key` seems to lead to.
+    /// The entry of a whole key, if it is in the leaf and the only one.
     #[inline]
-    pub fn likely_row(&self, frame: FrameRef, key: &[u8]) -> Option<RowId> {
-        let node = self.likely_leaf(frame)?;
-        let at = node.place(Probe::before(key));
-        (at < node.count() && node.begins_with(at, key)).then(|| node.row(at))
+    pub fn find_ahead(&self, frame: FrameRef, key: &[u8]) -> Option<KeyPlace> {
+        let leaf = PageRead::begin(frame).ok()?;
+        let (node, place) = (self.likely_leaf(frame)?, Probe::before(key));
+        if !node.covers(place) {
+            return None;
+        }
+        let (at, count) = (node.place(place), node.count());
+        if at >= count || !node.begins_with(at, key) {
+            return None;
+        }
+        let is_only = match at + 1 < count {
+            true => !node.begins_with(at + 1, key),
+            false => !node.upper_begins_with(key),
+        };
+        let found = KeyPlace { leaf, row: node.row(at), keyed: Keyed::by_bit(node.is_keyed()) };
+        (is_only && leaf.validate().is_ok()).then_some(found)
     }
 
     #[inline]

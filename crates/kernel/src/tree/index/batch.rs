@@ -3,6 +3,7 @@
 //! Invariants: a batch holds entries of one leaf as of one version of it, in the scan's order;
 //! its buffers are reused from call to call.
 
+use super::Keyed;
 use crate::base::{Pid, RowId};
 use crate::buffer::FrameRef;
 use crate::latch::Version;
@@ -61,6 +62,7 @@ pub struct IndexBatch {
     pub(super) lower: Vec<u8>,
     pub(super) upper: Vec<u8>,
     pub(super) is_exact: bool,
+    pub(super) keyed: Keyed,
 }
 
 impl Default for IndexBatch {
@@ -86,6 +88,7 @@ impl IndexBatch {
             lower: Vec::new(),
             upper: Vec::new(),
             is_exact: false,
+            keyed: Keyed::No,
         }
     }
 
@@ -147,12 +150,18 @@ impl IndexBatch {
         self.is_exact
     }
 
+    /// Whether the rows have their entries' keys in all versions (rule 5.7).
+    pub fn keyed(&self) -> Keyed {
+        self.keyed
+    }
+
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
         self.rows.clear();
         self.source = None;
         self.is_exact = false;
+        self.keyed = Keyed::No;
     }
 
     /// Adds the entry that `copy` appends.

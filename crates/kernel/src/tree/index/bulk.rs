@@ -234,8 +234,8 @@ impl IndexBuilder {
         let kind = if level == 0 { PageKind::IndexLeaf } else { PageKind::Inner };
         let mut page = self.allocate(kind)?;
         fill(&mut page, level, staged, keys, lower, upper);
-        if level == 0 {
-            keynode::set_exact(page.bytes_mut(), self.exact == Exact::Yes);
+        if level == 0 && self.exact == Exact::Yes {
+            keynode::set_exact(page.bytes_mut());
         }
         let frame = page.release();
         self.push_child(level + 1, lower, frame)

@@ -16,7 +16,7 @@ use crate::page::keynode::{self, KeyNode, Probe, SplitPoint};
 use crate::sync::mutant;
 use crate::tree::descent::{SplitLeaf, SplitPlan, fault};
 
-use super::exact::{Cleared, MergeLeaves};
+use super::exact::{Cleared, Keys, MergeLeaves};
 use super::{Entry, FULL_TRIES, IndexTree, Near};
 
 /// An underfull leaf is tried to be merged when its entries are a multiple of this many.
@@ -100,10 +100,21 @@ enum Put {
     Full,
 }
 
-/// Adds `entry` to the leaf that covers it, and clears its *exact* bit: also if the entry is there
-/// already, for its row has just changed.
-fn put(leaf: &mut PageWrite, entry: &[u8], cleared: &Cleared) -> Put {
-    let put = match KeyNode::new(leaf.owned()).find(entry) {
+/// Adds `entry` to the leaf that covers it, and clears its *exact* bit, or both bits: also if the
+/// entry is there already, for its row has just changed.
+fn put(leaf: &mut PageWrite, entry: &[u8], clear: (&Cleared, Keys)) -> Put {
+    let found = KeyNode::new(leaf.owned()).find(entry);
+    put_at(leaf, found, entry, clear)
+}
+
+/// As [`put`], of an entry that was looked for already.
+fn put_at(
+    leaf: &mut PageWrite,
+    found: Result<usize, usize>,
+    entry: &[u8],
+    (cleared, keys): (&Cleared, Keys),
+) -> Put {
+    let put = match found {
         Ok(_) => Put::Already,
         Err(at) => match keynode::insert(leaf.bytes_mut(), at, entry, 0) {
             Ok(()) if mutant("index_insert_keeps_exact") => return Put::Added,
@@ -111,7 +122,7 @@ fn put(leaf: &mut PageWrite, entry: &[u8], cleared: &Cleared) -> Put {
             Err(keynode::NoRoom) => return Put::Full,
         },
     };
-    cleared.clear(leaf);
+    cleared.clear(leaf, keys);
     put
 }
 
@@ -121,13 +132,14 @@ impl IndexTree {
         self.trunk.split_leaf(self.trunk.home(), Probe::before(entry), how)
     }
 
-    /// Adds an entry unless it is there (rule 5.5) and clears the leaf's *exact* bit. Errors:
-    /// `KeyTooLong` (over 2000 bytes), `OutOfMemory`; nothing was added.
-    pub fn insert(&self, near: Near<'_>, key: &[u8], row: RowId) -> Outcome<Added> {
+    /// Adds an entry unless it is there (rule 5.5) and clears the leaf's *exact* bit; *keyed* too,
+    /// if the row has several keys. Errors: `KeyTooLong` (over 2000 bytes), `OutOfMemory`; nothing
+    /// was added.
+    pub fn insert(&self, near: Near<'_>, (key, row): (&[u8], RowId), keys: Keys) -> Outcome<Added> {
         let entry = Entry::new(self.tree(), key, row)?;
         for _ in 0..FULL_TRIES {
             let mut leaf = self.write_leaf_of(near, entry.bytes())?;
-            match put(&mut leaf, entry.bytes(), &self.cleared) {
+            match put(&mut leaf, entry.bytes(), (&self.cleared, keys)) {
                 Put::Added => return Ok(Added::Yes),
                 Put::Already => return Ok(Added::Already),
                 Put::Full => leaf.unchanged(),
@@ -144,13 +156,13 @@ impl IndexTree {
     pub fn insert_unique(
         &self,
         near: Near<'_>,
-        key: &[u8],
-        row: RowId,
+        (key, row): (&[u8], RowId),
+        keys: Keys,
         judge: &mut dyn FnMut(RowId) -> Outcome<Judgement>,
     ) -> Outcome<UniqueAnswer> {
         let entry = Entry::new(self.tree(), key, row)?;
         for _ in 0..FULL_TRIES {
-            if let Some(answer) = self.try_unique((near, key), entry.bytes(), row, judge)? {
+            if let Some(answer) = self.try_unique((near, key), (entry.bytes(), keys), row, judge)? {
                 return Ok(answer);
             }
             self.make_room(entry.bytes())?;
@@ -162,7 +174,7 @@ impl IndexTree {
     fn try_unique(
         &self,
         (near, key): (Near<'_>, &[u8]),
-        entry: &[u8],
+        (entry, keys): (&[u8], Keys),
         row: RowId,
         judge: &mut dyn FnMut(RowId) -> Outcome<Judgement>,
     ) -> Outcome<Option<UniqueAnswer>> {
@@ -170,15 +182,21 @@ impl IndexTree {
         // The leaf that covers the entry, if it is not the first.
         let mut target = Held(None);
         let mut next = Held(None);
+        // Where the entry goes in the first leaf, if that is known.
+        let mut goes_to = None;
         loop {
             let leaf = next.0.as_ref().or(first.0.as_ref()).expect("the first leaf is held");
-            let walked = judge_leaf(leaf, key, row, judge)?;
-            let covers_entry = KeyNode::new(leaf.owned()).covers(Probe::before(entry));
-            let fence = match walked {
+            let fence = match judge_leaf(leaf, key, row, judge)? {
                 Walked::Taken(other) => return Ok(Some(UniqueAnswer::Taken(other))),
-                Walked::End => None,
+                // Mostly so: nobody has the key.
+                Walked::NotThere(at) if next.0.is_none() => {
+                    goes_to = Some(at);
+                    break;
+                }
+                Walked::NotThere(_) | Walked::End => None,
                 Walked::GoesOn(fence) => Some(fence),
             };
+            let covers_entry = KeyNode::new(leaf.owned()).covers(Probe::before(entry));
             if next.0.is_some() && covers_entry {
                 target = Held(next.0.take());
             }
@@ -189,10 +207,16 @@ impl IndexTree {
             drop(first);
             fault("index_judge_unlatched");
             first = Held(Some(self.write_leaf_of(near, key)?));
+            goes_to = None;
         }
         let place = if target.0.is_some() { &mut target } else { &mut first };
         let mut leaf = place.0.take().expect("the entry's leaf is held");
-        match put(&mut leaf, entry, &self.cleared) {
+        let clear = (&self.cleared, keys);
+        let put = match goes_to {
+            Some(at) => put_at(&mut leaf, Err(at), entry, clear),
+            None => put(&mut leaf, entry, clear),
+        };
+        match put {
             Put::Added => Ok(Some(UniqueAnswer::Added)),
             Put::Already => Ok(Some(UniqueAnswer::Already)),
             Put::Full => {
@@ -247,6 +271,8 @@ impl Drop for Held {
 
 enum Walked {
     Taken(RowId),
+    /// No entry has the key; one that does belongs into this slot of this leaf.
+    NotThere(usize),
     End,
     /// Entries with the key may go on in the leaf that begins here.
     GoesOn(Vec<u8>),
@@ -262,7 +288,8 @@ fn judge_leaf(
     let node = KeyNode::new(leaf.owned());
     // In a leaf further right all that is there lies behind the place before the key.
     let is_first = node.covers(Probe::before(key));
-    let mut at = if is_first { node.place(Probe::before(key)) } else { 0 };
+    let from = if is_first { node.place(Probe::before(key)) } else { 0 };
+    let mut at = from;
     while at < node.count() && node.begins_with(at, key) {
         let other = node.row(at);
         if other != row && judge(other)? == Judgement::Taken {
@@ -271,7 +298,7 @@ fn judge_leaf(
         at += 1;
     }
     if at < node.count() || !node.upper_begins_with(key) {
-        return Ok(Walked::End);
+        return Ok(if at == from && is_first { Walked::NotThere(at) } else { Walked::End });
     }
     let mut fence = Vec::new();
     node.upper(&mut fence);

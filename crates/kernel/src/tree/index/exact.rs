@@ -1,13 +1,19 @@
-//! The *exact* bit of leaves: cleared by changes, set by sweeps (rule 5.7).
+//! The *exact* and *keyed* bits of leaves: cleared by changes, set by sweeps (rule 5.7).
 //!
 //! A leaf is exact if the row of each of its entries has no undo, is not deleted and has the
 //! entry's key: then who reads bit and entries under one version need not look at the rows. An
 //! empty leaf is exact.
 //!
-//! Invariants: the bit is set only with the leaf held exclusively while every entry is judged, and
+//! A leaf is keyed if each of its entries' rows has the entry's key in all its versions: then who
+//! comes from an entry need not compare the key of the version that he sees (rule 5.4). A row that
+//! is inserted or deleted leaves it so (ids are not used twice), so most leaves are keyed always.
+//!
+//! Invariants: the bits are set only with the leaf held exclusively while every entry is judged, and
 //! cleared under the same latch. Who changes a row changes the row first and comes here second,
 //! before it commits. So a judge sees the change (its undo), or the change clears the bit after the
-//! sweep; and a reader who finds the bit has a snapshot from before that change's commit.
+//! sweep; and a reader who finds the bit has a snapshot from before that change's commit. Who gives
+//! a row another key clears both bits, in the leaf of the old entry and in that of the new one. What
+//! is exact is keyed.
 //!
 //! Whenever a leaf stops being exact, its range is noted in [`Cleared`]: so a leaf without the bit
 //! always begins within a noted range that somebody will sweep. What is split stays within it; two
@@ -17,7 +23,7 @@
 use crate::base::{Outcome, RowId};
 use crate::buffer::PageWrite;
 use crate::page::keynode::{self, KeyNode, Probe, UpperFence};
-use crate::sync::{AtomicBool, Mutex, Ordering};
+use crate::sync::{AtomicBool, Mutex, Ordering, mutant};
 use crate::tree::descent::{MergeKeys, MergeLeaf, Merged, Side};
 
 use super::batch::Continue;
@@ -39,6 +45,32 @@ impl Exact {
     pub fn by_bit(is_set: bool) -> Exact {
         if is_set { Exact::Yes } else { Exact::No }
     }
+}
+
+/// Whether all versions of an entry's row have the entry's key (rule 5.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keyed {
+    /// They have, as far as anybody can see them who has just read the leaf.
+    Yes,
+    /// One may not.
+    No,
+}
+
+impl Keyed {
+    /// What a leaf's bit says of its entries.
+    #[inline]
+    pub fn by_bit(is_set: bool) -> Keyed {
+        if is_set { Keyed::Yes } else { Keyed::No }
+    }
+}
+
+/// What a change does to the key of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keys {
+    /// The row has one key in all its versions: it was inserted or is being deleted.
+    One,
+    /// The row had another key before, or will have.
+    Several,
 }
 
 /// A range of entries: a leaf's, when its bit was cleared, or all.
@@ -72,15 +104,18 @@ impl Cleared {
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// Clears the bit of a leaf that is held, if it is set.
-    pub(super) fn clear(&self, leaf: &mut PageWrite) {
+    /// Clears the bits of a leaf that is held, as far as they are set.
+    pub(super) fn clear(&self, leaf: &mut PageWrite, keys: Keys) {
         let node = KeyNode::new(leaf.owned());
-        if !node.is_exact() {
-            return;
+        let (is_exact, is_keyed) = (node.is_exact(), node.is_keyed());
+        if is_exact {
+            let span = span_of(leaf);
+            keynode::clear_exact(leaf.bytes_mut());
+            self.note(span);
         }
-        let span = span_of(leaf);
-        keynode::set_exact(leaf.bytes_mut(), false);
-        self.note(span);
+        if is_keyed && keys == Keys::Several && !mutant("index_key_change_keeps_keyed") {
+            keynode::clear_keyed(leaf.bytes_mut());
+        }
     }
 }
 
@@ -132,13 +167,14 @@ impl IndexTree {
         std::mem::take(&mut *spans)
     }
 
-    /// Clears the *exact* bit of the leaf that covers the entry (rule 5.7: after the row changed,
-    /// before the transaction commits).
-    pub fn clear_exact(&self, key: &[u8], row: RowId) -> Outcome<()> {
+    /// Clears the *exact* bit of the leaf that covers the entry, and *keyed* if the row gets
+    /// another key (rule 5.7: after the row changed, before the transaction commits).
+    pub fn clear_exact(&self, key: &[u8], row: RowId, keys: Keys) -> Outcome<()> {
         let entry = Entry::new(self.tree(), key, row)?;
         let mut leaf = self.trunk.write_leaf(Probe::before(entry.bytes()))?;
-        if KeyNode::new(leaf.owned()).is_exact() {
-            self.cleared.clear(&mut leaf);
+        let node = KeyNode::new(leaf.owned());
+        if node.is_exact() || node.is_keyed() && keys == Keys::Several {
+            self.cleared.clear(&mut leaf, keys);
         } else {
             leaf.unchanged();
         }
@@ -147,12 +183,12 @@ impl IndexTree {
 
     /// Sets the *exact* bit of the leaf that covers `from` if `judge` says yes to each of its
     /// entries (key, row) under its exclusive latch (rule 5.7); a leaf that has it is not latched.
-    /// Start with the empty string. `judge` may read table leaves, must not wait, and must not
+    /// No key is given where the leaf is keyed: the row has it. Start with the empty string. `judge` may read table leaves, must not wait, and must not
     /// come back to this index; its `Stop` is passed on with nothing held or changed.
     pub fn sweep_exact(
         &self,
         from: &[u8],
-        judge: &mut dyn FnMut(&[u8], RowId) -> Outcome<Exact>,
+        judge: &mut dyn FnMut(Option<&[u8]>, RowId) -> Outcome<Exact>,
     ) -> Outcome<LeafSwept> {
         let mut fence = Vec::new();
         let (is_exact, has_next) = self.trunk.read_leaf(Probe::before(from), Side::At, |leaf| {
@@ -168,14 +204,19 @@ impl IndexTree {
         let held = leaf.0.as_mut().expect("just made");
         let node = KeyNode::new(held.owned());
         let (mut exact, mut judged) = (Exact::Yes, 0);
+        let is_keyed = node.is_keyed();
         let mut key = Vec::new();
         // From the end: where keys ascend, the entries that are not ready are the last ones.
         for at in (0..node.count()).rev() {
-            key.clear();
-            node.key(at, &mut key);
-            key.truncate(key.len() - keynode::ROW_BYTES);
             judged += 1;
-            exact = judge(&key, node.row(at))?;
+            exact = if is_keyed {
+                judge(None, node.row(at))?
+            } else {
+                key.clear();
+                node.key(at, &mut key);
+                key.truncate(key.len() - keynode::ROW_BYTES);
+                judge(Some(&key), node.row(at))?
+            };
             if exact == Exact::No {
                 break;
             }
@@ -183,7 +224,7 @@ impl IndexTree {
         fence.clear();
         let has_next = node.upper(&mut fence) == UpperFence::Some;
         if exact == Exact::Yes && !node.is_exact() {
-            keynode::set_exact(held.bytes_mut(), true);
+            keynode::set_exact(held.bytes_mut());
             leaf.0.take();
         }
         let next = has_next.then_some(Continue { key: fence });

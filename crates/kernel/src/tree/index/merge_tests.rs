@@ -84,7 +84,7 @@ fn an_index_shrinks_to_a_root_and_a_leaf_or_two() {
         for round in 0..2 {
             let mut numbers: Vec<u64> = (0..count).collect();
             for number in &numbers {
-                shell(|| tree.insert(Near::Nowhere, &key(*number), RowId(*number)));
+                shell(|| tree.insert(Near::Nowhere, (&key(*number), RowId(*number)), Keys::One));
             }
             let full = pool.stats().used;
             assert!(full > 60, "{full} pages");
@@ -115,7 +115,7 @@ fn scans_meet_all_that_stays_while_an_index_breathes() {
     let (_pool, tree) = make();
     let staying: BTreeSet<u64> = (0..40_000).filter(|number| number % 53 == 0).collect();
     for number in &staying {
-        shell(|| tree.insert(Near::Nowhere, &key(*number, 200), RowId(*number)));
+        shell(|| tree.insert(Near::Nowhere, (&key(*number, 200), RowId(*number)), Keys::One));
     }
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -141,7 +141,13 @@ fn scans_meet_all_that_stays_while_an_index_breathes() {
                     for _ in 0..3 {
                         let mine = || (0..40_000).filter(move |it| it % 53 != 0 && it % 2 == part);
                         mine().for_each(|it| {
-                            shell(|| tree.insert(Near::Hints(&hints), &key(it, 200), RowId(it)));
+                            shell(|| {
+                                tree.insert(
+                                    Near::Hints(&hints),
+                                    (&key(it, 200), RowId(it)),
+                                    Keys::One,
+                                )
+                            });
                         });
                         mine().for_each(|it| remove(tree, &key(it, 200), RowId(it)));
                     }

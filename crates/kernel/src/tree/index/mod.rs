@@ -35,10 +35,11 @@ use crate::page::keynode::{self, KEY_BYTES_MAX};
 
 use super::descent::{Trunk, fence_problems};
 
+pub use ahead::KeyPlace;
 pub use batch::{Continue, IndexBatch, LeafStamp, ScanDirection};
 pub use bulk::IndexBuilder;
 pub use change::{Added, Judgement, Keep, Removed, UniqueAnswer};
-pub use exact::{Exact, KeySpan, LeafSwept};
+pub use exact::{Exact, KeySpan, Keyed, Keys, LeafSwept};
 pub use near::Near;
 
 /// Attempts of an operation that finds its leaf full again after a split.
@@ -56,7 +57,7 @@ impl IndexTree {
     pub fn create(pool: Arc<BufferPool>, home: HomeId, tree: TreeId) -> Result<IndexTree> {
         let trunk = Trunk::create(pool, home, tree, PageKind::IndexLeaf, &mut |leaf| {
             keynode::format_node(leaf.bytes_mut(), 0, &[], None);
-            keynode::set_exact(leaf.bytes_mut(), true);
+            keynode::set_exact(leaf.bytes_mut());
         })?;
         Ok(IndexTree { trunk, cleared: exact::Cleared::default() })
     }

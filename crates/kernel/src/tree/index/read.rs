@@ -14,7 +14,7 @@ use crate::page::keynode::{Edge, KeyNode, Probe, UpperFence};
 use crate::sync::mutant;
 
 use super::batch::{Continue, IndexBatch, ScanDirection, Source};
-use super::{Exact, IndexTree, Near};
+use super::{IndexTree, Keyed, Near};
 use crate::tree::descent::Side;
 
 /// The place where a range begins.
@@ -51,21 +51,21 @@ fn is_before(a: Probe<'_>, b: Probe<'_>) -> bool {
 impl IndexTree {
     /// Appends the rows of all entries whose key begins with `key` (a whole key, or its first
     /// columns) in entry order. On `Err` nothing was appended. Answers whether all of them are in
-    /// exact leaves (rule 5.7); no, if they may be in several.
+    /// keyed leaves (rule 5.7); no, if they may be in several.
     #[inline]
-    pub fn point(&self, near: Near<'_>, key: &[u8], out: &mut Vec<RowId>) -> Outcome<Exact> {
+    pub fn point(&self, near: Near<'_>, key: &[u8], out: &mut Vec<RowId>) -> Outcome<Keyed> {
         let start = out.len();
-        let mut exact = Exact::No;
+        let mut keyed = Keyed::No;
         let read = self.read_leaf_of(near, key, |leaf| {
             out.truncate(start);
-            exact = Exact::by_bit(KeyNode::new(leaf.racy()).is_exact());
+            keyed = Keyed::by_bit(KeyNode::new(leaf.racy()).is_keyed());
             Ok(rows_with(leaf, Probe::before(key), key, out))
         });
         match read {
-            Ok(None) => Ok(exact),
+            Ok(None) => Ok(keyed),
             Ok(Some(fence)) => {
                 self.point_on(key, fence, start, out)?;
-                Ok(Exact::No)
+                Ok(Keyed::No)
             }
             Err(stop) => {
                 out.truncate(start);
@@ -201,6 +201,7 @@ fn begin(leaf: &PageRead, batch: &mut IndexBatch) {
     node.lower(&mut batch.lower);
     let has_upper = node.upper(&mut batch.upper) == UpperFence::Some;
     batch.is_exact = node.is_exact();
+    batch.keyed = Keyed::by_bit(node.is_keyed());
     batch.source = Some(Source {
         pid: header::pid(page),
         frame: leaf.frame(),

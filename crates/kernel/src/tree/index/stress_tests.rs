@@ -39,7 +39,7 @@ fn readers_meet_all_that_stays_exactly_once_while_leaves_split() {
         let tree = IndexTree::create(pool(256), HomeId(0), TreeId(1)).unwrap();
         let stable: BTreeSet<u64> = (0..400).map(|n| n * 40).collect();
         for n in &stable {
-            tree.insert(Near::Nowhere, &key(*n), RowId(*n)).unwrap();
+            tree.insert(Near::Nowhere, (&key(*n), RowId(*n)), Keys::One).unwrap();
         }
         let writing = AtomicBool::new(true);
         std::thread::scope(|scope| {
@@ -52,7 +52,7 @@ fn readers_meet_all_that_stays_exactly_once_while_leaves_split() {
                         continue;
                     }
                     if random.u8(0..4) > 0 {
-                        done(|| tree.insert(Near::Nowhere, &key(n), RowId(n)));
+                        done(|| tree.insert(Near::Nowhere, (&key(n), RowId(n)), Keys::One));
                     } else {
                         done(|| tree.remove(&key(n), RowId(n), &mut || Ok(Keep::No)));
                     }
@@ -109,7 +109,8 @@ fn writers_find_what_they_wrote_and_nothing_is_lost() {
                 let key = key(n);
                 match random.u8(0..6) {
                     0..=2 => {
-                        let added = done(|| tree.insert(Near::Hints(&hints), &key, RowId(n)));
+                        let added =
+                            done(|| tree.insert(Near::Hints(&hints), (&key, RowId(n)), Keys::One));
                         assert_eq!(added == Added::Yes, model.insert(n));
                     }
                     3 => {
@@ -144,7 +145,7 @@ fn of_all_that_want_a_unique_key_one_gets_it() {
     // Every tenth key drags dead entries along, so that it spans leaves.
     for n in (0..KEYS).step_by(10) {
         for row in 0..12 {
-            tree.insert(Near::Nowhere, &key(n), RowId(1 << 20 | row)).unwrap();
+            tree.insert(Near::Nowhere, (&key(n), RowId(1 << 20 | row)), Keys::One).unwrap();
         }
     }
     let owners: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
@@ -160,8 +161,14 @@ fn of_all_that_want_a_unique_key_one_gets_it() {
                         let dead = other.0 >> 20 == 1;
                         Ok(if dead { Judgement::Free } else { Judgement::Taken })
                     };
-                    match done(|| tree.insert_unique(Near::Hints(&hints), &key(n), row, &mut judge))
-                    {
+                    match done(|| {
+                        tree.insert_unique(
+                            Near::Hints(&hints),
+                            (&key(n), row),
+                            Keys::One,
+                            &mut judge,
+                        )
+                    }) {
                         UniqueAnswer::Added => {
                             let before = owners[n as usize].swap(row.0, Ordering::Relaxed);
                             assert_eq!(before, 0, "key {n} has two owners");
@@ -193,7 +200,11 @@ fn ascending_insertions_of_several_threads_fill_the_tree() {
                 for _ in 0..EACH {
                     let n = next.fetch_add(1, Ordering::Relaxed);
                     assert_eq!(
-                        done(|| tree.insert(Near::Nowhere, &n.to_be_bytes(), RowId(n))),
+                        done(|| tree.insert(
+                            Near::Nowhere,
+                            (&n.to_be_bytes(), RowId(n)),
+                            Keys::One
+                        )),
                         Added::Yes
                     );
                 }
@@ -232,7 +243,13 @@ fn threads_in_the_same_splitting_leaf_put_entries_where_they_belong() {
                         std::thread::yield_now();
                     }
                     for n in 0..EACH {
-                        done(|| tree.insert(Near::Nowhere, &key(n * THREADS + thread), RowId(n)));
+                        done(|| {
+                            tree.insert(
+                                Near::Nowhere,
+                                (&key(n * THREADS + thread), RowId(n)),
+                                Keys::One,
+                            )
+                        });
                         let n = random.u64(0..=n);
                         rows.clear();
                         done(|| tree.point(Near::Nowhere, &key(n * THREADS + thread), &mut rows));

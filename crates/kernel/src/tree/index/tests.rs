@@ -121,7 +121,7 @@ fn a_tree_agrees_with_a_model() {
                     let added = model.insert((key.clone(), row));
                     let expected = if added { Added::Yes } else { Added::Already };
                     assert_eq!(
-                        tree.insert(Near::Hints(&hints), &key, RowId(row)).unwrap(),
+                        tree.insert(Near::Hints(&hints), (&key, RowId(row)), Keys::One).unwrap(),
                         expected
                     );
                 }
@@ -173,7 +173,7 @@ fn scans_pass_leaves_that_are_empty() {
     let tree = IndexTree::create(pool(16), HomeId(0), TreeId(1)).unwrap();
     let key = |n: u64| n.to_be_bytes().to_vec();
     for n in 0..5000 {
-        tree.insert(Near::Nowhere, &key(n), RowId(n)).unwrap();
+        tree.insert(Near::Nowhere, (&key(n), RowId(n)), Keys::One).unwrap();
     }
     for n in 1000..4000 {
         tree.remove(&key(n), RowId(n), &mut || Ok(Keep::No)).unwrap();
@@ -194,8 +194,8 @@ fn one_key_of_many_rows_spans_leaves() {
     let mut rows: Vec<u64> = (0..5000).map(|n| n * 3).collect();
     fastrand::Rng::with_seed(seed()).shuffle(&mut rows);
     for row in &rows {
-        tree.insert(Near::Nowhere, b"before\0", RowId(*row)).unwrap();
-        tree.insert(Near::Nowhere, b"same\0", RowId(*row)).unwrap();
+        tree.insert(Near::Nowhere, (b"before\0", RowId(*row)), Keys::One).unwrap();
+        tree.insert(Near::Nowhere, (b"same\0", RowId(*row)), Keys::One).unwrap();
     }
     rows.sort_unstable();
     let rows: Vec<_> = rows.into_iter().map(RowId).collect();
@@ -208,13 +208,15 @@ fn one_key_of_many_rows_spans_leaves() {
         Ok(Judgement::Free)
     };
     assert_eq!(
-        tree.insert_unique(Near::Nowhere, b"same\0", RowId(7001), &mut judge).unwrap(),
+        tree.insert_unique(Near::Nowhere, (b"same\0", RowId(7001)), Keys::One, &mut judge).unwrap(),
         UniqueAnswer::Added
     );
     // A split on the way makes the judge run again from the start.
     assert_eq!(judged[judged.len() - rows.len()..], rows);
     let mut judge = |row| Ok(if row == RowId(14_997) { Judgement::Taken } else { Judgement::Free });
-    let answer = tree.insert_unique(Near::Nowhere, b"same\0", RowId(20_000), &mut judge).unwrap();
+    let answer = tree
+        .insert_unique(Near::Nowhere, (b"same\0", RowId(20_000)), Keys::One, &mut judge)
+        .unwrap();
     assert_eq!(answer, UniqueAnswer::Taken(RowId(14_997)));
     assert_sound(&tree);
 }
@@ -225,13 +227,14 @@ fn unique_insertion_answers_by_the_judge_alone() {
     let mut taken = |_| Ok(Judgement::Taken);
     let mut free = |_| Ok(Judgement::Free);
     let answer = |row, judge: &mut dyn FnMut(RowId) -> Outcome<Judgement>| {
-        tree.insert_unique(Near::Nowhere, b"k\0", RowId(row), judge).unwrap()
+        tree.insert_unique(Near::Nowhere, (b"k\0", RowId(row)), Keys::One, judge).unwrap()
     };
     assert_eq!(answer(1, &mut taken), UniqueAnswer::Added);
     assert_eq!(answer(1, &mut taken), UniqueAnswer::Already);
     assert_eq!(answer(2, &mut taken), UniqueAnswer::Taken(RowId(1)));
     assert_eq!(answer(2, &mut free), UniqueAnswer::Added);
-    let stopped = tree.insert_unique(Near::Nowhere, b"k\0", RowId(3), &mut |_| Err(Stop::Retry));
+    let stopped =
+        tree.insert_unique(Near::Nowhere, (b"k\0", RowId(3)), Keys::One, &mut |_| Err(Stop::Retry));
     assert!(matches!(stopped, Err(Stop::Retry)));
     assert_eq!(crate::latch::held_latches(), 0);
     let stopped = tree.remove(b"k\0", RowId(2), &mut || Err(Stop::NeedPage(Pid(5))));
@@ -251,7 +254,11 @@ fn a_full_pool_fails_the_insertion_and_loses_nothing() {
     loop {
         let key = random.u64(..);
         let entry = key.to_be_bytes();
-        match tree.insert(Near::Nowhere, &[&entry[..], &[b'x'; 200]].concat(), RowId(key)) {
+        match tree.insert(
+            Near::Nowhere,
+            (&[&entry[..], &[b'x'; 200]].concat(), RowId(key)),
+            Keys::One,
+        ) {
             Ok(_) => there.insert(key),
             Err(Stop::Error(Error::OutOfMemory { what: "buffer pool" })) => break,
             Err(other) => panic!("{other:?}"),
@@ -264,19 +271,19 @@ fn a_full_pool_fails_the_insertion_and_loses_nothing() {
     assert!(all.into_iter().map(|(_, row)| row.0).eq(there.iter().copied()));
     tree.free().unwrap();
     assert_eq!(pool.stats().used, 0);
-    let late = tree.insert(Near::Nowhere, b"k\0", RowId(1));
+    let late = tree.insert(Near::Nowhere, (b"k\0", RowId(1)), Keys::One);
     assert!(matches!(late, Err(Stop::Error(Error::CatalogChanged))));
 }
 
 #[test]
 fn a_key_too_long_is_refused_and_the_longest_is_not() {
     let tree = IndexTree::create(pool(4), HomeId(0), TreeId(1)).unwrap();
-    let too_long = tree.insert(Near::Nowhere, &[b'x'; KEY_BYTES_MAX + 1], RowId(1));
+    let too_long = tree.insert(Near::Nowhere, (&[b'x'; KEY_BYTES_MAX + 1], RowId(1)), Keys::One);
     assert!(matches!(too_long, Err(Stop::Error(Error::KeyTooLong { bytes: 2001, .. }))));
     for row in 0..60 {
         let mut key = [b'x'; KEY_BYTES_MAX];
         key[KEY_BYTES_MAX - 1] = (row as u8).wrapping_mul(37);
-        assert_eq!(tree.insert(Near::Nowhere, &key, RowId(row)).unwrap(), Added::Yes);
+        assert_eq!(tree.insert(Near::Nowhere, (&key, RowId(row)), Keys::One).unwrap(), Added::Yes);
     }
     assert_sound(&tree);
 }
@@ -303,7 +310,7 @@ fn bulk_load_builds_what_insertion_builds() {
             for _ in 0..count.min(500) {
                 let mut key = random_key(&mut random, long);
                 key.insert(0, random.u8(..));
-                tree.insert(Near::Nowhere, &key, RowId(5)).unwrap();
+                tree.insert(Near::Nowhere, (&key, RowId(5)), Keys::One).unwrap();
             }
             assert_sound(&tree);
             tree.free().unwrap();
@@ -349,7 +356,7 @@ fn the_exact_bit_is_set_by_a_sweep_and_cleared_by_changes() {
     let tree = IndexTree::create(pool(16), HomeId(0), TreeId(1)).unwrap();
     let key = |n: u64| n.to_be_bytes();
     for n in 0..3000 {
-        tree.insert(Near::Nowhere, &key(n * 2), RowId(n * 2)).unwrap();
+        tree.insert(Near::Nowhere, (&key(n * 2), RowId(n * 2)), Keys::One).unwrap();
     }
     let exact_at = |n: u64| {
         let mut batch = IndexBatch::with_limit(1);
@@ -363,8 +370,8 @@ fn the_exact_bit_is_set_by_a_sweep_and_cleared_by_changes() {
         let mut leaves = 0;
         loop {
             leaves += 1;
-            let mut judge = |bytes: &[u8], row: RowId| {
-                assert_eq!(bytes, key(row.0));
+            let mut judge = |bytes: Option<&[u8]>, row: RowId| {
+                assert!(bytes.is_none_or(|bytes| bytes == key(row.0)));
                 Ok(if row.0 == undone { Exact::No } else { Exact::Yes })
             };
             match tree.sweep_exact(&from, &mut judge).unwrap().next {
@@ -378,25 +385,93 @@ fn the_exact_bit_is_set_by_a_sweep_and_cleared_by_changes() {
     assert!(!exact_at(0) && exact_at(5998));
     sweep(u64::MAX);
     assert!(exact_at(0) && exact_at(3000));
-    tree.insert(Near::Nowhere, &key(1), RowId(1)).unwrap();
+    tree.insert(Near::Nowhere, (&key(1), RowId(1)), Keys::One).unwrap();
     assert!(!exact_at(0), "adding an entry clears the bit");
     assert!(exact_at(3000));
-    tree.clear_exact(&key(3000), RowId(3000)).unwrap();
+    tree.clear_exact(&key(3000), RowId(3000), Keys::One).unwrap();
     assert!(!exact_at(3000));
     sweep(u64::MAX);
-    tree.insert(Near::Nowhere, &key(1), RowId(1)).unwrap();
+    tree.insert(Near::Nowhere, (&key(1), RowId(1)), Keys::One).unwrap();
     assert!(!exact_at(0), "adding it again clears the bit: its row has changed");
     let mut free = |_| Ok(Judgement::Free);
     assert!(exact_at(5000));
-    tree.insert_unique(Near::Nowhere, &key(5000), RowId(9), &mut free).unwrap();
+    tree.insert_unique(Near::Nowhere, (&key(5000), RowId(9)), Keys::One, &mut free).unwrap();
     assert!(!exact_at(5000));
+}
+
+#[test]
+fn who_gives_a_row_another_key_clears_both_bits() {
+    let tree = IndexTree::create(pool(16), HomeId(0), TreeId(1)).unwrap();
+    let bits = || {
+        let mut batch = IndexBatch::new();
+        let (from, to) = (Bound::Unbounded, Bound::Unbounded);
+        tree.scan(from, to, ScanDirection::Forward, &mut batch).unwrap();
+        (batch.is_exact(), batch.keyed())
+    };
+    let given = std::cell::Cell::new(0);
+    let sweep = || {
+        let mut judge = |key: Option<&[u8]>, _| {
+            given.set(given.get() + usize::from(key.is_some()));
+            Ok(Exact::Yes)
+        };
+        tree.sweep_exact(&[], &mut judge).unwrap();
+        assert_eq!(bits(), (true, Keyed::Yes));
+    };
+    let mut free = |_| Ok(Judgement::Free);
+    for (key, keys, keyed) in [(b"a\0", Keys::One, Keyed::Yes), (b"b\0", Keys::Several, Keyed::No)]
+    {
+        tree.insert(Near::Nowhere, (key, RowId(1)), keys).unwrap();
+        assert_eq!(bits(), (false, keyed));
+        sweep();
+        tree.insert_unique(Near::Nowhere, (key, RowId(2)), keys, &mut free).unwrap();
+        assert_eq!(bits(), (false, keyed));
+        sweep();
+        tree.clear_exact(key, RowId(1), keys).unwrap();
+        assert_eq!(bits(), (false, keyed));
+        if keyed == Keyed::Yes {
+            assert_eq!(given.get(), 0, "no key is looked at in a keyed leaf");
+            // Of a leaf that is not exact, too.
+            tree.clear_exact(key, RowId(1), Keys::Several).unwrap();
+            assert_eq!(bits(), (false, Keyed::No));
+        }
+        sweep();
+        assert!(given.get() > 0);
+    }
+}
+
+#[test]
+fn a_place_found_ahead_is_good_until_its_leaf_changes() {
+    let tree = IndexTree::create(pool(16), HomeId(0), TreeId(1)).unwrap();
+    let hints = LeafHints::default();
+    for n in 0..3000_u64 {
+        let key = n.to_be_bytes();
+        tree.insert(Near::Hints(&hints), (&key, RowId(n)), Keys::One).unwrap();
+    }
+    let find = |key: &[u8]| {
+        let mut rows = Vec::new();
+        tree.point(Near::Hints(&hints), key, &mut rows).unwrap();
+        let leaf = tree.prefetch_leaf(hints.prefetch_key(tree.tree(), key).get());
+        tree.find_ahead(leaf.expect("it was found there"), key)
+    };
+    let key = |n: u64| n.to_be_bytes();
+    for n in 0..3000 {
+        assert_eq!(find(&key(n)).unwrap().row(), Some((RowId(n), Keyed::Yes)), "{n}");
+    }
+    assert!(find(&key(3000)).is_none(), "no such key");
+    let (here, far) = (find(&key(5)).unwrap(), find(&key(2900)).unwrap());
+    tree.insert(Near::Nowhere, (&key(5), RowId(9999)), Keys::One).unwrap();
+    assert_eq!(here.row(), None, "another row has the key now");
+    assert_eq!(far.row(), Some((RowId(2900), Keyed::Yes)), "in a leaf that is as it was");
+    assert!(find(&key(5)).is_none(), "not the only one");
+    tree.remove(&key(2900), RowId(2900), &mut || Ok(Keep::No)).unwrap();
+    assert_eq!(far.row(), None);
 }
 
 #[test]
 fn a_stamp_names_the_leaf_and_its_version() {
     let tree = IndexTree::create(pool(16), HomeId(0), TreeId(1)).unwrap();
     for n in 0..3000_u64 {
-        tree.insert(Near::Nowhere, &n.to_be_bytes(), RowId(n)).unwrap();
+        tree.insert(Near::Nowhere, (&n.to_be_bytes(), RowId(n)), Keys::One).unwrap();
     }
     let mut batch = IndexBatch::new();
     let from = 1500_u64.to_be_bytes();

@@ -9,6 +9,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use super::table::TableLock;
 use crate::base::TreeId;
 use crate::sync::Mutex;
@@ -39,13 +41,13 @@ impl<W: Wake> TableLocks<W> {
 
 /// One instance's references to the locks that it has used. Not shared.
 pub(in crate::txn) struct LockCache<W> {
-    known: RefCell<HashMap<TreeId, Arc<TableLock<W>>>>,
+    known: RefCell<FxHashMap<TreeId, Arc<TableLock<W>>>>,
 }
 
 impl<W: Wake> LockCache<W> {
     /// Knows none.
     pub fn new() -> LockCache<W> {
-        LockCache { known: RefCell::new(HashMap::new()) }
+        LockCache { known: RefCell::default() }
     }
 
     /// Calls `body` with the lock of `tree`. `body` must not come back here.

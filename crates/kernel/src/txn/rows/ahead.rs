@@ -6,8 +6,10 @@
 //! prefetching: Chen, Ailamaki, Gibbons and Mowry, "Improving hash join performance through
 //! prefetching", ICDE 2004, section 4; AMAC: Kocberber, Falsafi and Grot, VLDB 2015).
 //!
-//! Invariants: nothing here is believed or written; rows are read afterwards as if this had not
-//! been. A key whose leaf is not hinted is left out. Nothing is waited for.
+//! Invariants: nothing is written, no row is believed: rows are read afterwards as if this had not
+//! been. Where a key's entry was found is kept for its look-up, which believes it only as long as
+//! the leaf has not changed ([`KeyPlace`]). A key whose leaf is not hinted is left out. Nothing is
+//! waited for.
 
 use std::cell::Cell;
 
@@ -15,23 +17,38 @@ use crate::base::RowId;
 use crate::buffer::FrameRef;
 use crate::page::pax::SlotIndex;
 use crate::tree::hints::{LeafHint, LeafHints};
-use crate::tree::index::IndexTree;
-use crate::version::{TableAccess, undo};
+use crate::tree::index::KeyPlace;
+use crate::version::{IndexAccess, TableAccess, undo};
 
-/// Look-ups that go step by step together, and rows that are fetched before the first of them is read: so many fetches a processor has under way.
+/// Look-ups that go step by step together, and rows that are fetched before the first of them is
+/// read: so many fetches a processor has under way.
 pub const WIDTH: usize = 32;
 
 /// A look-up of a row by a whole key that is about to come.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct PointAhead<'a> {
     /// The table.
     pub table: &'a TableAccess,
-    /// The index by which it is looked up.
-    pub index: &'a IndexTree,
+    /// The unique index by which it is looked up, one of the table's.
+    pub index: &'a IndexAccess,
     /// The key.
     pub key: &'a [u8],
     /// What is to be read.
     pub columns: &'a [u16],
+    /// Where the key's entry is, as far as that was found.
+    pub(crate) place: Cell<Option<KeyPlace>>,
+}
+
+impl<'a> PointAhead<'a> {
+    /// Of which nothing is known yet.
+    #[inline]
+    pub fn at(
+        (table, index): (&'a TableAccess, &'a IndexAccess),
+        key: &'a [u8],
+        columns: &'a [u16],
+    ) -> PointAhead<'a> {
+        PointAhead { table, index, key, columns, place: Cell::new(None) }
+    }
 }
 
 /// A row that is about to be read.
@@ -54,21 +71,23 @@ pub fn prefetch_points(points: &[PointAhead<'_>], hints: &LeafHints) {
 fn prefetch_some_points(points: &[PointAhead<'_>], hints: &LeafHints) {
     let mut hinted = [None; WIDTH];
     for (hint, point) in hinted.iter_mut().zip(points) {
-        *hint = Some(hints.prefetch_key(point.index.tree(), point.key));
+        *hint = Some(hints.prefetch_key(point.index.tree.tree(), point.key));
     }
     let mut leaves = [None; WIDTH];
     for ((leaf, point), hint) in leaves.iter_mut().zip(points).zip(hinted) {
-        *leaf = hint.and_then(|hint| point.index.prefetch_leaf(hint.get()));
+        *leaf = hint.and_then(|hint| point.index.tree.prefetch_leaf(hint.get()));
     }
     for (leaf, point) in leaves.iter().zip(points) {
         if let Some(leaf) = leaf {
-            point.index.prefetch_search(*leaf, point.key);
+            point.index.tree.prefetch_search(*leaf, point.key);
         }
     }
     let mut rows = [None; WIDTH];
     for ((ahead, point), leaf) in rows.iter_mut().zip(points).zip(leaves) {
         *ahead = leaf.and_then(|leaf| {
-            let row = point.index.likely_row(leaf, point.key)?;
+            let place = point.index.tree.find_ahead(leaf, point.key)?;
+            point.place.set(Some(place));
+            let (row, _) = place.row()?;
             Some(RowAhead::new(point.table, row, point.columns, hints))
         });
     }

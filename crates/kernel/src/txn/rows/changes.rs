@@ -10,6 +10,7 @@ use std::rc::Rc;
 use super::rollback;
 use crate::base::{CommandId, Cts, Result, RowId, SlotId, TreeId, Xid};
 use crate::sync::mutant;
+use crate::tree::index::Keys;
 use crate::txn::redo::{RedoBuffer, RedoMark};
 use crate::version::undo::{
     Arena, Finished, ImageBuilder, Kind, NewRecord, Scratch, UndoRef, Visits, needs_visit,
@@ -117,6 +118,7 @@ pub(super) struct Pending {
     pub(super) start: u32,
     pub(super) end: u32,
     pub(super) what: PendingWhat,
+    pub(super) keys: Keys,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

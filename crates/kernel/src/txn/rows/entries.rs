@@ -10,7 +10,7 @@ use super::{Progress, RowWriter};
 use crate::base::{Error, Outcome, RowId};
 use crate::page::pax::SlotIndex;
 use crate::sync::point;
-use crate::tree::index::{Judgement, Near, UniqueAnswer};
+use crate::tree::index::{Judgement, Keys, Near, UniqueAnswer};
 use crate::tree::table::LeafWrite;
 use crate::version::undo::{HasKey, HasNull, Reader, copy_held, resolve_keys};
 use crate::version::{TableAccess, Unique};
@@ -22,7 +22,7 @@ impl RowWriter<'_> {
         work.pending.clear();
         for (number, index) in table.indexes.iter().enumerate() {
             let null = index.encode(&mut work.key, |i| values[index.columns[i] as usize]);
-            let what = add(index.unique, null);
+            let what = (add(index.unique, null), Keys::One);
             pend(&mut work.keys, &mut work.pending, number, &work.key, what);
         }
     }
@@ -51,7 +51,8 @@ impl RowWriter<'_> {
             }
             index.encode(&mut work.key, |i| old(index.columns[i]));
             let start = work.keys.len();
-            pend(&mut work.keys, &mut work.pending, number, &work.key, PendingWhat::ClearExact);
+            let what = (PendingWhat::ClearExact, Keys::Several);
+            pend(&mut work.keys, &mut work.pending, number, &work.key, what);
             let null = index.encode(&mut work.key, |i| {
                 let column = index.columns[i];
                 new(column).map_or_else(|| old(column), |(_, value)| *value)
@@ -60,7 +61,7 @@ impl RowWriter<'_> {
                 work.pending.pop();
                 continue;
             }
-            let what = add(index.unique, null);
+            let what = (add(index.unique, null), Keys::Several);
             pend(&mut work.keys, &mut work.pending, number, &work.key, what);
         }
     }
@@ -80,7 +81,8 @@ impl RowWriter<'_> {
             copy_held(leaf, slot, &index.columns, &mut work.row);
             resolve_keys(table.tree.pool(), table.id(), &mut work.row, 0)?;
             index.encode(&mut work.key, |column| work.row.column(column));
-            pend(&mut work.keys, &mut work.pending, number, &work.key, PendingWhat::ClearExact);
+            let what = (PendingWhat::ClearExact, Keys::One);
+            pend(&mut work.keys, &mut work.pending, number, &work.key, what);
         }
         Ok(())
     }
@@ -98,11 +100,12 @@ impl RowWriter<'_> {
             let key = pending.start as usize..pending.end as usize;
             match pending.what {
                 PendingWhat::ClearExact => {
-                    index.tree.clear_exact(&self.changes.work.keys[key], row)?;
+                    index.tree.clear_exact(&self.changes.work.keys[key], row, pending.keys)?;
                 }
                 PendingWhat::Add => {
                     let near = Near::Hints(&self.changes.versions.hints);
-                    index.tree.insert(near, &self.changes.work.keys[key], row)?;
+                    let key = &self.changes.work.keys[key];
+                    index.tree.insert(near, (key, row), pending.keys)?;
                 }
                 PendingWhat::AddUnique => self.add_unique(table, pending, row)?,
             }
@@ -127,7 +130,7 @@ impl RowWriter<'_> {
             Ok(if has == HasKey::Yes { Judgement::Taken } else { Judgement::Free })
         };
         let near = Near::Hints(&self.changes.versions.hints);
-        match index.tree.insert_unique(near, key, row, &mut judge)? {
+        match index.tree.insert_unique(near, (key, row), pending.keys, &mut judge)? {
             UniqueAnswer::Added | UniqueAnswer::Already => Ok(()),
             UniqueAnswer::Taken(_) => {
                 Err(Error::UniqueViolation { index: index.tree.tree() }.into())
@@ -148,9 +151,10 @@ fn pend(
     pending: &mut Vec<Pending>,
     index: usize,
     key: &[u8],
-    what: PendingWhat,
+    (what, keys_of_row): (PendingWhat, Keys),
 ) {
     let start = keys.len() as u32;
     keys.extend_from_slice(key);
-    pending.push(Pending { index: index as u16, start, end: keys.len() as u32, what });
+    let end = keys.len() as u32;
+    pending.push(Pending { index: index as u16, start, end, what, keys: keys_of_row });
 }

@@ -8,7 +8,7 @@ use crate::base::{Outcome, RowId};
 use crate::page::pax::SlotIndex;
 use crate::sync::mutant;
 use crate::tree::hints::{LeafHint, LeafHints};
-use crate::tree::index::Exact;
+use crate::tree::index::Keyed;
 use crate::tree::table::LeafView;
 use crate::version::undo::{Reader, copy_newest, resolve_keys};
 use crate::version::{
@@ -101,19 +101,19 @@ impl RowReader<'_> {
     /// have the entry's whole key. (Comparing the first columns only would give a row twice that
     /// has entries of two versions.)
     ///
-    /// An entry of an exact leaf, read under this snapshot, needs no such look (rule 5.7): when the
-    /// leaf was read its row had one version, with the entry's key, or later ones by transactions
-    /// that had not committed, which the snapshot does not see.
+    /// An entry of a keyed leaf, read under this snapshot, needs no such look (rule 5.7): when the
+    /// leaf was read all versions of its row had the entry's key, but those by transactions that
+    /// had not committed, which the snapshot does not see.
     #[inline]
     pub fn read_by_key(
         &mut self,
         table: &TableAccess,
-        (index, key, exact): (&IndexAccess, &[u8], Exact),
+        (index, key, keyed): (&IndexAccess, &[u8], Keyed),
         row: RowId,
         columns: &[u16],
         (out, check): (&mut RowBuffer, &mut KeyCheck),
     ) -> Outcome<Presence> {
-        if exact == Exact::Yes || mutant("entry-key-unchecked") {
+        if keyed == Keyed::Yes || mutant("entry-key-unchecked") {
             let near = (self.hints, &mut check.near);
             return table.tree.read_near(near, row, &mut |leaf: &LeafView<'_>| {
                 self.found(table, leaf, row, columns, out)

@@ -35,14 +35,15 @@ fn a_hinted_key_leads_to_its_row_and_slot() {
         let hint = hints.prefetch_key(index.tree(), &key).get();
         let leaf = index.prefetch_leaf(hint).expect("it was found there");
         index.prefetch_search(leaf, &key);
-        assert_eq!(index.likely_row(leaf, &key), Some(*row));
+        let place = index.find_ahead(leaf, &key).expect("it is there, once");
+        assert_eq!(place.row(), Some((*row, Keyed::Yes)));
         let hint = hints.prefetch_row(table.id(), *row).get();
         let leaf = table.prefetch_leaf(hint).expect("it was read there");
         let slot = table.prefetch_row(leaf, *row, &ALL).expect("a leaf of the table");
         table.prefetch_values(leaf, slot, &ALL);
         let there = table.read(*row, &mut |view| Ok((view.frame(), view.find(*row))));
         missed += usize::from(there.ok() != Some((leaf, Some(slot))));
-        assert_eq!(index.likely_row(leaf, &key), None, "a leaf of another tree");
+        assert!(index.find_ahead(leaf, &key).is_none(), "a leaf of another tree");
     }
     assert_eq!(missed, 0, "rows are where nothing was taken out before them");
 }
@@ -66,11 +67,9 @@ fn anything_may_be_fetched_ahead_and_nothing_changes() {
         let access = &*world.table;
         let points: Vec<PointAhead<'_>> = keys
             .iter()
-            .map(|key| PointAhead {
-                table: access,
-                index: &access.indexes[usize::from(random.bool())].tree,
-                key,
-                columns: &columns[..random.usize(..=columns.len())],
+            .map(|key| {
+                let index = &access.indexes[usize::from(random.bool())];
+                PointAhead::at((access, index), key, &columns[..random.usize(..=columns.len())])
             })
             .collect();
         prefetch_points(&points, &world.instances[0].hints);

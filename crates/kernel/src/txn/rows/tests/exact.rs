@@ -29,7 +29,8 @@ fn exact_leaves(world: &World, index: usize) -> (Vec<Entries>, usize) {
     }
 }
 
-/// Every entry of an exact leaf leads every one of the transactions to a row that it sees.
+/// Every entry of an exact leaf leads every one of the transactions to a row that it sees; an entry
+/// of a keyed one never to a row that it sees with another key.
 fn check(world: &World, open: &mut [Txn]) -> usize {
     let mut checked = 0;
     for index in 0..2 {
@@ -37,7 +38,7 @@ fn check(world: &World, open: &mut [Txn]) -> usize {
         for (key, row) in leaves.iter().flatten() {
             for txn in &mut *open {
                 let (mut out, mut check) = (RowBuffer::new(), KeyCheck::new());
-                let place = (&world.table.indexes[index], &key[..], Exact::No);
+                let place = (&world.table.indexes[index], &key[..], Keyed::No);
                 let seen = txn
                     .reader(world)
                     .read_by_key(&world.table, place, *row, &ALL, (&mut out, &mut check))
@@ -45,6 +46,18 @@ fn check(world: &World, open: &mut [Txn]) -> usize {
                 let snapshot = txn.snapshot;
                 assert_eq!(seen, Presence::Present, "{row} of index {index} by {snapshot:?}");
                 checked += 1;
+            }
+        }
+        for (key, row, keyed) in world.entries_of(index, &[]) {
+            for txn in open.iter_mut().filter(|_| keyed == Keyed::Yes) {
+                let mut reads = [Keyed::No, Keyed::Yes].map(|keyed| {
+                    let (mut out, mut check) = (RowBuffer::new(), KeyCheck::new());
+                    let place = (&world.table.indexes[index], &key[..], keyed);
+                    let buffers = (&mut out, &mut check);
+                    txn.reader(world).read_by_key(&world.table, place, row, &ALL, buffers).ok()
+                });
+                reads.sort_by_key(|read| *read == Some(Presence::Present));
+                assert_eq!(reads[0], reads[1], "{row} of index {index}: another key");
             }
         }
     }

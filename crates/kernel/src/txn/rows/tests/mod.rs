@@ -29,7 +29,7 @@ use crate::base::{
 };
 use crate::buffer::BufferPool;
 use crate::page::{ColumnType, Layout};
-use crate::tree::index::{Exact, IndexBatch, IndexTree, Near, ScanDirection};
+use crate::tree::index::{IndexBatch, IndexTree, Keyed, Near, ScanDirection};
 use crate::tree::key::{KeyPart, encode_key};
 use crate::tree::table::TableTree;
 use crate::txn::Isolation;
@@ -235,11 +235,11 @@ impl World {
 
     /// All entries of an index.
     fn entries(&self, index: usize) -> Vec<(Vec<u8>, RowId)> {
-        self.entries_of(index, &[])
+        self.entries_of(index, &[]).into_iter().map(|(key, row, _)| (key, row)).collect()
     }
 
-    /// The entries of an index whose keys begin with `prefix`.
-    fn entries_of(&self, index: usize, prefix: &[u8]) -> Vec<(Vec<u8>, RowId)> {
+    /// The entries of an index whose keys begin with `prefix`, and what their leaves' bits say.
+    fn entries_of(&self, index: usize, prefix: &[u8]) -> Vec<(Vec<u8>, RowId, Keyed)> {
         let tree = &self.table.indexes[index].tree;
         let mut batch = IndexBatch::new();
         let mut found = Vec::new();
@@ -248,7 +248,8 @@ impl World {
             let bounds = (Bound::Included(&from[..]), Bound::Included(prefix));
             let to = if prefix.is_empty() { Bound::Unbounded } else { bounds.1 };
             let next = tree.scan(bounds.0, to, ScanDirection::Forward, &mut batch);
-            found.extend((0..batch.len()).map(|at| (batch.key(at).to_vec(), batch.row(at))));
+            let entry = |at| (batch.key(at).to_vec(), batch.row(at), batch.keyed());
+            found.extend((0..batch.len()).map(entry));
             match next.expect("nobody writes") {
                 Some(next) => from = next.key,
                 None => return found,
@@ -475,8 +476,8 @@ impl Txn {
         let access = &world.table.indexes[index];
         let (mut out, mut check) = (RowBuffer::new(), KeyCheck::new());
         let mut found = Vec::new();
-        for (key, row) in world.entries_of(index, prefix) {
-            let place = (access, &key[..], Exact::No);
+        for (key, row, keyed) in world.entries_of(index, prefix) {
+            let place = (access, &key[..], keyed);
             let present = self
                 .reader(world)
                 .read_by_key(&world.table, place, row, &ALL, (&mut out, &mut check))

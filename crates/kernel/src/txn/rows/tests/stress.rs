@@ -157,13 +157,22 @@ impl Worker<'_> {
         let mut rows = Vec::new();
         let index = &self.shared.table.indexes[0];
         let table = &*self.shared.table;
-        let point = PointAhead { table, index: &index.tree, key: &wanted, columns: &ALL };
-        prefetch_points(&[point], &self.versions.hints);
-        let exact = self.run(|worker| {
+        let point = PointAhead::at((table, index), &wanted, &ALL);
+        let points = [point];
+        prefetch_points(&points, &self.versions.hints);
+        // Some time later.
+        for _ in 0..key % 5 {
+            std::thread::yield_now();
+        }
+        let keyed = self.run(|worker| {
             rows.clear();
+            if let Some((row, keyed)) = points[0].place.get().and_then(|place| place.row()) {
+                rows.push(row);
+                return Ok(keyed);
+            }
             index.tree.point(Near::Hints(&worker.versions.hints), &wanted, &mut rows)
         });
-        let exact = exact.expect("reads wait for nobody's end");
+        let keyed = keyed.expect("reads wait for nobody's end");
         let mut found = Vec::new();
         for row in rows {
             let present = self.run(|worker| {
@@ -173,7 +182,7 @@ impl Worker<'_> {
                     observed: &mut worker.observed,
                     hints: &worker.versions.hints,
                 };
-                let place = (index, &wanted[..], exact);
+                let place = (index, &wanted[..], keyed);
                 let table = &worker.shared.table;
                 reader.read_by_key(table, place, row, &ALL, (&mut out, &mut check))
             });
