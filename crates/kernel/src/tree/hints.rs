@@ -94,8 +94,20 @@ impl LeafHints {
     /// Of an index key and those that differ in the last byte only: 256 consecutive numbers.
     #[inline]
     pub(super) fn of_key(&self, tree: TreeId, key: &[u8]) -> &Cell<LeafHint> {
+        self.of_bytes(tree, &key[..key.len().saturating_sub(1)])
+    }
+
+    /// Of an index key and those that differ in the last five bytes only: where what ascends in
+    /// the number before the last (a next order's first line) was put lately.
+    #[inline]
+    pub(super) fn of_keys_about(&self, tree: TreeId, key: &[u8]) -> &Cell<LeafHint> {
+        self.of_bytes(tree, &key[..key.len().saturating_sub(5)])
+    }
+
+    #[inline]
+    fn of_bytes(&self, tree: TreeId, bytes: &[u8]) -> &Cell<LeafHint> {
         let mut hash = u64::from(tree.0);
-        let mut words = key[..key.len().saturating_sub(1)].chunks_exact(8);
+        let mut words = bytes.chunks_exact(8);
         for word in &mut words {
             let word = word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
             hash = (hash ^ word).wrapping_mul(MIX).rotate_left(29);

@@ -24,6 +24,14 @@ const _: () = assert!(HINTS == 16, "as many as `PageBytes::count_below` counts")
 /// Heap bytes that are worth fetching ahead.
 const HEAP_PREFETCH_MAX: usize = 768;
 
+/// Whether the lines that a search will read are worth asking for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lines {
+    Far,
+    /// They were asked for.
+    Fetched,
+}
+
 /// The first eight bytes of a place's rest, `fill` behind its end: a key whose word is another is
 /// below the place if and only if its word is below this one.
 #[inline]
@@ -40,13 +48,24 @@ impl<P: PageBytes> KeyNode<P> {
     /// How many keys are below the place: the slot of the first key at or above it.
     #[inline]
     pub fn place(&self, place: Probe<'_>) -> usize {
+        self.search(place, Lines::Far)
+    }
+
+    /// As [`KeyNode::place`], after [`KeyNode::prefetch_place`].
+    #[inline]
+    pub fn place_fetched(&self, place: Probe<'_>) -> usize {
+        self.search(place, Lines::Fetched)
+    }
+
+    #[inline(always)]
+    fn search(&self, place: Probe<'_>, lines: Lines) -> usize {
         let rest = place.bytes.get(self.prefix_len()..).unwrap_or(&[]);
         let fill = match place.edge {
             Edge::Before => 0,
             Edge::After => 0xff,
         };
         let head = head_of(rest, fill);
-        let (mut low, mut high) = self.same_heads(head);
+        let (mut low, mut high) = self.same_heads(head, lines);
         let word = word_of(rest, fill);
         let rest = Probe { bytes: rest, edge: place.edge };
         while low < high {
@@ -67,10 +86,10 @@ impl<P: PageBytes> KeyNode<P> {
     }
 
     /// The slots that have this head: from the first at or above it to the first above it.
-    #[inline]
-    fn same_heads(&self, head: u32) -> (usize, usize) {
+    #[inline(always)]
+    fn same_heads(&self, head: u32, lines: Lines) -> (usize, usize) {
         let count = self.count();
-        let low = self.heads_below(head, count);
+        let low = self.heads_below(head, count, lines);
         if low >= count || self.slot_head(low) != head {
             return (low, low);
         }
@@ -80,7 +99,7 @@ impl<P: PageBytes> KeyNode<P> {
             // same.
             high = match head.checked_add(1) {
                 Some(next) if self.slot_head(count - 1) != head => {
-                    self.heads_below(next, count).max(low)
+                    self.heads_below(next, count, Lines::Fetched).max(low)
                 }
                 _ => count,
             };
@@ -101,8 +120,11 @@ impl<P: PageBytes> KeyNode<P> {
 
     /// How many slots have heads below `head`.
     #[inline]
-    fn heads_below(&self, head: u32, count: usize) -> usize {
+    fn heads_below(&self, head: u32, count: usize, lines: Lines) -> usize {
         let (mut base, mut size) = self.hinted(head, count);
+        if lines == Lines::Far {
+            self.prefetch_slots(base, size, count);
+        }
         while size > 1 {
             let half = size / 2;
             let goes_right = self.slot_head(base + half - 1) < head;
@@ -113,7 +135,7 @@ impl<P: PageBytes> KeyNode<P> {
     }
 
     /// The slots among which the first one with a head not below `head` is, or the one behind them:
-    /// the first and how many. Asks for their lines.
+    /// the first and how many.
     #[inline]
     fn hinted(&self, head: u32, count: usize) -> (usize, usize) {
         if count < HINTED_COUNT_MIN {
@@ -123,9 +145,17 @@ impl<P: PageBytes> KeyNode<P> {
         let below = self.page.count_below(AT_HINTS, head);
         let base = below * distance;
         let size = if below == HINTS { count - base } else { distance };
-        self.page.prefetch(AT_SLOTS + base * SLOT_BYTES, size * SLOT_BYTES);
-        self.prefetch_heap(base, size, count);
         (base, size)
+    }
+
+    /// Asks for the lines of `size` slots from `base` on, if they are not at the node's beginning,
+    /// and of their keys.
+    #[inline]
+    fn prefetch_slots(&self, base: usize, size: usize, count: usize) {
+        if count >= HINTED_COUNT_MIN {
+            self.page.prefetch(AT_SLOTS + base * SLOT_BYTES, size * SLOT_BYTES);
+            self.prefetch_heap(base, size, count);
+        }
     }
 
     /// Asks for what a search for the place will read behind the node's first 128 bytes, as far as
@@ -133,7 +163,9 @@ impl<P: PageBytes> KeyNode<P> {
     #[inline]
     pub fn prefetch_place(&self, place: Probe<'_>) {
         let rest = place.bytes.get(self.prefix_len()..).unwrap_or(&[]);
-        self.hinted(head_of(rest, 0), self.count());
+        let count = self.count();
+        let (base, size) = self.hinted(head_of(rest, 0), count);
+        self.prefetch_slots(base, size, count);
         self.page.prefetch(self.page.u16(AT_LOWER) as usize, 1);
         self.page.prefetch(self.page.u16(AT_UPPER) as usize, 1);
     }

@@ -56,7 +56,7 @@ impl IndexTree {
         if !node.covers(place) {
             return None;
         }
-        let (at, count) = (node.place(place), node.count());
+        let (at, count) = (node.place_fetched(place), node.count());
         if at >= count || !node.begins_with(at, key) {
             return None;
         }

@@ -138,7 +138,7 @@ impl IndexTree {
     pub fn insert(&self, near: Near<'_>, (key, row): (&[u8], RowId), keys: Keys) -> Outcome<Added> {
         let entry = Entry::new(self.tree(), key, row)?;
         for _ in 0..FULL_TRIES {
-            let mut leaf = self.write_leaf_of(near, entry.bytes())?;
+            let mut leaf = self.write_leaf_of(near, key, Probe::before(entry.bytes()))?;
             match put(&mut leaf, entry.bytes(), (&self.cleared, keys)) {
                 Put::Added => return Ok(Added::Yes),
                 Put::Already => return Ok(Added::Already),
@@ -178,7 +178,7 @@ impl IndexTree {
         row: RowId,
         judge: &mut dyn FnMut(RowId) -> Outcome<Judgement>,
     ) -> Outcome<Option<UniqueAnswer>> {
-        let mut first = Held(Some(self.write_leaf_of(near, key)?));
+        let mut first = Held(Some(self.write_leaf_of(near, key, Probe::before(key))?));
         // The leaf that covers the entry, if it is not the first.
         let mut target = Held(None);
         let mut next = Held(None);
@@ -206,7 +206,7 @@ impl IndexTree {
         if mutant("index_judge_unlatched") {
             drop(first);
             fault("index_judge_unlatched");
-            first = Held(Some(self.write_leaf_of(near, key)?));
+            first = Held(Some(self.write_leaf_of(near, key, Probe::before(key))?));
             goes_to = None;
         }
         let place = if target.0.is_some() { &mut target } else { &mut first };

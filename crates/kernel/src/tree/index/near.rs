@@ -34,11 +34,14 @@ impl IndexTree {
         let place = Probe::before(key);
         let Near::Hints(hints) = near else { return self.trunk.read_leaf(place, Side::At, read) };
         let hint = hints.of_key(self.tree(), key);
-        if let Some(leaf) = self.hinted(hint.get(), place) {
+        let about = || hints.of_keys_about(self.tree(), key);
+        let near = self.hinted(hint.get(), place).or_else(|| self.hinted(about().get(), place));
+        if let Some(leaf) = near {
             let result = read(&leaf);
             point("index.near.read");
             // What is not to be believed yet is asked again by a descent.
             if leaf.validate().is_ok() && !matches!(result, Err(Stop::Retry)) {
+                hint.set(LeafHint::new(self.tree(), leaf.frame()));
                 return result;
             }
         }
@@ -48,20 +51,31 @@ impl IndexTree {
             read(leaf)
         });
         hint.set(found);
+        about().set(found);
         result
     }
 
-    /// The leaf that covers `key`, held exclusively, as `Trunk::write_leaf`.
+    /// The leaf that covers `place`, which is among the entries of `key`, held exclusively, as
+    /// `Trunk::write_leaf`.
     #[inline]
-    pub(super) fn write_leaf_of(&self, near: Near<'_>, key: &[u8]) -> Outcome<PageWrite> {
-        let place = Probe::before(key);
+    pub(super) fn write_leaf_of(
+        &self,
+        near: Near<'_>,
+        key: &[u8],
+        place: Probe<'_>,
+    ) -> Outcome<PageWrite> {
         let Near::Hints(hints) = near else { return self.trunk.write_leaf(place) };
         let hint = hints.of_key(self.tree(), key);
-        if let Some(leaf) = self.hinted(hint.get(), place).and_then(hints::upgrade) {
+        let about = || hints.of_keys_about(self.tree(), key);
+        let near = self.hinted(hint.get(), place).or_else(|| self.hinted(about().get(), place));
+        if let Some(leaf) = near.and_then(hints::upgrade) {
+            hint.set(LeafHint::new(self.tree(), leaf.frame()));
             return Ok(leaf);
         }
         let leaf = self.trunk.write_leaf(place)?;
-        hint.set(LeafHint::new(self.tree(), leaf.frame()));
+        let found = LeafHint::new(self.tree(), leaf.frame());
+        hint.set(found);
+        about().set(found);
         Ok(leaf)
     }
 
