@@ -6,13 +6,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::run::{self, Result, must};
+use crate::server::Server;
 
 /// How long the server may take to listen, or to end.
-const SERVER_PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The benchmarks that are counted, one line of arguments each.
 const IN_PROCESS: [&str; 3] = [
@@ -92,48 +93,17 @@ fn counted(atoll: &Path, folder: &Path, arguments: &str) -> Command {
 fn over_the_wire(atoll: &Path, folder: &Path) -> Result<()> {
     let sockets = folder.join("sockets");
     let serve = "serve --supervise off --listen none --data served --socket-dir sockets";
-    let mut server = counted(atoll, folder, serve)
-        .spawn()
-        .map_err(|error| format!("{}: {error}", atoll.display()))?;
-    let done = listening(&sockets, &mut server).and_then(|()| {
+    let mut server = Server::start(counted(atoll, folder, serve))?;
+    let done = server.listens(&sockets, PATIENCE).and_then(|()| {
         let url = format!("host={} user=postgres dbname=postgres", sockets.display());
         let bench = "bench tpcc --warehouses 1 --clients 16 --warmup 1 --seconds 10";
         let mut command = counted(atoll, folder, bench);
         command.arg("--url").arg(url);
         must(command)
     });
-    let ended = end(&mut server);
+    // Only in order: only then it writes its profile.
+    let ended = server.end(PATIENCE);
     done.and(ended)
-}
-
-fn listening(sockets: &Path, server: &mut Child) -> Result<()> {
-    let begun = Instant::now();
-    while begun.elapsed() < SERVER_PATIENCE {
-        if fs::read_dir(sockets).is_ok_and(|mut there| there.next().is_some()) {
-            return Ok(());
-        }
-        if let Ok(Some(status)) = server.try_wait() {
-            return Err(format!("the server ended with {status} at its start"));
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    Err("the server does not listen".to_owned())
-}
-
-/// Ends the server in order: only then it writes its profile.
-fn end(server: &mut Child) -> Result<()> {
-    let mut command = Command::new("kill");
-    command.arg("-TERM").arg(server.id().to_string());
-    must(command)?;
-    let begun = Instant::now();
-    while begun.elapsed() < SERVER_PATIENCE {
-        if let Ok(Some(_)) = server.try_wait() {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    let _ = server.kill();
-    Err("the server does not end".to_owned())
 }
 
 /// The compiler's own tool that puts profiles together.

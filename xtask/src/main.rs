@@ -1,13 +1,16 @@
-//! The one tool of the tree: `cargo xtask ci | tidy | bless | sim | fuzz | bench | guided`.
+//! The one tool of the tree: `cargo xtask ci | tidy | bless | sim | fuzz | bench | guided |
+//! breakdown`.
 //!
 //! It runs other programs and reads sources as text; no crate of Atoll is linked into it, so that
 //! it builds in a second and can judge a tree that does not compile.
 
+mod breakdown;
 mod ci;
 mod dependencies;
 mod guided;
 mod mutants;
 mod run;
+mod server;
 mod tidy;
 
 use std::process::ExitCode;
@@ -23,6 +26,7 @@ cargo xtask COMMAND
   fuzz [--seconds N]            seeded random input for pages, log records, messages, types, SQL
   bench [ARGS...]               benchmarks (atoll bench), built for speed
   guided                        the release build, guided by a profile of itself
+  breakdown [TRANSACTION...]    of what the instructions of a TPC-C transaction are (callgrind)
 ";
 
 fn main() -> ExitCode {
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
         "fuzz" => run::fuzz(&root, &rest),
         "bench" => run::bench(&root, &rest),
         "guided" => guided::guided(&root),
+        "breakdown" => breakdown::breakdown(&root, &rest),
         "" | "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

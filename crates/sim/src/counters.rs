@@ -8,7 +8,7 @@ use atoll_kernel::log::LogCounters;
 use atoll_kernel::txn::TxnCounters;
 
 /// States that every run of some minutes must have met, or it did not test what it should.
-pub const RARE: [&str; 28] = [
+pub const RARE: [&str; 30] = [
     "preparing met",
     "read retried",
     "slot reused",
@@ -26,6 +26,8 @@ pub const RARE: [&str; 28] = [
     "crash during recovery",
     "power cut",
     "process killed",
+    "out of memory",
+    "old snapshots ended",
     "disk full",
     "disk failed",
     "instances changed",

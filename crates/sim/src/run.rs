@@ -30,6 +30,11 @@ pub struct Setting {
     pub crashes_max: u64,
 }
 
+/// Undo is given to transactions by so many bytes.
+const UNDO_UNIT: u64 = 16 << 10;
+/// So many of those are little for one instance.
+const UNDO_LITTLE: u64 = 4;
+
 impl Default for Setting {
     fn default() -> Setting {
         Setting { seed: 1, steps: 60_000, instances_max: 4, crashes_max: u64::MAX }
@@ -171,7 +176,13 @@ impl Run {
                 self.disk.crash_after(1 + self.random.below(80));
             }
             let seed = self.random.next_u64();
-            match Life::open(&self.disk, &self.time, options(instances), seed) {
+            let mut options = options(instances);
+            if self.random.one_in(4) {
+                // Undo for a few transactions: the limit is met, and snapshots are ended for it.
+                let each = (UNDO_LITTLE + self.random.below(UNDO_LITTLE)) * UNDO_UNIT;
+                options.undo_bytes = each * u64::from(instances);
+            }
+            match Life::open(&self.disk, &self.time, options, seed) {
                 Ok(life) => {
                     if let Some(expected) = expected.filter(|_| !self.disk.is_off()) {
                         cut::check(&self.disk, &expected)?;

@@ -12,6 +12,8 @@ const ORDERS: [ColumnId; 1] = [orders::O_C_ID];
 const CUSTOMER: [ColumnId; 2] = [customer::C_BALANCE, customer::C_DELIVERY_CNT];
 
 impl Terminal {
+    // By itself in profiles (`cargo xtask breakdown`).
+    #[inline(never)]
     pub(super) fn delivery(
         &mut self,
         commands: &mut Commands<'_>,

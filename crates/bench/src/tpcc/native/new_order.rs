@@ -17,6 +17,8 @@ const STOCK_CHANGED: [ColumnId; 4] =
     [stock::S_QUANTITY, stock::S_YTD, stock::S_ORDER_CNT, stock::S_REMOTE_CNT];
 
 impl Terminal {
+    // By itself in profiles (`cargo xtask breakdown`).
+    #[inline(never)]
     pub(super) fn new_order(
         &mut self,
         commands: &mut Commands<'_>,

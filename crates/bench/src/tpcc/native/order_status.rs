@@ -7,6 +7,8 @@ use super::super::schema::{customer, order_line, orders};
 use super::{Commands, Ended, ScanDirection, Terminal, int, lock, missing};
 
 impl Terminal {
+    // By itself in profiles (`cargo xtask breakdown`).
+    #[inline(never)]
     pub(super) fn order_status(
         &mut self,
         commands: &mut Commands<'_>,

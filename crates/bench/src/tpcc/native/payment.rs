@@ -34,6 +34,8 @@ const CUSTOMER: [ColumnId; 17] = [
 ];
 
 impl Terminal {
+    // By itself in profiles (`cargo xtask breakdown`).
+    #[inline(never)]
     pub(super) fn payment(
         &mut self,
         commands: &mut Commands<'_>,

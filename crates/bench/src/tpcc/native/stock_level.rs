@@ -12,6 +12,8 @@ const ORDERS: i32 = 20;
 const AHEAD: usize = 32;
 
 impl Terminal {
+    // By itself in profiles (`cargo xtask breakdown`).
+    #[inline(never)]
     pub(super) fn stock_level(
         &mut self,
         commands: &mut Commands<'_>,
