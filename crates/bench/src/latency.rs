@@ -45,6 +45,7 @@ impl Latencies {
     /// Percentiles as one JSON object.
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!({
+            "mean": self.mean_us(),
             "p50": self.percentile_us(50.0),
             "p95": self.percentile_us(95.0),
             "p99": self.percentile_us(99.0),

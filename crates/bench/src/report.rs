@@ -11,6 +11,7 @@ use atoll_kernel::log::LogCounters;
 use atoll_kernel::txn::TxnCounters;
 use serde_json::{Map, Value, json};
 
+use crate::cpu::Machine;
 use crate::latency::Latencies;
 use crate::setting::Setting;
 use crate::workload::{Checked, Counts, Fields, Loaded, Workload};
@@ -70,6 +71,10 @@ pub enum Side {
         rate: Option<f64>,
         /// Processor time of the server meanwhile, where its process was named.
         server_cpu: Option<Duration>,
+        /// That of the clients, which is this process's.
+        client_cpu: Duration,
+        /// What the whole machine did meanwhile.
+        machine: Machine,
     },
 }
 
@@ -154,11 +159,13 @@ impl Report {
             Side::Native { instances, cpu, metrics } => {
                 self.native_json(*instances, *cpu, &Measured(metrics))
             }
-            Side::Wire { rate, server_cpu } => json!({
+            Side::Wire { rate, server_cpu, client_cpu, machine } => json!({
                 "loop": if rate.is_some() { "open" } else { "closed" },
                 "rate": rate,
                 "unserved": self.driven.unserved,
                 "server_cpu_us_per_txn": server_cpu.map(|cpu| self.each(cpu)),
+                "client_cpu_us_per_txn": self.each(*client_cpu),
+                "machine_seconds": machine.json(),
             }),
         };
         if let (Value::Object(all), Value::Object(side)) = (&mut json, side) {
@@ -302,8 +309,12 @@ impl std::fmt::Display for Report {
         }
         match &self.side {
             Side::Native { cpu, metrics, .. } => self.native_lines(f, *cpu, &Measured(metrics))?,
-            Side::Wire { server_cpu: Some(cpu), .. } => {
-                writeln!(f, "  processor of the server: {:.1} us a transaction", self.each(*cpu))?;
+            Side::Wire { server_cpu: Some(cpu), client_cpu, .. } => {
+                let (server, client) = (self.each(*cpu), self.each(*client_cpu));
+                writeln!(
+                    f,
+                    "  processor: server {server:.1}, clients {client:.1} us a transaction"
+                )?;
             }
             Side::Wire { .. } => {}
         }

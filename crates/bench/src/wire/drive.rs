@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use postgres::Client;
 
 use super::{Result, Shape, Sql, Wire, connect_to, copy, message};
-use crate::cpu;
+use crate::cpu::{self, MachineClock};
 use crate::report::{Driven, Report, Side};
 use crate::setting::{Durability, Isolation, Server, Setting};
 use crate::sql::number;
@@ -59,14 +59,16 @@ pub fn run<W: Wire>(
     }
     say(&format!("running for {} s", setting.seconds));
     let cpu = || server.pid.and_then(cpu::of_tree);
-    let cpu_before = cpu();
+    let (cpu_before, own_before, machine_before) = (cpu(), cpu::own(), MachineClock::now());
     let driven = drive(workload, setting, server, &mut tally, say)?;
+    let machine = machine_before.elapsed();
+    let client_cpu = cpu::own().saturating_sub(own_before);
     let server_cpu = cpu().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
     say("checking");
     let began = Instant::now();
     let checked = workload.verify_remotely(&mut client, &before, &tally)?;
     say(&checked.what);
-    let side = Side::Wire { rate: server.rate, server_cpu };
+    let side = Side::Wire { rate: server.rate, server_cpu, client_cpu, machine };
     Ok(Report::of(workload, setting, driven, side, loaded, (checked, began.elapsed())))
 }
 
