@@ -1,0 +1,56 @@
+//! Atoll itself, or another build of it.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::{Door, Engine, Language, PORT, Room, Tuning, version_of};
+use crate::compare::Result;
+use crate::wire::Address;
+
+/// A build of Atoll.
+pub struct Atoll {
+    /// The program.
+    pub program: PathBuf,
+}
+
+impl Engine for Atoll {
+    fn language(&self) -> Language {
+        Language::Postgres
+    }
+
+    fn version(&self) -> Result<String> {
+        Ok(version_of(&self.program)?.replacen("atoll", "Atoll", 1))
+    }
+
+    fn prepare(&self, _: &Room) -> Option<Command> {
+        None
+    }
+
+    fn serve(&self, room: &Room, tuning: &Tuning) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("serve").arg("--data").arg(room.data());
+        command.arg("--socket-dir").arg(room.sockets());
+        for setting in self.settings(tuning) {
+            command.args(setting.split(' '));
+        }
+        command
+    }
+
+    fn settings(&self, tuning: &Tuning) -> Vec<String> {
+        vec![
+            format!("--buffer-pool {}", tuning.memory_mib()),
+            "--listen none".to_owned(),
+            // A server that crashes must not come back in the middle of a measurement.
+            "--supervise off".to_owned(),
+        ]
+    }
+
+    fn door(&self, room: &Room) -> Door {
+        // Without an address of its own, its socket has PostgreSQL's port in its name.
+        Door::Postgres(Address::Socket(room.sockets(), PORT))
+    }
+
+    fn after_load(&self) -> &'static [&'static str] {
+        &["vacuum", "analyze"]
+    }
+}

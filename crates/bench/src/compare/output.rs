@@ -1,0 +1,161 @@
+//! Files that a comparison leaves: all of them, or none.
+//!
+//! Invariants: a file is written under another name beside its place, synced, and moved there whole.
+//! Nothing is moved before everything has been written. Of a document only what stands between the
+//! two marks is replaced.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::Result;
+
+/// The report begins after this line.
+pub const BEGIN: &str = "<!-- compare:begin -->";
+/// It ends before this one.
+pub const END: &str = "<!-- compare:end -->";
+
+/// A document with a place for the report: what stands before and after it.
+pub struct Document {
+    path: PathBuf,
+    before: String,
+    after: String,
+}
+
+impl Document {
+    /// Reads it. One that is not there begins empty, one without marks gets them at its end; marks
+    /// that are not a pair are an error.
+    pub fn read(path: &Path) -> Result<Document> {
+        let named = |what: &str| format!("{}: {what}", path.display());
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(named(&error.to_string())),
+        };
+        let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
+        if parent.is_some_and(|it| !it.is_dir()) {
+            return Err(named("its folder is not there"));
+        }
+        let count = |mark: &str| text.matches(mark).count();
+        let (before, after) = match (count(BEGIN), count(END)) {
+            (0, 0) if text.is_empty() => (String::new(), "\n".to_owned()),
+            (0, 0) => (format!("{}\n\n", text.trim_end()), "\n".to_owned()),
+            (1, 1) => {
+                let (before, rest) = text.split_once(BEGIN).unwrap_or_default();
+                let unordered = || named("the mark of the end stands before that of the begin");
+                let (_, after) = rest.split_once(END).ok_or_else(unordered)?;
+                (before.to_owned(), after.to_owned())
+            }
+            _ => {
+                return Err(named(&format!(
+                    "it must have {BEGIN} and {END} once each, or neither"
+                )));
+            }
+        };
+        Ok(Document { path: path.to_owned(), before, after })
+    }
+
+    /// Its place.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The whole text, with this report.
+    pub fn with(&self, report: &str) -> String {
+        format!("{}{BEGIN}\n{}\n{END}{}", self.before, report.trim_end(), self.after)
+    }
+}
+
+/// Files that are written, and not yet in their places.
+#[derive(Default)]
+pub struct Staged {
+    files: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Staged {
+    /// Writes a file beside its place.
+    pub fn add(&mut self, path: &Path, text: &str) -> Result<()> {
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".new-{}", std::process::id()));
+        let beside = path.with_file_name(name);
+        let mut file = std::fs::File::create(&beside).map_err(failed)?;
+        self.files.push((beside, path.to_owned()));
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)
+    }
+
+    /// Moves all to their places, in the order in which they came.
+    pub fn publish(mut self) -> Result<()> {
+        for (beside, path) in std::mem::take(&mut self.files) {
+            std::fs::rename(&beside, &path)
+                .map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        for (beside, _) in &self.files {
+            // What cannot be removed is no harm: nobody reads it.
+            let _ = std::fs::remove_file(beside);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn document(text: &str) -> Result<Document> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("doc.md");
+        std::fs::write(&path, text).unwrap();
+        Document::read(&path)
+    }
+
+    #[test]
+    fn only_what_stands_between_the_marks_changes() {
+        let first = document("# Head\n\ntext\n").unwrap().with("one\n");
+        assert_eq!(first, format!("# Head\n\ntext\n\n{BEGIN}\none\n{END}\n"));
+        let between = first.clone() + "\n## After\n";
+        let second = document(&between).unwrap().with("two\nlines");
+        assert_eq!(second, between.replace("one", "two\nlines"));
+        assert_eq!(document("").unwrap().with("one"), format!("{BEGIN}\none\n{END}\n"));
+        let folder = tempfile::tempdir().unwrap();
+        let fresh = Document::read(&folder.path().join("new.md")).unwrap();
+        assert_eq!(fresh.with("one"), format!("{BEGIN}\none\n{END}\n"));
+    }
+
+    #[test]
+    fn broken_marks_are_refused() {
+        let (begin, end) = (BEGIN, END);
+        for text in [begin.to_owned(), end.to_owned(), format!("{begin}{begin}{end}")] {
+            assert!(document(&text).err().unwrap().contains("once each"), "{text}");
+        }
+        assert!(document(&format!("{end} {begin}")).err().unwrap().contains("before that"));
+        let nowhere = Document::read(Path::new("/nonexistent/doc.md"));
+        assert!(nowhere.err().unwrap().contains("its folder is not there"));
+    }
+
+    #[test]
+    fn all_files_come_or_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("b"), "old").unwrap();
+        let mut staged = Staged::default();
+        staged.add(&path("a"), "1").unwrap();
+        staged.add(&path("b"), "2").unwrap();
+        assert!(staged.add(&path("no/such"), "3").is_err());
+        assert_eq!(std::fs::read_to_string(path("b")).unwrap(), "old");
+        drop(staged);
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1, "b, as it was");
+        let mut staged = Staged::default();
+        staged.add(&path("a"), "1").unwrap();
+        staged.add(&path("b"), "2").unwrap();
+        staged.publish().unwrap();
+        assert_eq!(std::fs::read_to_string(path("a")).unwrap(), "1");
+        assert_eq!(std::fs::read_to_string(path("b")).unwrap(), "2");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 2);
+    }
+}

@@ -1,0 +1,312 @@
+//! What a comparison says: Markdown for people, JSON for programs, a plot for every workload.
+//!
+//! Invariants: every figure stands with what it was measured on: machine, settings, lengths,
+//! rounds, command. The subject's row comes first; ratios stand in the rows of the others.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::clients::Sample;
+use super::figures::{Against, Figures, Spread};
+use super::plot::{self, Line, number};
+use super::rounds::{Measured, Plan, Series};
+use super::workload::Tool;
+
+/// What the host takes away is told from so much on.
+const STOLEN_PERCENT_TOLD: f64 = 2.0;
+
+/// Everything that is reported.
+pub struct Comparison {
+    /// What was compared, and how.
+    pub plan: Plan,
+    /// What came of it.
+    pub measured: Vec<Measured>,
+    /// The command line.
+    pub command: String,
+    /// The machine, in a line.
+    pub machine: String,
+    /// When, as 2026-11-22.
+    pub date: String,
+}
+
+/// Where pictures are, seen from the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pictures<'a> {
+    /// In this folder.
+    In(&'a str),
+    /// Nowhere.
+    None,
+}
+
+impl Comparison {
+    /// The name of a workload's picture.
+    pub fn picture(measured: &Measured) -> String {
+        format!("compare-{}.svg", measured.workload.name)
+    }
+
+    /// A workload's picture.
+    pub fn svg(&self, measured: &Measured) -> String {
+        let all: Vec<(&Series, Figures)> =
+            measured.series.iter().map(|it| (it, Figures::of(&it.samples))).collect();
+        let place = |series: &Series| self.plan.clients.iter().position(|it| *it == series.clients);
+        let contenders = self.plan.contenders.iter().enumerate();
+        let lines = contenders.filter_map(|(at, contender)| {
+            let its = all.iter().filter(|(series, _)| series.contender == at);
+            let points: Vec<(usize, &Figures)> =
+                its.filter_map(|(series, figures)| Some((place(series)?, figures))).collect();
+            (!points.is_empty()).then(|| Line { name: &contender.version, points })
+        });
+        let lines: Vec<Line<'_>> = lines.collect();
+        plot::svg(measured.workload.name, &self.plan.clients, &lines)
+    }
+
+    /// The section of a document.
+    pub fn markdown(&self, pictures: Pictures<'_>) -> String {
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write_head(&mut out);
+        for measured in &self.measured {
+            let _ = self.write_workload(&mut out, measured, pictures);
+        }
+        out
+    }
+
+    fn write_head(&self, out: &mut String) -> std::fmt::Result {
+        let (plan, length) = (&self.plan, self.plan.length);
+        let versions: Vec<&str> = plan.contenders.iter().map(|it| it.version.as_str()).collect();
+        let Some((subject, others)) = versions.split_first() else { return Ok(()) };
+        let text = format!(
+            "## {subject} beside {}\n\n`{}`, {}, on {}.\n\n\
+             Runs of {} s after {} s of warm-up, over unix sockets; rounds: {}. In a round the servers \
+             take turns, who begins changes, and those who wait are paused. Every workload begins \
+             with new servers and newly loaded tables: {}. Medians of the rounds, the least and the \
+             most in parentheses.\n\n\
+             Processor times are microseconds a transaction. *Client* is the client program's, \
+             *server* that of the server's processes (with its io_uring workers), *with kernel* that \
+             of the whole machine without the client's, so with the kernel's threads and interrupts; \
+             *busy* is the share of the processors in use. *Ceiling* is (c + s) / c, c being {subject}'s \
+             client and s the other's server with kernel: what the ratio would be if {subject} cost \
+             nothing and all processors were busy.\n",
+            others.join(" and "),
+            self.command,
+            self.date,
+            self.machine,
+            length.seconds,
+            length.warmup_seconds,
+            plan.rounds,
+            self.sizes(),
+        );
+        writeln!(out, "{}", wrapped(&text))?;
+        writeln!(out, "| server | settings |\n| --- | --- |")?;
+        for contender in &plan.contenders {
+            let settings = contender.engine.settings(&plan.tuning).join(", ");
+            writeln!(out, "| {} | `{settings}` |", contender.version)?;
+        }
+        Ok(())
+    }
+
+    /// How large the tables of what was run are.
+    fn sizes(&self) -> String {
+        let sizes = self.plan.sizes;
+        let runs = |is: fn(&Tool) -> bool| self.plan.workloads.iter().any(|it| is(&it.tool));
+        let mut told = Vec::new();
+        if runs(|it| matches!(it, Tool::Pgbench(_))) {
+            told.push(format!("pgbench's scale {}", sizes.scale));
+        }
+        if runs(|it| matches!(it, Tool::Sysbench(_))) {
+            let rows = number(sizes.table_rows as f64);
+            told.push(format!("sysbench's {} tables of {rows} rows", sizes.tables));
+        }
+        if runs(|it| *it == Tool::Own("tpcc")) {
+            told.push(format!("{} warehouses", sizes.warehouses));
+        }
+        if runs(|it| matches!(it, Tool::Own(name) if *name != "tpcc")) {
+            told.push("what `atoll bench` loads by default".to_owned());
+        }
+        told.join(", ")
+    }
+
+    fn write_workload(
+        &self,
+        out: &mut String,
+        measured: &Measured,
+        pictures: Pictures<'_>,
+    ) -> std::fmt::Result {
+        let name = measured.workload.name;
+        writeln!(out, "\n### {name}\n")?;
+        writeln!(
+            out,
+            "| clients | server | per second | ratio | ceiling | p50, p95, p99 (us) | client | server \
+             | with kernel | ratio | busy |"
+        )?;
+        writeln!(out, "|{}", " --- |".repeat(11))?;
+        for series in &measured.series {
+            let figures = Figures::of(&series.samples);
+            let against = against(measured, series);
+            let ratio = against.map_or_else(String::new, |it| ratio(it.ratio));
+            let ceiling = against.and_then(|it| it.ceiling);
+            let cpu_ratio = against.map_or_else(String::new, |it| format!("{:.2}", it.cpu_ratio));
+            let [_, p50, p95, p99] = figures.latency.map(number);
+            writeln!(
+                out,
+                "| {} | {} | {} | {ratio} | {} | {p50}, {p95}, {p99} | {:.1} | {:.1} | {:.1} | \
+                 {cpu_ratio} | {:.0} % |",
+                series.clients,
+                self.plan.contenders[series.contender].version,
+                spread(figures.per_second),
+                ceiling.map_or_else(String::new, |it| format!("{it:.1}")),
+                figures.client_us,
+                figures.server_us.median,
+                figures.server_and_kernel_us.median,
+                figures.busy_percent,
+            )?;
+        }
+        let remarks = self.remarks(measured);
+        if !remarks.is_empty() {
+            write!(out, "\n{}", wrapped(&remarks.join(" ")))?;
+        }
+        if let Pictures::In(folder) = pictures {
+            writeln!(out, "\n![{name}]({folder}/{})", Self::picture(measured))?;
+        }
+        Ok(())
+    }
+
+    /// What a reader must know about single runs, a sentence each.
+    fn remarks(&self, measured: &Measured) -> Vec<String> {
+        let of = |say: &dyn Fn(&Figures) -> Option<String>| -> Vec<String> {
+            let one = |series: &Series| {
+                let who = &self.plan.contenders[series.contender].version;
+                let told = say(&Figures::of(&series.samples))?;
+                Some(format!("{who} with {} clients {told}", series.clients))
+            };
+            measured.series.iter().filter_map(one).collect()
+        };
+        let failed = of(&|it| (it.failed > 0).then(|| number(it.failed as f64)));
+        let stolen = of(&|it| {
+            let percent = it.stolen_percent;
+            (percent >= STOLEN_PERCENT_TOLD).then(|| format!("{percent:.0} %"))
+        });
+        let all = [("Tries that failed", failed), ("Processors taken away by the host", stolen)];
+        let told = all.into_iter().filter(|it| !it.1.is_empty());
+        told.map(|(what, which)| format!("{what}: {}.", which.join("; "))).collect()
+    }
+
+    /// Everything, single rounds included.
+    pub fn json(&self) -> Value {
+        let plan = &self.plan;
+        let contenders = plan
+            .contenders
+            .iter()
+            .map(|it| json!({"server": it.version, "settings": it.engine.settings(&plan.tuning)}));
+        let results = self.measured.iter().map(|measured| {
+            let series = measured.series.iter().map(|it| self.series_json(measured, it));
+            json!({"workload": measured.workload.name, "series": series.collect::<Vec<_>>()})
+        });
+        json!({
+            "command": self.command,
+            "date": self.date,
+            "machine": self.machine,
+            "seconds": plan.length.seconds,
+            "warmup_seconds": plan.length.warmup_seconds,
+            "rounds": plan.rounds,
+            "scale": plan.sizes.scale,
+            "tables": plan.sizes.tables,
+            "table_rows": plan.sizes.table_rows,
+            "warehouses": plan.sizes.warehouses,
+            "servers": contenders.collect::<Vec<_>>(),
+            "results": results.collect::<Vec<_>>(),
+        })
+    }
+
+    fn series_json(&self, measured: &Measured, series: &Series) -> Value {
+        let figures = Figures::of(&series.samples);
+        let [mean, p50, p95, p99] = figures.latency;
+        let against = against(measured, series).map(|it| {
+            json!({
+                "ratio": spread_json(it.ratio),
+                "server_cpu_ratio": it.cpu_ratio,
+                "ceiling": it.ceiling,
+            })
+        });
+        json!({
+            "server": self.plan.contenders[series.contender].version,
+            "clients": series.clients,
+            "tps": spread_json(figures.per_second),
+            "latency_us": {"mean": mean, "p50": p50, "p95": p95, "p99": p99},
+            "failed": figures.failed,
+            "client_cpu_us_per_txn": figures.client_us,
+            "server_cpu_us_per_txn": spread_json(figures.server_us),
+            "server_and_kernel_cpu_us_per_txn": spread_json(figures.server_and_kernel_us),
+            "busy_percent": figures.busy_percent,
+            "stolen_percent": figures.stolen_percent,
+            "subject_against_this": against,
+            "rounds": series.samples.iter().map(sample_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// The subject with as many clients beside this series, unless it is the subject's own.
+fn against(measured: &Measured, series: &Series) -> Option<Against> {
+    if series.contender == 0 {
+        return None;
+    }
+    let mut all = measured.series.iter();
+    let subject = all.find(|it| it.contender == 0 && it.clients == series.clients)?;
+    Some(Against::of(&subject.samples, &series.samples))
+}
+
+fn sample_json(sample: &Sample) -> Value {
+    json!({
+        "tps": sample.told.per_second,
+        "transactions": sample.told.transactions,
+        "failed": sample.told.failed,
+        "latency_us": {
+            "mean": sample.told.latency.mean,
+            "p50": sample.told.latency.p50,
+            "p95": sample.told.latency.p95,
+            "p99": sample.told.latency.p99,
+        },
+        "client_cpu_seconds": sample.client.as_secs_f64(),
+        "server_cpu_seconds": sample.server.as_secs_f64(),
+        "machine_seconds": sample.machine.json(),
+    })
+}
+
+fn spread(it: Spread) -> String {
+    format!("{} ({} to {})", number(it.median), number(it.least), number(it.most))
+}
+
+fn ratio(it: Spread) -> String {
+    format!("{:.2} ({:.2} to {:.2})", it.median, it.least, it.most)
+}
+
+fn spread_json(it: Spread) -> Value {
+    json!({"median": it.median, "least": it.least, "most": it.most})
+}
+
+/// Lines of at most 120 characters, as documents have them; paragraphs stay apart.
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let mut length = 0;
+        for word in line.split(' ') {
+            let width = word.chars().count();
+            if length > 0 && length + 1 + width > 120 {
+                out.push('\n');
+                length = 0;
+            } else if length > 0 {
+                out.push(' ');
+                length += 1;
+            }
+            out.push_str(word);
+            length += width;
+        }
+        out.push('\n');
+    }
+    out.trim_end().to_owned() + "\n"
+}
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

@@ -1,0 +1,125 @@
+//! Tests of the report: what stands in which row, and that everything is written or nothing.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::path::Path;
+use std::rc::Rc;
+
+use super::*;
+use crate::compare::clients::{Length, Tools};
+use crate::compare::contender::{Contender, tests::places};
+use crate::compare::engine::{Atoll, Postgres, Tuning};
+use crate::compare::figures::tests::sample;
+use crate::compare::output::{BEGIN, Document, END};
+use crate::compare::workload::{ALL, Sizes};
+use crate::compare::{Targets, write};
+
+/// Two servers, one workload, 8 and 32 clients, two rounds.
+fn comparison() -> Comparison {
+    let contender = |version: &str, engine: Box<dyn crate::compare::engine::Engine>| {
+        Rc::new(Contender { version: version.to_owned(), engine })
+    };
+    let series = |contender, clients, samples: [Sample; 2]| Series {
+        contender,
+        clients,
+        samples: samples.to_vec(),
+    };
+    let measured = Measured {
+        workload: ALL[0],
+        series: vec![
+            series(0, 8, [sample(10_000, 500, 1000, 1500), sample(12_000, 600, 1200, 1800)]),
+            series(1, 8, [sample(5_000, 400, 1400, 1900), sample(3_000, 100, 800, 1000)]),
+            series(0, 32, [sample(20_000, 500, 1000, 1500), sample(20_000, 500, 1000, 1500)]),
+            series(1, 32, [sample(20_000, 500, 1000, 1500), sample(20_000, 500, 1000, 1500)]),
+        ],
+    };
+    let plan = Plan {
+        contenders: vec![
+            contender("Atoll 1", Box::new(Atoll { program: "/a".into() })),
+            contender("PostgreSQL 99", Box::new(Postgres { bin: "/p".into() })),
+        ],
+        workloads: vec![ALL[0]],
+        clients: vec![8, 32],
+        length: Length { seconds: 60, warmup_seconds: 10 },
+        rounds: 2,
+        sizes: Sizes { scale: 100, tables: 8, table_rows: 100_000, warehouses: 4 },
+        tuning: Tuning { memory_bytes: 4 << 30, clients_max: 32 },
+        tools: Tools::find(&places(Path::new("/nonexistent")), &[], Path::new("/a")).unwrap(),
+        folder: "/nonexistent/work".into(),
+    };
+    let (command, machine) = ("atoll bench compare".to_owned(), "a machine".to_owned());
+    Comparison { plan, measured: vec![measured], command, machine, date: "2026-11-22".to_owned() }
+}
+
+#[test]
+fn figures_stand_in_their_rows() {
+    let text = comparison().markdown(Pictures::In("plots"));
+    let rows: Vec<&str> =
+        text.lines().filter(|it| it.starts_with("| 8") || it.starts_with("| 32")).collect();
+    assert_eq!(rows.len(), 4, "{text}");
+    assert_eq!(
+        rows[0],
+        "| 8 | Atoll 1 | 11,000 (10,000 to 12,000) |  |  | 92, 183, 275 | 50.0 | 100.0 | 100.0 |  | 82 % |"
+    );
+    assert_eq!(
+        rows[1],
+        "| 8 | PostgreSQL 99 | 4,000 (3,000 to 5,000) | 2.75 (2.00 to 4.00) | 7.0 | 267, 533, 800 \
+         | 56.7 | 273.3 | 300.0 | 0.33 | 72 % |"
+    );
+    assert!(rows[3].contains("| 1.00 (1.00 to 1.00) | 3.0 |"), "{}", rows[3]);
+    for part in [
+        "## Atoll 1 beside PostgreSQL 99",
+        "`atoll bench compare`, 2026-11-22, on a machine.",
+        "Runs of 60 s after 10 s of warm-up, over unix sockets; rounds: 2.",
+        "newly loaded tables: pgbench's scale 100. Medians",
+        "| PostgreSQL 99 | `shared_buffers=4096MB, max_wal_size=16GB",
+        "synchronous_commit=on",
+        "--buffer-pool 4096MB",
+        "Tries that failed: Atoll 1 with 8 clients 2; PostgreSQL 99 with 8 clients 2; Atoll 1 with",
+        "Processors taken away by the host: Atoll 1 with 8 clients 20 %; PostgreSQL 99 with",
+        "![pgbench-select-only](plots/compare-pgbench-select-only.svg)",
+    ] {
+        assert!(text.replace('\n', " ").contains(part), "no {part} in {text}");
+    }
+    assert!(!comparison().markdown(Pictures::None).contains("!["));
+    let prose = text.lines().filter(|it| !it.starts_with('|'));
+    assert!(prose.clone().all(|it| it.chars().count() <= 120), "{text}");
+}
+
+#[test]
+fn the_same_is_in_json() {
+    let json = comparison().json();
+    assert_eq!(json["rounds"], 2);
+    let series = &json["results"][0]["series"];
+    assert_eq!(series[0]["subject_against_this"], Value::Null);
+    assert_eq!(series[1]["subject_against_this"]["ratio"]["median"], 2.75);
+    assert_eq!(series[1]["subject_against_this"]["ceiling"], 7.0);
+    assert_eq!(series[1]["tps"]["least"], 3000.0);
+    assert_eq!(series[1]["rounds"][0]["transactions"], 5000);
+    assert_eq!(json["servers"][0]["settings"][0], "--buffer-pool 4096MB");
+}
+
+#[test]
+fn everything_is_written_or_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let head = "# Benchmarks\n\nmeasured before\n";
+    std::fs::write(path("doc.md"), head).unwrap();
+    let with_json = |json: &str| Targets { document: Some(path("doc.md")), json: Some(path(json)) };
+    let document = || Some(Document::read(&path("doc.md")).unwrap());
+    let failed = write(&comparison(), document(), &with_json("not/there/figures.json"));
+    assert!(failed.unwrap_err().contains("figures.json"));
+    assert_eq!(std::fs::read_to_string(path("doc.md")).unwrap(), head);
+    assert_eq!(path("plots").read_dir().unwrap().count(), 0);
+
+    let report = write(&comparison(), document(), &with_json("figures.json")).unwrap();
+    let text = std::fs::read_to_string(path("doc.md")).unwrap();
+    assert_eq!(text, format!("{head}\n{BEGIN}\n{report}{END}\n"));
+    let json: Value =
+        serde_json::from_str(&std::fs::read_to_string(path("figures.json")).unwrap()).unwrap();
+    assert_eq!(json, comparison().json());
+    let picture = path("plots").join("compare-pgbench-select-only.svg");
+    assert!(std::fs::read_to_string(picture).unwrap().starts_with("<svg"));
+    // Again: the section is replaced, not repeated.
+    write(&comparison(), document(), &with_json("figures.json")).unwrap();
+    assert_eq!(std::fs::read_to_string(path("doc.md")).unwrap(), text);
+}

@@ -1,0 +1,163 @@
+//! The comparison itself: for every workload fresh servers, loaded alike, then rounds in which they
+//! take turns.
+//!
+//! Invariants: a round runs every number of clients against every server; who begins changes from
+//! round to round. Only the server whose turn it is runs, the others are paused. The first error
+//! ends everything, servers included.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use super::Result;
+use super::clients::{Clients, Length, Sample, Tools};
+use super::contender::Contender;
+use super::engine::Tuning;
+use super::process::Watch;
+use super::server::{Folder, Server};
+use super::workload::{Sizes, Workload};
+
+/// What is compared, and how.
+pub struct Plan {
+    /// Who takes part; the first is the subject, which is set beside each of the others.
+    pub contenders: Vec<Rc<Contender>>,
+    /// What is run.
+    pub workloads: Vec<Workload>,
+    /// With how many clients, in this order.
+    pub clients: Vec<u64>,
+    /// How long a run is.
+    pub length: Length,
+    /// How often all is run.
+    pub rounds: u64,
+    /// How large tables are.
+    pub sizes: Sizes,
+    /// What servers are given.
+    pub tuning: Tuning,
+    /// Who runs the clients.
+    pub tools: Tools,
+    /// Everything is under this folder, which is new.
+    pub folder: PathBuf,
+}
+
+/// All rounds of one server in one workload with so many clients.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Its place in [`Plan::contenders`].
+    pub contender: usize,
+    /// So many clients.
+    pub clients: u64,
+    /// One a round.
+    pub samples: Vec<Sample>,
+}
+
+/// What came of one workload.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Which.
+    pub workload: Workload,
+    /// By clients, then by contender.
+    pub series: Vec<Series>,
+}
+
+impl Plan {
+    /// Who takes part in a workload, by place.
+    fn takes_part(&self, workload: &Workload) -> Vec<usize> {
+        let speaks = |at: &usize| workload.speaks(self.contenders[*at].engine.language());
+        (0..self.contenders.len()).filter(speaks).collect()
+    }
+
+    /// Seconds that clients run, loading left out.
+    pub fn seconds(&self) -> u64 {
+        let run = self.length.seconds + self.length.warmup_seconds;
+        let servers = |it| self.takes_part(it).len() as u64;
+        let turns: u64 = self.workloads.iter().map(servers).sum();
+        turns * self.clients.len() as u64 * self.rounds * run
+    }
+
+    /// Runs everything. Errors are one line, and leave nothing behind.
+    pub fn run(&self, watch: &Watch<'_>, say: &mut dyn FnMut(&str)) -> Result<Vec<Measured>> {
+        let folder = Folder::new(self.folder.clone())?;
+        let clients =
+            Clients { tools: &self.tools, sizes: self.sizes, folder: folder.path(), watch };
+        self.workloads.iter().map(|it| self.one(it, &clients, say)).collect()
+    }
+
+    fn one(
+        &self,
+        workload: &Workload,
+        clients: &Clients<'_>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Measured> {
+        let mut servers = Vec::new();
+        for at in self.takes_part(workload) {
+            let contender = &self.contenders[at];
+            say(&format!("{}: loading {}", workload.name, contender.version));
+            let folder = self.folder.join(at.to_string());
+            let server = Server::start(contender, folder, &self.tuning, clients.watch)?;
+            clients.load(workload, &server)?;
+            server.settle()?;
+            server.pause();
+            servers.push((at, server));
+        }
+        let series = |clients: &u64| {
+            let clients = *clients;
+            let of = move |(at, _): &(usize, Server)| (*at, clients);
+            servers.iter().map(of).collect::<Vec<_>>()
+        };
+        let mut series: Vec<Series> = (self.clients.iter().flat_map(series))
+            .map(|(contender, clients)| Series { contender, clients, samples: Vec::new() })
+            .collect();
+        for round in 0..self.rounds {
+            for count in &self.clients {
+                for turn in turns(servers.len(), round) {
+                    let (at, server) = &mut servers[turn];
+                    server.resume()?;
+                    let sample = clients.measure(workload, server, *count, self.length);
+                    // A server that has ended says why better than its client.
+                    server.check()?;
+                    let sample = sample?;
+                    server.pause();
+                    say(&format!(
+                        "{}: round {} of {}, {count} clients, {}: {:.0} a second",
+                        workload.name,
+                        round + 1,
+                        self.rounds,
+                        server.contender.version,
+                        sample.told.per_second
+                    ));
+                    let its = |it: &&mut Series| it.contender == *at && it.clients == *count;
+                    if let Some(series) = series.iter_mut().find(its) {
+                        series.samples.push(sample);
+                    }
+                }
+            }
+        }
+        Ok(Measured { workload: *workload, series })
+    }
+}
+
+/// The order of servers in a round: who begins changes, and so does who follows whom.
+fn turns(servers: usize, round: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..servers).collect();
+    order.rotate_left(round as usize / 2 % servers.max(1));
+    if !round.is_multiple_of(2) {
+        order.reverse();
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_take_turns() {
+        assert_eq!([0, 1, 2].map(|round| turns(2, round)), [[0, 1], [1, 0], [1, 0]]);
+        assert_eq!([0, 1, 2].map(|round| turns(3, round)), [[0, 1, 2], [2, 1, 0], [1, 2, 0]]);
+        for servers in 1..5 {
+            let rounds = servers as u64 * 2;
+            let mut first = vec![0; servers];
+            (0..rounds).for_each(|round| first[turns(servers, round)[0]] += 1);
+            assert!(first.iter().all(|times| *times == 2), "{first:?}");
+        }
+    }
+}
