@@ -1,6 +1,7 @@
 //! `atoll bench NAME`: benchmarks that print figures, never verdicts.
 
 mod common;
+mod compare;
 mod insert;
 mod orders;
 mod smallbank;
@@ -36,6 +37,8 @@ enum Benchmark {
     Orders(orders::Arguments),
     /// Inserts into a table of each client's own, as Shore-MT's insert bench does.
     Insert(insert::Arguments),
+    /// Atoll beside PostgreSQL and MariaDB: the same clients on the same machine, in turns.
+    Compare(compare::Arguments),
     /// How fast a directory that `tpcb --data` left is recovered.
     Recovery {
         /// The directory.
@@ -105,6 +108,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         Benchmark::Orders(arguments) => orders::run(arguments),
         Benchmark::Smallbank(arguments) => smallbank::run(arguments),
         Benchmark::Tatp(arguments) => tatp::run(arguments),
+        Benchmark::Compare(arguments) => compare::run(arguments),
         Benchmark::Recovery { data, scale, json } => run_recovery(data, *scale, *json),
     }
 }

@@ -1,0 +1,172 @@
+//! `atoll bench compare`: Atoll beside PostgreSQL and MariaDB, on this machine.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use atoll_bench::compare::clients::{Length, Tools};
+use atoll_bench::compare::contender::{Contender, Places, Wanted};
+use atoll_bench::compare::engine::{Atoll, Tuning};
+use atoll_bench::compare::install::Install;
+use atoll_bench::compare::process::{Watch, Wish};
+use atoll_bench::compare::rounds::Plan;
+use atoll_bench::compare::workload::{Chosen, Sizes};
+use atoll_bench::compare::{self, Targets, machine};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// What a comparison must be at least to stand in the repository's own document.
+const DOCUMENTED: (u64, u64, u64) = (60, 3, 100);
+
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// Servers to compare with: `postgres` (the newest installed), `postgres-17`, `postgres-17.5`,
+    /// `mariadb` (by sysbench alone); `postgres=FOLDER` of its programs, `mariadb=PROGRAM`, or
+    /// `atoll=PROGRAM` for another build.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', required = true)]
+    against: Vec<Wanted>,
+    /// The Atoll that is compared [default: this program]
+    #[arg(long, value_name = "PROGRAM")]
+    atoll: Option<PathBuf>,
+    /// Workloads: `pgbench`, `sysbench`, `own` (tpcc, ycsb, smallbank, tatp, orders over the wire),
+    /// `all`, or single ones as `pgbench-select-only`, `sysbench-read-write`, `tpcc`.
+    #[arg(long, value_name = "LIST", default_value = "pgbench,sysbench")]
+    workloads: Chosen,
+    /// Numbers of clients.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "8,32,64",
+        value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    clients: Vec<u64>,
+    /// Seconds of a run that are measured.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// Seconds before that, with the same clients.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    warmup: u64,
+    /// How often everything is run; the servers take turns.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    rounds: u64,
+    /// pgbench's scale: 100,000 accounts each.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    scale: u64,
+    /// sysbench's tables.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    tables: u64,
+    /// Rows of each of them.
+    #[arg(long, default_value_t = 100_000,
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    table_rows: u64,
+    /// TPC-C's warehouses.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    warehouses: u64,
+    /// Memory for pages of every server, in MiB [default: a quarter of the machine's]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(32..=1 << 24))]
+    memory: Option<u64>,
+    /// A folder on the disk that is to be measured; data is removed from it at the end
+    /// [default: the system's for temporary files]
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// A document that gets the report, between its marks `<!-- compare:begin -->` and
+    /// `<!-- compare:end -->`, and `plots` beside it [default: docs/benchmarks.md, within the
+    /// repository and for runs as long as documented]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// A file that gets everything as JSON, single rounds included.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Install what is missing: Debian's packages by apt-get, newer PostgreSQL by Maven.
+    #[arg(long)]
+    install: bool,
+}
+
+/// Compares, prints the report, and writes it where it belongs.
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    let signals = Signals::new([SIGINT, SIGTERM]);
+    let signals = RefCell::new(signals.map_err(|error| error.to_string())?);
+    let ask = || match signals.borrow_mut().pending().next() {
+        Some(_) => Wish::End,
+        None => Wish::GoOn,
+    };
+    let mut say = |line: &str| eprintln!("* {line}");
+    let targets = Targets { document: arguments.document(&mut say), json: arguments.json.clone() };
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let command = format!("atoll {}", words.join(" "));
+    let plan = arguments.plan()?;
+    println!("{}", compare::run(plan, command, &targets, &Watch::new(&ask), &mut say)?);
+    Ok(())
+}
+
+impl Arguments {
+    fn plan(&self) -> Result<Plan, String> {
+        let this = std::env::current_exe().map_err(|error| error.to_string())?;
+        let places = self.places();
+        let subject = Atoll { program: self.atoll.clone().unwrap_or_else(|| this.clone()) };
+        let mut contenders = vec![Rc::new(Contender::new(Box::new(subject))?)];
+        for wanted in &self.against {
+            contenders.push(Rc::new(places.contender(wanted)?));
+        }
+        let mut clients = self.clients.clone();
+        clients.sort_unstable();
+        clients.dedup();
+        let memory_bytes = match self.memory {
+            Some(mib) => mib << 20,
+            None => machine::memory_bytes()? / 4,
+        };
+        let folder = self.folder.clone().unwrap_or_else(std::env::temp_dir);
+        let folder = std::path::absolute(folder).map_err(|error| error.to_string())?;
+        Ok(Plan {
+            contenders,
+            workloads: self.workloads.0.clone(),
+            length: Length { seconds: self.seconds, warmup_seconds: self.warmup },
+            rounds: self.rounds,
+            sizes: Sizes {
+                scale: self.scale,
+                tables: self.tables,
+                table_rows: self.table_rows,
+                warehouses: self.warehouses,
+            },
+            tuning: Tuning { memory_bytes, clients_max: clients.last().copied().unwrap_or(1) },
+            clients,
+            tools: Tools::find(&places, &self.workloads.0, &this)?,
+            folder: folder.join(format!("atoll-compare-{}", std::process::id())),
+        })
+    }
+
+    fn places(&self) -> Places {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let cache = if rustix::process::geteuid().is_root() {
+            // PostgreSQL does not run as root, and may not enter root's own folder.
+            PathBuf::from("/var/cache")
+        } else {
+            let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
+            let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+            named.or_else(home).unwrap_or_else(std::env::temp_dir)
+        };
+        Places {
+            path: std::env::split_paths(&path).collect(),
+            postgres: PathBuf::from("/usr/lib/postgresql"),
+            cache: cache.join("atoll"),
+            install: if self.install { Install::Missing } else { Install::Not },
+        }
+    }
+
+    /// The document that gets the report. Runs shorter than documented do not go into the
+    /// repository's own unless it is named.
+    fn document(&self, say: &mut dyn FnMut(&str)) -> Option<PathBuf> {
+        if self.output.is_some() {
+            return self.output.clone();
+        }
+        let here = std::env::current_dir().ok()?;
+        let is_root = |it: &&Path| it.join("ARCHITECTURE.md").is_file();
+        let document = here.ancestors().find(is_root)?.join("docs/benchmarks.md");
+        let (seconds, rounds, scale) = DOCUMENTED;
+        let is_whole = self.seconds >= seconds && self.rounds >= rounds && self.scale >= scale;
+        if !is_whole {
+            say(&format!(
+                "shorter than {seconds} s, {rounds} rounds, scale {scale}: {} stays as it is \
+                 unless --output names it",
+                document.display()
+            ));
+        }
+        (is_whole && document.is_file()).then_some(document)
+    }
+}
