@@ -239,6 +239,27 @@ mod tests {
         assert!(nothing.err().unwrap().contains("cannot start /nonexistent/program"));
     }
 
+    #[test]
+    fn what_is_paused_takes_no_time_until_it_goes_on() {
+        let guarded = Guarded::start(shell("(while :; do :; done) & wait")).unwrap();
+        let used = || cpu::of_tree(guarded.id()).unwrap();
+        let until = Instant::now() + LONG;
+        let reaches = |time: Duration| {
+            while used() < time && Instant::now() < until {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            used() >= time
+        };
+        assert!(reaches(Duration::from_millis(50)));
+        guarded.signal_tree(Signal::STOP);
+        std::thread::sleep(LOOK_EVERY);
+        let paused_at = used();
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(used() <= paused_at + Duration::from_millis(10), "{:?} {paused_at:?}", used());
+        guarded.signal_tree(Signal::CONT);
+        assert!(reaches(paused_at + Duration::from_millis(50)));
+    }
+
     /// Whether a process runs: zombies, which wait for a parent that is slow, do not.
     fn lives(pid: u32) -> bool {
         let stat = read(Path::new(&format!("/proc/{pid}/stat")));

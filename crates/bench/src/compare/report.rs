@@ -84,9 +84,9 @@ impl Comparison {
              most in parentheses.\n\n\
              Processor times are microseconds a transaction. *Client* is the client program's, \
              *server* that of the server's processes (with its io_uring workers), *with kernel* that \
-             of the whole machine without the client's, so with the kernel's threads and interrupts; \
-             *busy* is the share of the processors in use. *Ceiling* is (c + s) / c, c being {subject}'s \
-             client and s the other's server with kernel: what the ratio would be if {subject} cost \
+             of the whole machine without the client's, so with the kernel's threads and interrupts \
+             (*CPU ratio* is of that); *busy* is the share of the processors in use. *Ceiling* is \
+             (c + s) / c, c being {subject}'s client and s the other's server with kernel: what the ratio would be if {subject} cost \
              nothing and all processors were busy.\n",
             others.join(" and "),
             self.command,
@@ -138,7 +138,7 @@ impl Comparison {
         writeln!(
             out,
             "| clients | server | per second | ratio | ceiling | p50, p95, p99 (us) | client | server \
-             | with kernel | ratio | busy |"
+             | with kernel | CPU ratio | busy |"
         )?;
         writeln!(out, "|{}", " --- |".repeat(11))?;
         for series in &measured.series {
