@@ -9,7 +9,9 @@ use std::time::Instant;
 
 use atoll_kernel::base::{HomeId, RowId, TreeId};
 use atoll_kernel::buffer::BufferPool;
-use atoll_kernel::tree::index::{Exact, IndexBatch, IndexTree, Judgement, Near, ScanDirection};
+use atoll_kernel::tree::index::{
+    Exact, IndexBatch, IndexTree, Judgement, Keys, Near, ScanDirection,
+};
 
 /// Nanoseconds that this thread has been on a processor; wall time where Linux does not say.
 fn cpu_ns(began: Instant) -> u64 {
@@ -82,7 +84,9 @@ fn main() {
     let grown = IndexTree::create(pool.clone(), home, TreeId(2)).expect("the pool is large");
     timed("insertion, ascending", inserted, || {
         for n in 0..inserted {
-            grown.insert(Near::Nowhere, &n.to_be_bytes(), RowId(n)).expect("the pool is large");
+            grown
+                .insert(Near::Nowhere, (&n.to_be_bytes(), RowId(n)), Keys::One)
+                .expect("the pool is large");
         }
     });
     let random_tree = IndexTree::create(pool.clone(), home, TreeId(3)).expect("the pool is large");
@@ -91,7 +95,7 @@ fn main() {
             let key = random.below(u64::MAX).to_be_bytes();
             let mut judge = |_| Ok(Judgement::Free);
             random_tree
-                .insert_unique(Near::Nowhere, &key, RowId(n), &mut judge)
+                .insert_unique(Near::Nowhere, (&key, RowId(n)), Keys::One, &mut judge)
                 .expect("the pool is large");
         }
     });

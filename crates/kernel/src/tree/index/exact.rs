@@ -143,6 +143,11 @@ impl MergeLeaf for MergeLeaves<'_> {
     }
 }
 
+/// Judges an entry under its leaf's exclusive latch: its key, unless the leaf is keyed (then the
+/// row has it), and its row. May read table leaves, must not wait, and must not come back to the
+/// index; its `Stop` is passed on with nothing held or changed.
+pub type Judge<'j> = dyn FnMut(Option<&[u8]>, RowId) -> Outcome<Exact> + 'j;
+
 /// What came of one leaf.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeafSwept {
@@ -183,13 +188,8 @@ impl IndexTree {
 
     /// Sets the *exact* bit of the leaf that covers `from` if `judge` says yes to each of its
     /// entries (key, row) under its exclusive latch (rule 5.7); a leaf that has it is not latched.
-    /// No key is given where the leaf is keyed: the row has it. Start with the empty string. `judge` may read table leaves, must not wait, and must not
-    /// come back to this index; its `Stop` is passed on with nothing held or changed.
-    pub fn sweep_exact(
-        &self,
-        from: &[u8],
-        judge: &mut dyn FnMut(Option<&[u8]>, RowId) -> Outcome<Exact>,
-    ) -> Outcome<LeafSwept> {
+    /// Start with the empty string.
+    pub fn sweep_exact(&self, from: &[u8], judge: &mut Judge<'_>) -> Outcome<LeafSwept> {
         let mut fence = Vec::new();
         let (is_exact, has_next) = self.trunk.read_leaf(Probe::before(from), Side::At, |leaf| {
             let node = KeyNode::new(leaf.racy());
