@@ -72,6 +72,7 @@ impl PageRead {
     /// Takes the page exclusively as it was read; one attempt, else `Retry`. Never waits, so it
     /// may be called with any latches held.
     #[inline]
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub fn upgrade(self) -> Outcome<PageWrite> {
         if self.frame.latch().upgrade(self.version) {
             Ok(PageWrite::adopt(self.frame))
@@ -90,6 +91,7 @@ pub struct PageShared {
 
 impl PageShared {
     /// Takes the page shared; waits a bounded while, then `Retry`.
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub fn lock(frame: FrameRef) -> Outcome<PageShared> {
         let version = frame.latch().lock_shared()?;
         note_acquired();
@@ -133,12 +135,14 @@ impl PageWrite {
     /// Takes the page exclusively; waits a bounded while, then `Retry`. What page it is must be
     /// checked afterwards (kind, tree, fences, PID): the frame may have been reused.
     #[inline]
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub fn lock(frame: FrameRef) -> Outcome<PageWrite> {
         frame.latch().lock_exclusive()?;
         Ok(PageWrite::adopt(frame))
     }
 
     /// Takes the page exclusively if it is free; one attempt, else `Retry`.
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub fn try_lock(frame: FrameRef) -> Outcome<PageWrite> {
         frame.latch().try_exclusive().ok_or(Stop::Retry)?;
         Ok(PageWrite::adopt(frame))

@@ -21,6 +21,7 @@ use super::guard::PageWrite;
 use crate::base::{Error, HomeId, INSTANCES_MAX, PAGE_BYTES, Pid, Result, TreeId};
 use crate::latch::SpinLock;
 use crate::page::{PageKind, header};
+use crate::sync::ledger;
 
 /// PIDs that a home takes from the shared allocator at once.
 const EXTENT_PIDS: u64 = 256;
@@ -124,7 +125,7 @@ impl BufferPool {
     pub fn reserve(self: &Arc<Self>, home: HomeId, count: usize) -> Result<PageReservation> {
         let own = home.0 as usize % self.partitions.len();
         let mut reservation =
-            PageReservation { pool: self.clone(), home, frames: Vec::with_capacity(count) };
+            PageReservation { pool: ledger::share(self), home, frames: Vec::with_capacity(count) };
         for turn in 0..self.partitions.len() {
             let partition = &self.partitions[(own + turn) % self.partitions.len()];
             partition.take(count, &mut reservation.frames);

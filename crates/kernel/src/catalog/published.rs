@@ -6,10 +6,10 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::Catalog;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, PlainMutex as Mutex};
 
 /// The newest committed catalog of a database.
 pub struct Published {

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::Result;
+use crate::sync::ledger;
 
 /// An open file; clones share it.
 pub type FileRef = Arc<dyn File>;
@@ -196,6 +197,21 @@ pub enum Op {
         /// The operation's token.
         token: Token,
     },
+}
+
+/// Counts what an operation asks of the operating system; a ring of a real disk calls it.
+#[cfg_attr(feature = "ledger", track_caller)]
+fn enter_in_ledger(op: &Op) {
+    match op {
+        Op::Write { buffer, durability, .. } => {
+            ledger::add(ledger::What::Write, buffer.len() as u64);
+            if *durability == Durability::Durable {
+                ledger::add(ledger::What::Sync, 0);
+            }
+        }
+        Op::Sync { .. } => ledger::add(ledger::What::Sync, 0),
+        _ => {}
+    }
 }
 
 /// An operation's end.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::blocking::{error_of, file_of, run};
 use super::event::Event;
-use super::{Completion, Op, Returned, Ring, Token, Wake};
+use super::{Completion, Op, Returned, Ring, Token, Wake, enter_in_ledger};
 use crate::base::{Error, Result};
 
 /// Threads of one pool; enough for the flushes in flight of a few logs.
@@ -238,6 +238,7 @@ impl ThreadRing {
 
 impl Ring for ThreadRing {
     fn submit(&self, op: Op, token: Token) {
+        enter_in_ledger(&op);
         let mut inner = self.inner.borrow_mut();
         match file_of(&op).map(|file| file.raw_fd().is_some()) {
             Some(true) => {

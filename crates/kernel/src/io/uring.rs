@@ -16,7 +16,7 @@ use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 
 use super::blocking::{file_of, run};
 use super::event::Event;
-use super::{Completion, Durability, IO_ALIGN, Op, Returned, Ring, Token, Wake};
+use super::{Completion, Durability, IO_ALIGN, Op, Returned, Ring, Token, Wake, enter_in_ledger};
 use crate::base::{Error, Result};
 
 const SUBMISSIONS: u32 = 256;
@@ -129,6 +129,7 @@ fn build() -> std::io::Result<IoUring> {
 
 impl Ring for UringRing {
     fn submit(&self, op: Op, token: Token) {
+        enter_in_ledger(&op);
         let mut inner = self.inner.borrow_mut();
         if let Op::Cancel { token } = op {
             return inner.cancel(token);

@@ -19,7 +19,7 @@
 //! of tree/README.md.
 
 use crate::base::{Outcome, Stop};
-use crate::sync::{AtomicU64, Ordering, fence, mutant, point, spin};
+use crate::sync::{AtomicU64, Ordering, fence, ledger, mutant, point, spin};
 
 const STATE: u64 = 0xffff;
 const EXCLUSIVE: u64 = 0xffff;
@@ -102,6 +102,7 @@ impl HybridLatch {
 
     /// Takes the latch exclusively if nothing changed since `version`; one attempt, no waiting.
     #[inline]
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub fn upgrade(&self, version: Version) -> bool {
         // Acquire: pairs with both releasing stores.
         let taken = self.word.compare_exchange(
@@ -118,15 +119,17 @@ impl HybridLatch {
 
     /// Takes the latch exclusively; waits a bounded while, then `Retry`.
     #[inline]
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub fn lock_exclusive(&self) -> Outcome<()> {
         if self.try_exclusive().is_some() {
             return Ok(());
         }
-        self.wait_until(HybridLatch::try_exclusive)
+        self.wait_until(|latch| latch.try_exclusive())
     }
 
     /// Takes the latch exclusively if it is free; one attempt.
     #[inline]
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub fn try_exclusive(&self) -> Option<()> {
         let word = self.word.load(Ordering::Relaxed);
         (word & STATE == 0 && self.upgrade(Version(word))).then_some(())
@@ -154,11 +157,13 @@ impl HybridLatch {
     }
 
     /// Takes the latch shared; waits a bounded while, then `Retry`.
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub fn lock_shared(&self) -> Outcome<Version> {
-        self.wait_until(HybridLatch::try_shared)
+        self.wait_until(|latch| latch.try_shared())
     }
 
     /// Takes the latch shared if no one holds it exclusively; one attempt.
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub fn try_shared(&self) -> Option<Version> {
         let word = self.word.load(Ordering::Relaxed);
         if word & STATE >= SHARED_MAX {
@@ -183,7 +188,9 @@ impl HybridLatch {
     }
 
     #[cold]
+    #[cfg_attr(feature = "ledger", track_caller)]
     fn wait_until<T>(&self, mut attempt: impl FnMut(&HybridLatch) -> Option<T>) -> Outcome<T> {
+        let _waits = ledger::timed(ledger::What::LatchWait);
         for _ in 0..SPINS_MAX {
             if let Some(done) = attempt(self) {
                 return Ok(done);

@@ -6,7 +6,7 @@
 
 use std::cell::UnsafeCell;
 
-use crate::sync::{AtomicBool, Ordering, spin};
+use crate::sync::{AtomicBool, Ordering, ledger, spin};
 
 const SPINS_BEFORE_YIELD: u32 = 200;
 
@@ -30,7 +30,22 @@ impl<T> SpinLock<T> {
 
     /// Runs `body` alone on the value; waits for whoever is inside.
     #[inline]
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        // Acquire: pairs with the release store below.
+        if self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            self.wait();
+        }
+        let _release = ReleaseOnDrop(&self.held);
+        // SAFETY: `held` was false and is true now, so no one else is inside.
+        body(unsafe { &mut *self.value.get() })
+    }
+
+    /// Returns with the lock held.
+    #[cold]
+    #[cfg_attr(feature = "ledger", track_caller)]
+    fn wait(&self) {
+        let _waits = ledger::timed(ledger::What::LatchWait);
         let mut spins = 0;
         // Acquire: pairs with the release store below.
         while self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err()
@@ -42,9 +57,6 @@ impl<T> SpinLock<T> {
                 spin();
             }
         }
-        let _release = ReleaseOnDrop(&self.held);
-        // SAFETY: `held` was false and is true now, so no one else is inside.
-        body(unsafe { &mut *self.value.get() })
     }
 }
 

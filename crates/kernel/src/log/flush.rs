@@ -10,6 +10,7 @@ use super::writer::{Flight, FlightState, Inner};
 use super::{Load, LogHealth, LogPoll, Retention, Unflushed};
 use crate::base::{Error, HomeId, LogPosition, Observed, Result};
 use crate::io::{Completion, Durability, Op, Returned, Ring};
+use crate::sync::ledger::share;
 use crate::sync::mutant;
 
 /// How long a flush waits for more commits at most, while others run.
@@ -120,7 +121,7 @@ impl Inner {
         let token = self.flush_token();
         let end = LogPosition(fill.position.0 + padded as u64);
         let offset = fill.position.0 - self.segment.header.start.0;
-        let file = self.segment.file.clone();
+        let file = share(&self.segment.file);
         let op = Op::Write { file, offset, buffer: fill.buffer, durability };
         ring.submit(op, token);
         self.flights.push_back(Flight { token, end, bytes: padded, state: FlightState::Flying });

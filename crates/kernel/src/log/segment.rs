@@ -17,6 +17,7 @@ use std::sync::Arc;
 use super::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::base::{Error, HomeId, Result};
 use crate::io::{Direct, Disk, Durability, FileRef, IoBuffer, Op, OpenHow, Returned, Ring, Token};
+use crate::sync::ledger::share;
 use crate::sync::mutant;
 
 /// How long to leave a full disk alone before trying again.
@@ -227,13 +228,13 @@ impl Preparer {
                 } else {
                     buffer[..SEGMENT_HEADER_BYTES].fill(0);
                 }
-                let (file, offset) = (segment.file.clone(), *written);
+                let (file, offset) = (share(&segment.file), *written);
                 let op = Op::Write { file, offset, buffer, durability: Durability::Volatile };
                 ring.submit(op, self.token);
             }
             State::Syncing { segment, submitted } if *submitted == Submitted::No => {
                 *submitted = Submitted::Yes;
-                ring.submit(Op::Sync { file: segment.file.clone() }, self.token);
+                ring.submit(Op::Sync { file: share(&segment.file) }, self.token);
             }
             State::Writing { .. } | State::Syncing { .. } | State::Idle | State::Full { .. } => {}
         }

@@ -8,14 +8,14 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Condvar, MutexGuard, OnceLock};
 use std::thread::ThreadId;
 
 use crossbeam_utils::CachePadded;
 
 use crate::base::{Error, InstanceId, Result};
 use crate::io::{TimeSource, Wake};
-use crate::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicUsize, Ordering, PlainMutex as Mutex};
 
 use super::clock::Clock;
 use super::inbox::{Inbox, Letter};

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::base::{InstanceId, Result};
 use crate::io::{Completion, Ring, TimeSource, Token};
+use crate::sync::ledger;
 
 use super::clock::Clock;
 use super::hub::Hub;
@@ -412,21 +413,26 @@ impl<S: InstanceState> Instance<S> {
     fn resume(&self, key: TaskKey) {
         let taken = self.tasks.borrow_mut().get_mut(key).map(|task| {
             let stage = std::mem::replace(&mut task.stage, Stage::Running);
-            (stage, task.cell.clone())
+            // Only a context that begins refers to the cell.
+            let cell = matches!(stage, Stage::Fresh(_)).then(|| ledger::share(&task.cell));
+            (stage, cell, task.label)
         });
-        let (mut body, answer) = match taken {
-            Some((Stage::Ready(body, answer), _)) => (body, answer),
-            Some((Stage::Fresh(work), cell)) => match self.stacks.take() {
+        let (mut body, answer, label) = match taken {
+            Some((Stage::Ready(body, answer), _, label)) => (body, answer, label),
+            Some((Stage::Fresh(work), Some(cell), label)) => match self.stacks.take() {
                 Ok(stack) => {
                     let me = self.me.upgrade().expect("the instance outlives its turn");
-                    (TaskContext::start(me, cell, stack, work), Parked::Woken)
+                    (TaskContext::start(me, cell, stack, work), Parked::Woken, label)
                 }
                 Err(error) => return self.end(key, TaskEnd::NotStarted(error)),
             },
             _ => return,
         };
         self.begin_slice();
-        match body.resume(answer) {
+        let own = ledger::switch(label);
+        let result = body.resume(answer);
+        let label = ledger::switch(own);
+        match result {
             corosensei::CoroutineResult::Return(end) => {
                 self.stacks.give(body.into_stack());
                 self.end(key, end);
@@ -434,6 +440,7 @@ impl<S: InstanceState> Instance<S> {
             corosensei::CoroutineResult::Yield(suspend) => {
                 let mut tasks = self.tasks.borrow_mut();
                 let task = tasks.get_mut(key).expect("a suspended task exists");
+                task.label = label;
                 match suspend {
                     Suspend::Yield => {
                         task.stage = Stage::Ready(body, Parked::Woken);

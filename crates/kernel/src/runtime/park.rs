@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use crate::sync::ledger::share;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering, mutant};
 
 use super::inbox::{Linked, Parcel};
@@ -144,7 +145,7 @@ impl ParkCell {
             return;
         }
         match &self.owner {
-            Owner::Task { door, .. } => door.push_wake(self.clone()),
+            Owner::Task { door, .. } => door.push_wake(share(self)),
             Owner::Thread(thread) => thread.unpark(),
         }
     }

@@ -14,6 +14,7 @@ use super::park::{ParkCell, Parked};
 use super::schedule::TaskKey;
 use super::sleep::Door;
 use super::task::{Class, LocalWork, Suspend, TaskEnd};
+use crate::sync::ledger::{Label, share};
 
 /// A task's coroutine.
 pub(super) type Body = Coroutine<Parked, Suspend, TaskEnd, DefaultStack>;
@@ -41,6 +42,8 @@ pub(super) struct Task<S: InstanceState> {
     pub(super) birth: u64,
     // Counts the waits, so that a timer knows whether it is this wait's.
     pub(super) waits: u64,
+    // What it runs, for the ledger: it goes with the coroutine.
+    pub(super) label: Label,
     pub(super) on_end: Option<OnEnd<S>>,
 }
 
@@ -86,7 +89,7 @@ impl<S: InstanceState> Tasks<S> {
         });
         let place = &mut self.places[index as usize];
         let key = TaskKey(u64::from(place.generation) << 32 | u64::from(index));
-        let fresh = ParkCell::for_task(door.clone(), key.0);
+        let fresh = ParkCell::for_task(share(door), key.0);
         let cell = match self.cells.pop() {
             Some(mut cell) => {
                 *Arc::get_mut(&mut cell).expect("only unshared cells are kept") = fresh;
@@ -97,7 +100,8 @@ impl<S: InstanceState> Tasks<S> {
         self.births += 1;
         self.live += 1;
         let (stage, birth) = (Stage::Fresh(work), self.births);
-        place.task = Some(Task { cell, stage, class, birth, waits: 0, on_end });
+        place.task =
+            Some(Task { cell, stage, class, birth, waits: 0, label: Label::default(), on_end });
         (key, birth)
     }
 

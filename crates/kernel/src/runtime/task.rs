@@ -16,6 +16,7 @@ use corosensei::{Coroutine, Yielder};
 use crate::base::Error;
 use crate::io::{Completion, Op};
 use crate::latch::held_latches;
+use crate::sync::ledger::share;
 
 use super::instance::{Instance, InstanceState};
 use super::park::{ParkCell, Parked, Parker, Unparker};
@@ -148,7 +149,7 @@ impl<S: InstanceState> Parker for TaskContext<S> {
     }
 
     fn unparker(&self) -> Unparker {
-        Unparker(self.cell.clone())
+        Unparker(share(&self.cell))
     }
 
     fn yield_now(&self) {

@@ -5,21 +5,34 @@
 //!
 //! [`point`] marks the rare windows of a protocol (between *preparing* and the clock reading,
 //! inside a latch, before a fence). With feature `interleave` the simulator suspends the whole
-//! instance there; otherwise it is nothing.
+//! instance there; otherwise it is nothing. [`ledger`] counts writes by site with feature `ledger`;
+//! otherwise it is nothing, too.
 
+#[cfg(all(not(loom), not(feature = "interleave"), feature = "ledger"))]
+pub use ledger::Mutex;
+#[cfg(all(not(loom), feature = "ledger"))]
+pub use ledger::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 #[cfg(loom)]
 pub use loom::sync::Mutex;
 #[cfg(loom)]
 pub use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
-#[cfg(all(not(loom), not(feature = "interleave")))]
+#[cfg(all(not(loom), not(feature = "interleave"), not(feature = "ledger")))]
 pub use std::sync::Mutex;
+#[cfg(all(not(loom), not(feature = "ledger")))]
+pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 #[cfg(not(loom))]
-pub use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-};
+pub use std::sync::atomic::{Ordering, fence};
 
+/// A mutex that no model looks at: `std`'s under loom and in the simulator, too.
+#[cfg(all(not(loom), feature = "ledger"))]
+pub use ledger::Mutex as PlainMutex;
+/// A mutex that no model looks at: `std`'s under loom and in the simulator, too.
+#[cfg(any(loom, not(feature = "ledger")))]
+pub use std::sync::Mutex as PlainMutex;
+
+pub mod ledger;
 mod mutant;
 #[cfg(all(not(loom), feature = "interleave"))]
 mod mutex;

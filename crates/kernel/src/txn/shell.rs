@@ -22,7 +22,7 @@ use super::shared::{IoWaker, StableWaker};
 use super::slot::{Edge, Enlisted};
 use crate::base::{Cts, Error, HomeId, Observed, Outcome, Result, Stop, TreeId, WaitFor, Xid};
 use crate::runtime::{Parked, Parker};
-use crate::sync::{mutant, point, spin};
+use crate::sync::{ledger, mutant, point, spin};
 
 /// Retries that only spin; after these each one lets others run.
 const SPINS: u32 = 16;
@@ -224,6 +224,7 @@ impl<E: Environment> TxnLocal<E> {
         queued: Queued,
         waiter: &Waiter<'_>,
     ) -> Result<()> {
+        let _waits = ledger::timed(ledger::What::RowWait);
         let Queued { xid, place } = queued;
         let slot = &self.entry(xid).slot;
         self.count(|counters| counters.end_waits += 1);
@@ -244,6 +245,7 @@ impl<E: Environment> TxnLocal<E> {
         holder: Xid,
         waiter: &Waiter<'_>,
     ) -> Result<()> {
+        let _waits = ledger::timed(ledger::What::RowWait);
         let (own, shared) = (txn.xid, &self.shared);
         assert_ne!(holder, own, "a transaction does not wait for itself");
         if txn.standing != Some(name) {
@@ -408,6 +410,7 @@ impl<E: Environment> TxnLocal<E> {
         if txn.holds(tree, mode) {
             return Ok(Waited::No);
         }
+        let _timed = ledger::timed(ledger::What::TableLock);
         let asker = Asker { owner: txn.xid, held: txn.held_modes(tree) };
         let waker = waiter.parker.unparker();
         let asked = self.lock_cache.with(&self.shared.locks, tree, |lock| {

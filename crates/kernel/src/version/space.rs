@@ -11,12 +11,12 @@
 //! chunk words; a reader loads words, acquire-fences, and loads `reclaimed` again: who saw an
 //! overwritten word sees the higher mark.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
 use crate::base::{HomeId, InstanceId, SLOTS_PER_INSTANCE_MAX, SlotId};
-use crate::sync::{AtomicPtr, AtomicU64, Ordering, fence, mutant, point};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering, PlainMutex as Mutex, fence, mutant, point};
 
 /// Words (granules of 8 bytes) of one chunk; a record never crosses chunks.
 #[cfg(not(loom))]

@@ -11,7 +11,7 @@ use super::{Longs, Progress, RowWriter, WriteOutcome, set_columns};
 use crate::base::{Cts, Error, Observed, Outcome, RowId, Stop, TreeId, WaitFor, Xid};
 use crate::page::overflow::Form;
 use crate::page::pax::{self, RowState, SlotIndex};
-use crate::sync::{mutant, point};
+use crate::sync::{ledger, mutant, point};
 use crate::tree::hints::LeafHint;
 use crate::tree::table::LeafWrite;
 use crate::txn::Isolation;
@@ -338,6 +338,7 @@ impl RowWriter<'_> {
         slot: SlotIndex,
         row: RowId,
     ) -> Outcome<Claim> {
+        let _timed = ledger::timed(ledger::What::RowClaim);
         let view = leaf.view();
         let deleted = view.state(slot) == RowState::Deleted;
         let at = RowAt {
