@@ -412,12 +412,11 @@ impl<E: Environment> TxnLocal<E> {
         }
         let _timed = ledger::timed(ledger::What::TableLock);
         let asker = Asker { owner: txn.xid, held: txn.held_modes(tree) };
-        let waker = waiter.parker.unparker();
         let asked = self.lock_cache.with(&self.shared.locks, tree, |lock| {
             if mode.is_weak() && lock.try_weak(txn.xid, mode) {
                 return Asked::Granted(Vec::new());
             }
-            lock.request(asker, mode, waker)
+            lock.request(asker, mode, waiter.parker.unparker())
         });
         let (observed, waited) = match asked {
             Asked::Granted(observed) => (observed, Waited::No),
