@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::base::{Cts, InstanceId};
-use crate::sync::{AtomicU64, Mutex, Ordering, fence, mutant, point};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, fence, mutant, point};
 use crate::version::EndedMark;
 
 /// The floor of one who takes no snapshots until it has published another.
@@ -68,6 +68,10 @@ pub(super) struct Floors {
     instances: Box<[Floor]>,
     // Registered and dropped rarely, under the mutex; collectors walk it.
     outside: Mutex<Vec<Arc<Floor>>>,
+    // How many these are: stored under the mutex (Release), read by collectors (Acquire after a
+    // fence), who take the mutex only if there are any. A collector that misses one misses it as it
+    // misses a floor: the store is before the fence of the owner's `wake`.
+    outsiders: AtomicUsize,
     /// Instances' snapshots below are ended (rule 6.9).
     pub ended: EndedMark,
 }
@@ -78,6 +82,7 @@ impl Floors {
         Floors {
             instances: (0..instances).map(|_| Floor::asleep()).collect(),
             outside: Mutex::new(Vec::new()),
+            outsiders: AtomicUsize::new(0),
             ended: EndedMark::new(),
         }
     }
@@ -90,7 +95,12 @@ impl Floors {
     /// A floor for a thread that is no instance (rule 2.9), or for a checkpoint's S.
     pub fn register_outside(&self) -> Arc<Floor> {
         let floor = Arc::new(Floor::asleep());
-        self.outside.lock().expect("no panic while it is held").push(Arc::clone(&floor));
+        let mut outside = self.outside.lock().expect("no panic while it is held");
+        outside.push(Arc::clone(&floor));
+        if !mutant("txn-outsiders-not-counted") {
+            self.outsiders.store(outside.len(), Ordering::Release);
+        }
+        drop(outside);
         floor
     }
 
@@ -98,6 +108,7 @@ impl Floors {
     pub fn forget_outside(&self, floor: &Arc<Floor>) {
         let mut outside = self.outside.lock().expect("no panic while it is held");
         outside.retain(|other| !Arc::ptr_eq(other, floor));
+        self.outsiders.store(outside.len(), Ordering::Release);
     }
 
     /// The horizon: no snapshot, present or future, is below it but those that are ended.
@@ -116,6 +127,9 @@ impl Floors {
         let ended = self.ended.below();
         let instances = self.instances.iter().map(|floor| read(floor).max(ended));
         horizon = instances.fold(horizon, Cts::min);
+        if self.outsiders.load(Ordering::Acquire) == 0 {
+            return horizon;
+        }
         // A checkpoint's S is never ended, nor is what an outside thread reads.
         let outside = self.outside.lock().expect("no panic while it is held");
         outside.iter().map(|floor| read(floor)).fold(horizon, Cts::min)
@@ -268,6 +282,25 @@ mod loom_horizon {
                 thread::spawn(move || floors.horizon(|| Cts(clock.fetch_add(1, Ordering::Relaxed))))
             };
             let floor = floors.of(InstanceId(0));
+            floor.wake(Cts(clock.fetch_add(1, Ordering::Relaxed)));
+            let snapshot = Cts(clock.fetch_add(1, Ordering::Relaxed));
+            let horizon = collector.join().unwrap();
+            assert!(horizon <= snapshot, "horizon {horizon} above snapshot {snapshot}");
+        });
+    }
+
+    /// The same of an outside thread, which registers meanwhile: who does not find it counted has
+    /// read the clock before its snapshot.
+    #[test]
+    fn loom_horizon_outside() {
+        loom::model(|| {
+            let floors = Arc::new(Floors::new(1));
+            let clock = Arc::new(AtomicU64::new(1));
+            let collector = {
+                let (floors, clock) = (floors.clone(), clock.clone());
+                thread::spawn(move || floors.horizon(|| Cts(clock.fetch_add(1, Ordering::Relaxed))))
+            };
+            let floor = floors.register_outside();
             floor.wake(Cts(clock.fetch_add(1, Ordering::Relaxed)));
             let snapshot = Cts(clock.fetch_add(1, Ordering::Relaxed));
             let horizon = collector.join().unwrap();
