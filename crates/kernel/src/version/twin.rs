@@ -19,17 +19,21 @@
 //! with one changed row needs 200 bytes, not kilobytes, and entries need not move when rows do.
 //! Row ids of a leaf are nearly consecutive, so `row id mod size` hardly collides.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use crossbeam_utils::CachePadded;
 
 use super::space::{UndoRef, UndoSpace};
-use crate::base::RowId;
+use crate::base::{InstanceId, RowId};
 use crate::buffer::{FrameRef, PageWrite, SideSlot};
 use crate::latch::prefetch_line;
 use crate::page::pax;
-use crate::sync::{AtomicU64, Ordering, mutant};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering, PlainMutex as Mutex, mutant};
 use crate::tree::table::SideTables;
 
+/// The size class, and above [`CLASS_BITS`] the instance whose free tables it belongs to: for ever.
 const CLASS: usize = 0;
+const CLASS_BITS: u32 = 16;
 const USED: usize = 1;
 /// The run's record, its first row, and the row behind its last.
 const RUN: usize = 2;
@@ -65,7 +69,7 @@ impl<'a> Table<'a> {
         }
         // SAFETY: what hangs from a side slot is a table of `VersionSpace`, whose first word is its
         // class for ever and whose memory is never unmapped while trees exist.
-        let class = unsafe { &*first }.load(Ordering::Relaxed) as usize;
+        let class = unsafe { &*first }.load(Ordering::Relaxed) as usize % (1 << CLASS_BITS);
         let len = ENTRIES + entries_of(class) * ENTRY_WORDS;
         // SAFETY: a table of this class was allocated with this many words.
         Some(Table { words: unsafe { std::slice::from_raw_parts(first, len) } })
@@ -75,8 +79,12 @@ impl<'a> Table<'a> {
         (self.words.len() - ENTRIES) / ENTRY_WORDS
     }
 
+    fn owner(self) -> InstanceId {
+        InstanceId((self.words[CLASS].load(Ordering::Relaxed) >> CLASS_BITS) as u16)
+    }
+
     fn class(self) -> usize {
-        self.words[CLASS].load(Ordering::Relaxed) as usize
+        self.words[CLASS].load(Ordering::Relaxed) as usize % (1 << CLASS_BITS)
     }
 
     fn entry(self, index: usize) -> &'a [AtomicU64] {
@@ -210,16 +218,21 @@ unsafe impl Send for TablePtr {}
 /// What all instances share of versions: undo and twin tables. One per database; outlives trees.
 pub struct VersionSpace {
     undo: UndoSpace,
-    /// Free tables by class, in shards that reduce meeting.
-    free: Box<[Mutex<Free>]>,
+    /// Free tables by class, of each instance: who makes tables takes its own, and who looks after
+    /// a leaf until its table can go is who made it, so instances do not meet here.
+    free: Box<[CachePadded<Mutex<Free>>]>,
     /// Every table ever allocated.
     tables: Mutex<Vec<Box<[AtomicU64]>>>,
     /// Bytes of all tables, in use or free. Written by who allocates, read by `reserve`.
     bytes: AtomicU64,
     /// Leaves that got a twin table by a split: any instance's collection looks after them.
     split: Mutex<Vec<FrameRef>>,
+    /// How many these are. Written under the mutex; read by collections, which take it only if
+    /// there are any: who has split a leaf sees its own at its next collection.
+    splits: AtomicUsize,
 }
 
+#[cfg_attr(feature = "ledger", track_caller)]
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -229,10 +242,13 @@ impl VersionSpace {
     pub fn new(instances: usize) -> Arc<VersionSpace> {
         Arc::new(VersionSpace {
             undo: UndoSpace::new(instances),
-            free: (0..instances.max(1)).map(|_| Mutex::new(Free::default())).collect(),
+            free: (0..instances.max(1))
+                .map(|_| CachePadded::new(Mutex::new(Free::default())))
+                .collect(),
             tables: Mutex::new(Vec::new()),
             bytes: AtomicU64::new(0),
             split: Mutex::new(Vec::new()),
+            splits: AtomicUsize::new(0),
         })
     }
 
@@ -257,23 +273,34 @@ impl VersionSpace {
 
     /// Leaves whose table came by a split, to be looked after by the caller.
     pub(super) fn take_split(&self) -> Vec<FrameRef> {
-        std::mem::take(&mut *lock(&self.split))
+        if self.splits.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let mut split = lock(&self.split);
+        self.splits.store(0, Ordering::Relaxed);
+        std::mem::take(&mut *split)
     }
 
-    fn shard(&self, side: &SideSlot) -> &Mutex<Free> {
-        let address = std::ptr::from_ref(side) as usize;
-        &self.free[address / size_of::<[u8; crate::base::PAGE_BYTES]>() % self.free.len()]
+    fn note_split(&self, leaf: FrameRef) {
+        let mut split = lock(&self.split);
+        split.push(leaf);
+        self.splits.store(split.len(), Ordering::Relaxed);
     }
 
-    fn allocate(&self, side: &SideSlot, class: usize) -> Table<'_> {
+    fn free(&self, owner: InstanceId) -> &Mutex<Free> {
+        &self.free[usize::from(owner.0) % self.free.len()]
+    }
+
+    fn allocate(&self, owner: InstanceId, class: usize) -> Table<'_> {
         assert!(class < CLASSES, "a leaf has fewer rows than the largest twin table");
         let words = ENTRIES + entries_of(class) * ENTRY_WORDS;
-        let free = lock(self.shard(side))[class].pop();
+        let free = lock(self.free(owner))[class].pop();
         let first = match free {
             Some(table) => table.0.cast::<AtomicU64>(),
             None => {
                 let table: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
-                table[CLASS].store(class as u64, Ordering::Relaxed);
+                table[CLASS]
+                    .store(u64::from(owner.0) << CLASS_BITS | class as u64, Ordering::Relaxed);
                 let first = table.as_ptr().cast_mut();
                 self.bytes.fetch_add(8 * words as u64, Ordering::Relaxed);
                 lock(&self.tables).push(table);
@@ -289,13 +316,13 @@ impl VersionSpace {
         table
     }
 
-    fn release(&self, side: &SideSlot, table: Table<'_>) {
-        lock(self.shard(side))[table.class()].push(TablePtr(table.pointer()));
+    fn release(&self, table: Table<'_>) {
+        lock(self.free(table.owner()))[table.class()].push(TablePtr(table.pointer()));
     }
 
     /// Names `record` as the row's newest. The frame is held exclusively.
     pub(crate) fn set_newest(&self, side: &SideSlot, row: RowId, record: UndoRef) -> Made {
-        let (entry, made) = self.entry(side, row);
+        let (entry, made) = self.entry(side, row, record.instance());
         // Release: partner is `newest`; the record's words are there for who sees the reference.
         entry[1].store(record.0, Ordering::Release);
         made
@@ -304,7 +331,7 @@ impl VersionSpace {
     /// Names `record` as the insert of a run of rows that begins with `row`. None, and nothing is
     /// done, if the leaf has a run whose record is alive. The frame is held exclusively.
     pub(crate) fn begin_run(&self, side: &SideSlot, row: RowId, record: UndoRef) -> Option<Made> {
-        let (table, made) = self.table(side);
+        let (table, made) = self.table(side, record.instance());
         if !self.is_dead(table.run()) {
             return None;
         }
@@ -333,7 +360,8 @@ impl VersionSpace {
 
     /// Adds to the row's reserved bytes. The frame is held exclusively and the row has an entry.
     pub(crate) fn add_reserved(&self, side: &SideSlot, row: RowId, bytes: i32) {
-        let (entry, _) = self.entry(side, row);
+        let owner = Table::of(side).map_or(InstanceId(0), Table::owner);
+        let (entry, _) = self.entry(side, row, owner);
         let sum = entry[2].load(Ordering::Relaxed) as i64 + bytes as i64;
         entry[2]
             .store(u64::try_from(sum).expect("no more is given back than was"), Ordering::Relaxed);
@@ -347,20 +375,25 @@ impl VersionSpace {
         entry[2].swap(0, Ordering::Relaxed) as u32
     }
 
-    /// The leaf's table, made if need be.
-    fn table<'a>(&'a self, side: &'a SideSlot) -> (Table<'a>, Made) {
+    /// The leaf's table, made of the owner's memory if need be.
+    fn table<'a>(&'a self, side: &'a SideSlot, owner: InstanceId) -> (Table<'a>, Made) {
         match Table::of(side) {
             Some(table) => (table, Made::Nothing),
             None => {
-                let table = self.allocate(side, 0);
+                let table = self.allocate(owner, 0);
                 side.store(table.pointer());
                 (table, Made::Table)
             }
         }
     }
 
-    fn entry<'a>(&'a self, side: &'a SideSlot, row: RowId) -> (&'a [AtomicU64], Made) {
-        let (table, made) = self.table(side);
+    fn entry<'a>(
+        &'a self,
+        side: &'a SideSlot,
+        row: RowId,
+        owner: InstanceId,
+    ) -> (&'a [AtomicU64], Made) {
+        let (table, made) = self.table(side, owner);
         match table.find(row) {
             Ok(entry) => (entry, made),
             // A quarter stays free, so that searches end early.
@@ -384,13 +417,13 @@ impl VersionSpace {
         let live = old.rows().filter(|(_, entry)| self.counts(entry)).count() + more;
         // Twice the room that is needed now, so that a growing table is rebuilt seldom.
         let class = (0..CLASSES).find(|class| entries_of(*class) / 4 * 3 >= live * 3 / 2);
-        let table = self.allocate(side, class.unwrap_or(CLASSES - 1));
+        let table = self.allocate(old.owner(), class.unwrap_or(CLASSES - 1));
         table.copy_run(old);
         for (row, entry) in old.rows().filter(|(_, entry)| self.counts(entry)) {
             put(table, row, entry);
         }
         side.store(table.pointer());
-        self.release(side, old);
+        self.release(old);
         table
     }
 
@@ -418,7 +451,12 @@ impl VersionSpace {
             if self.is_dead(UndoRef(entry[1].load(Ordering::Relaxed)))
                 || mutant("reserved-given-back-early")
             {
-                given_back += entry[2].swap(0, Ordering::Relaxed) as u32;
+                // Under the latch: a load and, seldom, a store do what a swap does.
+                let reserved = entry[2].load(Ordering::Relaxed);
+                if reserved != 0 {
+                    entry[2].store(0, Ordering::Relaxed);
+                }
+                given_back += reserved as u32;
             }
             needed |= self.counts(entry);
         }
@@ -427,7 +465,7 @@ impl VersionSpace {
             return (Swept::Needed, given_back);
         }
         side.store(std::ptr::null_mut());
-        self.release(side, table);
+        self.release(table);
         (Swept::Gone, given_back)
     }
 
@@ -439,10 +477,10 @@ impl VersionSpace {
         let mut reserved = 0;
         let run_moves = table.words[RUN_END].load(Ordering::Relaxed) > first_moved.0;
         if run_moves && !self.is_dead(table.run()) && !mutant("run-forgotten-on-split") {
-            let (place, made) = self.table(to.side());
+            let (place, made) = self.table(to.side(), table.owner());
             place.copy_run(table);
             if made == Made::Table {
-                lock(&self.split).push(to);
+                self.note_split(to);
             }
         }
         let moved = table.rows().filter(|(row, entry)| *row >= first_moved && self.counts(entry));
@@ -450,12 +488,12 @@ impl VersionSpace {
             if mutant("twin-forgotten-on-split") {
                 continue;
             }
-            let (place, made) = self.entry(to.side(), row);
+            let (place, made) = self.entry(to.side(), row, table.owner());
             place[1].store(entry[1].load(Ordering::Relaxed), Ordering::Release);
             place[2].store(entry[2].load(Ordering::Relaxed), Ordering::Relaxed);
             reserved += entry[2].load(Ordering::Relaxed) as u32;
             if made == Made::Table {
-                lock(&self.split).push(to);
+                self.note_split(to);
             }
         }
         for (row, entry) in table.rows().filter(|(row, _)| *row >= first_moved) {
@@ -485,7 +523,7 @@ impl SideTables for VersionSpace {
     fn dropped(&self, leaf: FrameRef) {
         if let Some(table) = Table::of(leaf.side()) {
             leaf.side().store(std::ptr::null_mut());
-            self.release(leaf.side(), table);
+            self.release(table);
         }
     }
 }
@@ -586,6 +624,48 @@ mod tests {
         assert!(newest(&side, RowId(1000)).is_none());
         space.undo().arena(InstanceId(0), SlotId(0)).set_reclaimed(1000);
         assert_eq!(space.sweep_table(&side), (Swept::Gone, 0));
+    }
+
+    /// Instances that take and give back tables by turns take no table of each other.
+    #[test]
+    fn a_table_goes_back_to_the_instance_that_made_it() {
+        let space = VersionSpace::new(2);
+        let of = |instance: u16| UndoRef::new(InstanceId(instance), SlotId(0), 10);
+        for instance in [0, 1] {
+            space.undo().arena(InstanceId(instance), SlotId(0));
+        }
+        let (side, kept) = (SideSlot::default(), SideSlot::default());
+        space.set_newest(&side, RowId(1), of(1));
+        let made = side.load();
+        space.set_newest(&side, RowId(1), of(0));
+        assert_eq!(side.load(), made, "who changes the row next keeps the table");
+        space.undo().arena(InstanceId(0), SlotId(0)).set_reclaimed(20);
+        assert_eq!(space.sweep_table(&side), (Swept::Gone, 0));
+        let bytes = space.twin_bytes();
+        space.set_newest(&kept, RowId(1), UndoRef::new(InstanceId(0), SlotId(0), 30));
+        assert!(kept.load() != made && space.twin_bytes() > bytes, "it is not the other's");
+        space.set_newest(&side, RowId(1), of(1));
+        assert_eq!(side.load(), made);
+        // A larger one, too, is its maker's: made by growth, of whoever's record came last.
+        for row in 2..100 {
+            space.set_newest(&side, RowId(row), UndoRef::new(InstanceId(0), SlotId(0), 30));
+        }
+        assert_eq!(Table::of(&side).map(Table::owner), Some(InstanceId(1)));
+        assert_eq!(Table::of(&kept).map(Table::owner), Some(InstanceId(0)));
+    }
+
+    #[test]
+    fn a_split_is_looked_after_once() {
+        let space = space();
+        assert!(space.take_split().is_empty());
+        let pool = crate::buffer::BufferPool::new(1, 4 << 20).unwrap();
+        let home = crate::base::HomeId(0);
+        let mut reservation = pool.reserve(home, 1).unwrap();
+        let kind = crate::page::PageKind::TableLeaf;
+        let page = pool.allocate(&mut reservation, kind, crate::base::TreeId(7));
+        space.note_split(page.frame());
+        assert_eq!(space.take_split(), [page.frame()]);
+        assert!(space.take_split().is_empty());
     }
 
     #[test]
