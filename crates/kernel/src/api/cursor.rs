@@ -12,7 +12,7 @@ use super::statement::Statement;
 use crate::base::{Result, RowId};
 use crate::catalog::{ColumnId, IndexEntry, TableEntry};
 use crate::page::overflow::Form;
-use crate::tree::index::{IndexBatch, IndexTree, Near, ScanDirection};
+use crate::tree::index::{IndexBatch, Near, ScanDirection};
 use crate::tree::key::{KeyPart, decode_part, encode_key};
 use crate::txn::rows::{AHEAD_ROWS, KeyCheck, PointAhead, RowBatch};
 use crate::version::{Presence, RowBuffer, TableAccess};
@@ -36,9 +36,9 @@ pub struct TableCursor {
 }
 
 impl TableCursor {
-    pub(super) fn new(table: &TableEntry, columns: &[ColumnId]) -> TableCursor {
+    pub(super) fn new(access: Arc<TableAccess>, columns: &[ColumnId]) -> TableCursor {
         TableCursor {
-            access: table.access.clone(),
+            access,
             columns: ColumnId::numbers(columns).to_vec(),
             batch: RowBatch::new(),
             at: 0,
@@ -132,7 +132,6 @@ impl KeyRange {
 /// The rows of a range of an index.
 pub struct IndexCursor {
     access: Arc<TableAccess>,
-    tree: Arc<IndexTree>,
     // The index's place in `access`.
     path: usize,
     range: KeyRange,
@@ -183,16 +182,15 @@ impl Cover {
 
 impl IndexCursor {
     pub(super) fn new(
-        table: &TableEntry,
-        index: &IndexEntry,
+        access: Arc<TableAccess>,
+        (table, index): (&TableEntry, &IndexEntry),
         range: KeyRange,
         direction: ScanDirection,
         columns: &[ColumnId],
     ) -> IndexCursor {
         let path = table.indexes.iter().position(|it| it.def.oid == index.def.oid);
         IndexCursor {
-            access: table.access.clone(),
-            tree: index.tree.clone(),
+            access,
             path: path.expect("the index is one of the table's"),
             range,
             direction,
@@ -266,7 +264,8 @@ impl IndexCursor {
         let is_first = self.entries_max == ENTRIES_FIRST;
         self.entries_max = (self.entries_max * 2).min(ENTRIES_MAX);
         let (from, to) = (bytes(&self.range.from), bytes(&self.range.to));
-        let (tree, direction, batch) = (&self.tree, self.direction, &mut self.batch);
+        let tree = &self.access.indexes[self.path].tree;
+        let (direction, batch) = (self.direction, &mut self.batch);
         let goes_on = statement.read(|reader| {
             let near = if is_first { Near::Hints(reader.hints) } else { Near::Nowhere };
             tree.scan_near(near, (from, to), direction, batch)

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::base::TreeId;
+use crate::sync::ledger::share;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::version::{IndexAccess, TableAccess, Tables};
 
@@ -51,13 +52,19 @@ impl Registry {
 /// One instance's copy of the registry.
 pub struct LocalTables {
     registry: Arc<Registry>,
-    copy: RefCell<(u64, Map)>,
+    copy: RefCell<(u64, HashMap<TreeId, Copied>)>,
+}
+
+/// A tree's access path as everybody has it, and behind a count of this instance's own.
+struct Copied {
+    shared: Arc<TableAccess>,
+    own: Arc<TableAccess>,
 }
 
 impl LocalTables {
     /// An empty copy; the first look-up fills it.
     pub fn new(registry: Arc<Registry>) -> LocalTables {
-        LocalTables { registry, copy: RefCell::new((0, Map::new())) }
+        LocalTables { registry, copy: RefCell::new((0, HashMap::new())) }
     }
 
     /// Takes changes of the registry over, if there are any.
@@ -69,8 +76,20 @@ impl LocalTables {
         }
         let newest = self.registry.map.lock().expect("no holder panics").clone();
         let mut copy = self.copy.borrow_mut();
-        copy.1 = newest.iter().map(|(tree, table)| (*tree, own_count(table))).collect();
+        let copied =
+            |table: &Arc<TableAccess>| Copied { shared: table.clone(), own: own_count(table) };
+        copy.1 = newest.iter().map(|(tree, table)| (*tree, copied(table))).collect();
         copy.0 = version;
+    }
+
+    /// `access` behind a count of this instance's own, if it is what the registry has for its tree:
+    /// for cursors, which each take a reference. Else (an older or a private catalog's) itself.
+    pub fn own(&self, access: &Arc<TableAccess>) -> Arc<TableAccess> {
+        self.refresh();
+        match self.copy.borrow().1.get(&access.id()) {
+            Some(copied) if Arc::ptr_eq(&copied.shared, access) => share(&copied.own),
+            _ => share(access),
+        }
     }
 }
 
@@ -88,6 +107,6 @@ fn own_count(table: &TableAccess) -> Arc<TableAccess> {
 impl Tables for LocalTables {
     fn table(&self, id: TreeId) -> Option<Arc<TableAccess>> {
         self.refresh();
-        self.copy.borrow().1.get(&id).cloned()
+        self.copy.borrow().1.get(&id).map(|copied| share(&copied.own))
     }
 }

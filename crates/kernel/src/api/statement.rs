@@ -292,7 +292,7 @@ impl<'t> Statement<'t> {
 
     /// All rows of a table, in no promised order.
     pub fn scan(&self, table: &TableEntry, columns: &[ColumnId]) -> TableCursor {
-        TableCursor::new(table, columns)
+        TableCursor::new(self.core.tables.own(&table.access), columns)
     }
 
     /// The rows whose key lies in `range`, in the index's order.
@@ -304,7 +304,8 @@ impl<'t> Statement<'t> {
         direction: ScanDirection,
         columns: &[ColumnId],
     ) -> IndexCursor {
-        IndexCursor::new(table, index, range, direction, columns)
+        let access = self.core.tables.own(&table.access);
+        IndexCursor::new(access, (table, index), range, direction, columns)
     }
 
     /// The row of a unique index with exactly this whole key, read into `out`. The short way for

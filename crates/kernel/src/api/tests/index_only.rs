@@ -174,3 +174,51 @@ fn seen_by_an_old_snapshot(database: &Database, table: Oid) -> Vec<i64> {
     });
     seen.unwrap()
 }
+
+/// Cursors count their references to a table's trees on a word of their instance's own.
+#[test]
+fn a_cursor_leaves_the_count_that_all_instances_share_alone() {
+    let database = Database::open_in_memory(options(2)).unwrap();
+    let table = make_accounts(&database);
+    transact(&database, Isolation::ReadCommitted, |it| insert(it, table, 1, 1).map(drop)).unwrap();
+    transact(&database, Isolation::ReadCommitted, |statement| {
+        statement.lock_table(table, TableLockMode::AccessShare)?;
+        let entry = statement.table(table)?;
+        let counts = || {
+            let index = &entry.indexes[0];
+            (Arc::strong_count(&entry.access), Arc::strong_count(&index.tree))
+        };
+        // The instance's own copy is made at the first use.
+        drop(statement.scan(&entry, &[]));
+        let before = counts();
+        let mut rows = statement.scan(&entry, &[ColumnId(0)]);
+        let (index, forward) = (&entry.indexes[0], ScanDirection::Forward);
+        let mut keys =
+            statement.index_scan(&entry, index, KeyRange::all(), forward, &[ColumnId(0)]);
+        assert_eq!(counts(), before);
+        let mut row = RowBuffer::new();
+        assert!(rows.next(statement, &mut row)?.is_some());
+        assert!(keys.next(statement, &mut row)?.is_some());
+        Ok(())
+    })
+    .unwrap();
+    // A table that only its own transaction knows has no such copy; its cursors work all the same.
+    transact(&database, Isolation::ReadCommitted, |statement| {
+        let name = "late".to_owned();
+        let key = IndexColumn {
+            column: ColumnId(1),
+            direction: Direction::Ascending,
+            nulls: Nulls::Last,
+        };
+        let new = NewIndex { table, name, columns: vec![key], kind: IndexKind::Plain };
+        statement.create_index(new)?;
+        let entry = statement.table(table)?;
+        let (index, forward) = (&entry.indexes[2], ScanDirection::Forward);
+        let mut keys =
+            statement.index_scan(&entry, index, KeyRange::all(), forward, &[ColumnId(0)]);
+        assert!(keys.next(statement, &mut RowBuffer::new())?.is_some());
+        Ok(())
+    })
+    .unwrap();
+    database.close().unwrap();
+}
