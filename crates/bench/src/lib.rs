@@ -15,6 +15,7 @@ pub mod cpu;
 mod growth;
 pub mod insert;
 pub mod latency;
+pub mod ledger;
 pub mod native;
 pub mod orders;
 pub mod random;

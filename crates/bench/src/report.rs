@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cpu::Machine;
 use crate::latency::Latencies;
+use crate::ledger::Costs;
 use crate::setting::Setting;
 use crate::workload::{Checked, Counts, Fields, Loaded, Workload};
 
@@ -64,6 +65,8 @@ pub enum Side {
         cpu: Duration,
         /// The kernel's counters, before and after.
         metrics: Box<(Metrics, Metrics)>,
+        /// What the ledger counted; none in a build that does not count.
+        ledger: Option<Costs>,
     },
     /// Against a server.
     Wire {
@@ -123,6 +126,14 @@ impl Report {
         }
     }
 
+    /// What the ledger counted, if this build counts and the run was native.
+    pub fn ledger(&self) -> Option<&Costs> {
+        match &self.side {
+            Side::Native { ledger, .. } => ledger.as_ref(),
+            Side::Wire { .. } => None,
+        }
+    }
+
     fn each(&self, time: Duration) -> f64 {
         time.as_secs_f64() * 1e6 / self.driven.counts.transactions().max(1) as f64
     }
@@ -156,7 +167,7 @@ impl Report {
             "seed": setting.seed,
         });
         let side = match &self.side {
-            Side::Native { instances, cpu, metrics } => {
+            Side::Native { instances, cpu, metrics, .. } => {
                 self.native_json(*instances, *cpu, &Measured(metrics))
             }
             Side::Wire { rate, server_cpu, client_cpu, machine } => json!({

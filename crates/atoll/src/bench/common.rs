@@ -7,6 +7,7 @@ use atoll_bench::setting::{Durability, Isolation, Place, Server, Setting};
 use atoll_bench::wire::{self, Wire};
 use atoll_kernel::api::Instances;
 
+use super::output::Output;
 use super::{Folder, parse_instances};
 
 #[derive(clap::Args, Debug)]
@@ -51,9 +52,8 @@ pub struct Common {
     /// The seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print one JSON object instead of lines for people.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {
@@ -78,6 +78,7 @@ impl Common {
 
     /// Runs a workload and prints what was measured; progress goes to standard error.
     pub fn run<W: Native + Wire>(&self, workload: &W) -> Result<(), String> {
+        self.output.validate()?;
         let mut say = |line: &str| eprintln!("* {line}");
         let report = match &self.url {
             Some(url) => {
@@ -95,11 +96,7 @@ impl Common {
                 native::run(workload, &self.setting(), &place, &mut say)?
             }
         };
-        if self.json {
-            println!("{}", report.json());
-        } else {
-            println!("{report}");
-        }
+        self.output.print(&report, report.json(), report.ledger());
         Ok(())
     }
 }

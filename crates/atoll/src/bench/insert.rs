@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use atoll_bench::insert::{self, Setting};
 use atoll_kernel::api::Instances;
 
+use super::output::Output;
 use super::{Folder, parse_instances};
 
 #[derive(clap::Args, Debug)]
@@ -27,13 +28,13 @@ pub struct Arguments {
     /// A new directory for the data; a temporary one without this.
     #[arg(long)]
     data: Option<PathBuf>,
-    /// Print one JSON object instead of lines for people.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Runs and prints what was measured; progress goes to standard error.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
+    arguments.output.validate()?;
     let folder = Folder::new(arguments.data.as_deref())?;
     let setting = Setting {
         clients: arguments.clients,
@@ -44,10 +45,6 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         data: Some(folder.path().to_owned()),
     };
     let report = insert::run(&setting, &mut |line| eprintln!("* {line}"))?;
-    if arguments.json {
-        println!("{}", report.json());
-    } else {
-        println!("{report}");
-    }
+    arguments.output.print(&report, report.json(), report.ledger.as_ref());
     Ok(())
 }

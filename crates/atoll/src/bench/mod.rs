@@ -4,6 +4,7 @@ mod common;
 mod compare;
 mod insert;
 mod orders;
+mod output;
 mod smallbank;
 mod tatp;
 mod tpcc;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use atoll_bench::tpcb::{self, Affinity, Setting};
 use atoll_kernel::api::Instances;
+use output::Output;
 
 /// What `atoll bench` is told.
 #[derive(clap::Args, Debug)]
@@ -82,9 +84,8 @@ struct Tpcb {
     /// The seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print one JSON object instead of lines for people.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// `auto` or a number from 1 on.
@@ -114,6 +115,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 }
 
 fn run_tpcb(arguments: &Tpcb) -> Result<(), String> {
+    arguments.output.validate()?;
     let data = Folder::new(arguments.data.as_deref())?;
     let setting = Setting {
         scale: arguments.scale,
@@ -126,17 +128,13 @@ fn run_tpcb(arguments: &Tpcb) -> Result<(), String> {
         data: Some(data.path().to_owned()),
         seed: arguments.seed,
     };
-    let quiet = arguments.json;
+    let quiet = arguments.output.json;
     let report = tpcb::run(&setting, &mut |line| {
         if !quiet {
             println!("* {line}");
         }
     })?;
-    if arguments.json {
-        println!("{}", report.json())
-    } else {
-        println!("{report}")
-    }
+    arguments.output.print(&report, report.json(), report.ledger.as_ref());
     Ok(())
 }
 

@@ -17,8 +17,10 @@ use atoll_kernel::api::{
     Access, ColumnId, Context, Database, Error, InstanceId, Instances, Isolation, Options, Parker,
     Pin, Result, RowBuffer, Session, TableEntry, TableLockMode, Target,
 };
+use atoll_kernel::sync::ledger::{self, Label};
 
 use crate::cpu;
+use crate::ledger::Counting;
 use crate::sql::run_sql;
 
 pub use report::Report;
@@ -79,9 +81,11 @@ pub fn run(setting: &Setting, say: &mut dyn FnMut(&str)) -> std::result::Result<
     run_sql(&database, &tables.concat())?;
     say(&format!("inserting for {} s", setting.seconds));
     let before = database.metrics().map_err(text)?;
+    let counting = Counting::begin();
     let cpu_before = cpu::own();
     let (rows, elapsed) = drive(&database, setting, say)?;
     let cpu = cpu::own().saturating_sub(cpu_before);
+    let ledger = counting.end(&["insert"]);
     let after = database.metrics().map_err(text)?;
     say("counting");
     for (client, rows) in rows.iter().enumerate() {
@@ -90,7 +94,15 @@ pub fn run(setting: &Setting, say: &mut dyn FnMut(&str)) -> std::result::Result<
     let instances = database.instances();
     database.close().map_err(text)?;
     let rows = rows.iter().sum();
-    Ok(Report { setting: setting.clone(), instances, rows, elapsed, cpu, metrics: (before, after) })
+    Ok(Report {
+        setting: setting.clone(),
+        instances,
+        rows,
+        elapsed,
+        cpu,
+        metrics: (before, after),
+        ledger,
+    })
 }
 
 struct Told {
@@ -160,6 +172,7 @@ fn fill(
     let mut key = 0_i64;
     let most = (setting.rows() / setting.clients) as i64;
     while Instant::now() < end && key < most {
+        ledger::begin(Label::of(0));
         let mut transaction =
             session.begin(context, Isolation::ReadCommitted, Access::ReadWrite)?;
         let mut statement = transaction.statement(&mut session, context)?;
@@ -176,6 +189,7 @@ fn fill(
         drop(statement);
         transaction.commit(&mut session, context)?;
         session.settle(context)?;
+        ledger::switch(Label::default());
         committed(setting.commit_every);
     }
     Ok(())

@@ -6,6 +6,7 @@ use atoll_kernel::api::Metrics;
 use atoll_kernel::log::LogCounters;
 
 use super::Setting;
+use crate::ledger::Costs;
 
 /// What came of a run.
 pub struct Report {
@@ -21,6 +22,8 @@ pub struct Report {
     pub cpu: Duration,
     /// The kernel's counters, before and after.
     pub metrics: (Metrics, Metrics),
+    /// What the ledger counted, a transaction of many rows; none in a build that does not count.
+    pub ledger: Option<Costs>,
 }
 
 impl Report {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use atoll_kernel::api::{
     Context, Database, Error, InstanceId, Isolation, Parker, Result, Session, Target,
 };
+use atoll_kernel::sync::ledger::{self, Label};
 
 use super::{Commands, Native};
 use crate::report::Driven;
@@ -165,8 +166,10 @@ impl<'a, W: Native> Client<'a, W> {
                 self.tell(start);
             }
             let input = self.workload.draw(&mut self.source);
+            ledger::begin(Label::of(W::kind(&input)));
             let ended = self.until_done(&input)?;
             self.session.settle(self.context)?;
+            ledger::switch(Label::default());
             let micros = u32::try_from(start.elapsed().as_micros()).unwrap_or(u32::MAX);
             self.workload.settled(&input);
             let kind = W::kind(&input);

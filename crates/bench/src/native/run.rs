@@ -11,6 +11,7 @@ use atoll_kernel::api::{Database, Error, Options, PUBLIC_NAMESPACE, Pin};
 use super::drive::{Course, Told, drive};
 use super::{Native, load};
 use crate::cpu;
+use crate::ledger::Counting;
 use crate::report::{Driven, Report, Side};
 use crate::setting::{Place, Setting};
 use crate::space;
@@ -87,15 +88,17 @@ fn measure<W: Native>(
     }
     say(&format!("running for {} s", setting.seconds));
     let metrics = database.metrics().map_err(text)?;
+    let counting = Counting::begin();
     let cpu_before = cpu::own();
     let timed = (setting, setting.seconds);
     let driven = run_for(database, (workload, &tables), timed, &mut tally, say)?;
     let cpu = cpu::own().saturating_sub(cpu_before);
+    let ledger = counting.end(W::KINDS);
     let metrics = Box::new((metrics, database.metrics().map_err(text)?));
     say("checking");
     let began = Instant::now();
     let checked = workload.verify(database, before, &tally)?;
-    let side = Side::Native { instances: database.instances(), cpu, metrics };
+    let side = Side::Native { instances: database.instances(), cpu, metrics, ledger };
     Ok(Report::of(workload, setting, driven, side, loaded, (checked, began.elapsed())))
 }
 

@@ -15,6 +15,7 @@ use atoll_kernel::api::{Database, Error, Instances, Metrics, Options, Pin, Recov
 
 use crate::cpu;
 use crate::latency::Latencies;
+use crate::ledger::{Costs, Counting};
 use crate::setting::Durability;
 
 /// Accounts of a branch.
@@ -72,6 +73,8 @@ pub struct Report {
     pub cpu: Duration,
     /// The kernel's counters, before and after.
     pub metrics: (Metrics, Metrics),
+    /// What the ledger counted; none in a build that does not count.
+    pub ledger: Option<Costs>,
     /// Rows loaded a second.
     pub loaded_per_second: f64,
 }
@@ -195,9 +198,11 @@ pub fn run(setting: &Setting, say: &mut dyn FnMut(&str)) -> Result<Report, Strin
     }
     say("running");
     let before = database.metrics().map_err(text)?;
+    let counting = Counting::begin();
     let cpu_before = cpu::own();
     let driven = run::drive(&database, &tables, setting)?;
     let cpu = cpu::own().saturating_sub(cpu_before);
+    let ledger = counting.end(&["tpcb"]);
     let after = database.metrics().map_err(text)?;
     run::check_sums(&database, &tables)?;
     let report = Report {
@@ -209,6 +214,7 @@ pub fn run(setting: &Setting, say: &mut dyn FnMut(&str)) -> Result<Report, Strin
         latencies: driven.latencies,
         cpu,
         metrics: (before, after),
+        ledger,
         loaded_per_second,
     };
     database.close().map_err(text)?;

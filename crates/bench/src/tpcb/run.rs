@@ -9,6 +9,7 @@ use atoll_kernel::api::{
     Access, ColumnId, Context, Database, Error, InstanceId, Isolation, KeyBytes, Parker, Result,
     RowBuffer, Session, Statement, TableEntry, TableLockMode, Target, WriteOutcome,
 };
+use atoll_kernel::sync::ledger::{self, Label};
 
 use super::load::Tables;
 use super::{ACCOUNTS, Affinity, Setting, TELLERS};
@@ -116,7 +117,10 @@ impl Client {
             if start >= end {
                 return Ok(());
             }
-            match self.transaction(&mut session, context) {
+            ledger::begin(Label::of(0));
+            let ended = self.transaction(&mut session, context);
+            ledger::switch(Label::default());
+            match ended {
                 Ok(()) => self.latencies.record(start.elapsed()),
                 Err(Error::Deadlock { .. } | Error::SerializationFailure { .. }) => {
                     self.aborts += 1;
