@@ -9,6 +9,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::base::TreeId;
 use crate::sync::ledger::share;
 use crate::sync::{AtomicU64, Mutex, Ordering};
@@ -52,7 +54,7 @@ impl Registry {
 /// One instance's copy of the registry.
 pub struct LocalTables {
     registry: Arc<Registry>,
-    copy: RefCell<(u64, HashMap<TreeId, Copied>)>,
+    copy: RefCell<(u64, FxHashMap<TreeId, Copied>)>,
 }
 
 /// A tree's access path as everybody has it, and behind a count of this instance's own.
@@ -64,7 +66,7 @@ struct Copied {
 impl LocalTables {
     /// An empty copy; the first look-up fills it.
     pub fn new(registry: Arc<Registry>) -> LocalTables {
-        LocalTables { registry, copy: RefCell::new((0, HashMap::new())) }
+        LocalTables { registry, copy: RefCell::default() }
     }
 
     /// Takes changes of the registry over, if there are any.

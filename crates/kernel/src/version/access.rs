@@ -71,7 +71,9 @@ pub(crate) enum HasNull {
     No,
 }
 
-/// A table tree with the index trees over it.
+/// A table tree with the index trees over it. Aligned, so that the counts of an instance's own
+/// references share no line with another's.
+#[repr(align(128))]
 pub struct TableAccess {
     /// The rows.
     pub tree: Arc<TableTree>,
