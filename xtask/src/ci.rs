@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use crate::dependencies;
 use crate::mutants;
-use crate::run::{Result, cargo, fuzzing, must, side_target, tee};
+use crate::run::{self, Result, cargo, fuzzing, must, side_target, tee};
 use crate::tidy;
 
 /// Tests counted by one stage.
@@ -25,7 +25,7 @@ pub struct Count {
 
 type Stage = (&'static str, fn(&Path) -> Result<Count>);
 
-const STAGES: [Stage; 12] = [
+const STAGES: [Stage; 13] = [
     ("format", |root| one(must(cargo(root, &["fmt", "--all", "--", "--check"])))),
     ("tidy", |root| one(tidy::tidy(root))),
     ("dependencies", |root| one(dependencies::check(root))),
@@ -43,6 +43,10 @@ const STAGES: [Stage; 12] = [
     ("models", models),
     ("simulation", simulation),
     ("power loss", power_loss),
+    ("ledger", |root| {
+        let (text, succeeded) = tee(run::ledger(root))?;
+        counted(&text, succeeded)
+    }),
     ("mutants", |root| mutants::rotating(root)),
     ("benchmarks", benchmarks),
 ];

@@ -1,4 +1,4 @@
-//! The one tool of the tree: `cargo xtask ci | tidy | bless | sim | fuzz | bench | guided |
+//! The one tool of the tree: `cargo xtask ci | tidy | bless | sim | fuzz | bench | ledger | guided |
 //! breakdown`.
 //!
 //! It runs other programs and reads sources as text; no crate of Atoll is linked into it, so that
@@ -25,6 +25,7 @@ cargo xtask COMMAND
   mutants [NAME...]             run what must catch each planted fault; all of them by default
   fuzz [--seconds N]            seeded random input for pages, log records, messages, types, SQL
   bench [ARGS...]               benchmarks (atoll bench), built for speed
+  ledger                        write the measured figures into docs/scaling.md
   guided                        the release build, guided by a profile of itself
   breakdown [TRANSACTION...]    of what the instructions of a TPC-C transaction are (callgrind)
 ";
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         "mutants" => mutants::mutants(&root, &rest),
         "fuzz" => run::fuzz(&root, &rest),
         "bench" => run::bench(&root, &rest),
+        "ledger" => run::write_ledger(&root),
         "guided" => guided::guided(&root),
         "breakdown" => breakdown::breakdown(&root, &rest),
         "" | "help" | "--help" | "-h" => {

@@ -59,6 +59,21 @@ pub fn bench(root: &Path, rest: &[String]) -> Result<()> {
     must(command)
 }
 
+/// The test that counts a small TPC-C and compares its sites with docs/scaling.md.
+pub fn ledger(root: &Path) -> Command {
+    let arguments = ["test", "--profile", "quick", "--package", "atoll-bench"];
+    let mut command = cargo(root, &arguments);
+    command.args(["--features", "ledger", "--test", "ledger"]);
+    command
+}
+
+/// `cargo xtask ledger`: the same, but the figures go into docs/scaling.md.
+pub fn write_ledger(root: &Path) -> Result<()> {
+    let mut command = ledger(root);
+    command.args(["--", "scaling_md"]).env("ATOLL_LEDGER_WRITE", "1");
+    must(command)
+}
+
 /// `cargo xtask fuzz [--seconds N]`: the random-input tests, each for N seconds (default 30).
 pub fn fuzz(root: &Path, rest: &[String]) -> Result<()> {
     let seconds = match rest {

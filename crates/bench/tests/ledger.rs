@@ -1,0 +1,243 @@
+//! The ledger counts what happens, and docs/scaling.md knows every site of TPC-C's hot path.
+//!
+//! For builds with feature `ledger`: `cargo xtask ci --only ledger`. With `ATOLL_LEDGER_WRITE=1`
+//! (`cargo xtask ledger`) the figures of the run are written into docs/scaling.md; a new site then
+//! has neither class nor reason there, and fails the next run until a person has said them.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use atoll_bench::ledger::{Class, Costs, Counting, Known, Unknown};
+use atoll_bench::native::run;
+use atoll_bench::setting::{Durability, Isolation, Place, Setting};
+use atoll_bench::tpcc::{Mix, Size, Tpcc};
+use atoll_kernel::api::{Database, InstanceId, Instances, Options, Parker, Target};
+use atoll_kernel::latch::{HybridLatch, Release};
+use atoll_kernel::sync::ledger::{self, Entry, Label, What, share};
+use atoll_kernel::sync::{AtomicU64, Mutex, Ordering};
+
+/// A site that a transaction of some type meets this often must be known. Ten times what the table
+/// shows, so that a site on the border does not come and go.
+const HOT: f64 = 0.01;
+/// Read-modify-writes of words that several instances write although their transactions do not
+/// meet: the aim is none, and docs/scaling.md says what is left.
+const COMMON_MAX: f64 = 0.15;
+
+fn scaling_md() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/scaling.md")
+}
+
+/// TPC-C on two home warehouses, two instances, on disk.
+fn count_tpcc() -> Costs {
+    let workload = Tpcc { warehouses: 2, size: Size::STANDARD, mix: Mix::Standard };
+    let setting = Setting {
+        clients: 8,
+        seconds: 4,
+        warmup_seconds: 1,
+        isolation: Isolation::RepeatableRead,
+        durability: Durability::Commit,
+        seed: 1,
+    };
+    let directory = Directory::new();
+    let place = Place {
+        data: Some(directory.0.clone()),
+        instances: Instances::Count(2),
+        buffer_pool_bytes: None,
+    };
+    let report = run(&workload, &setting, &place, &mut |_| ()).unwrap();
+    println!("{}", report.ledger().unwrap());
+    report.ledger().unwrap().clone()
+}
+
+/// A folder that goes with the test.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Directory {
+        let name = format!("atoll-ledger-{}", std::process::id());
+        Directory(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn scaling_md_knows_every_site_of_tpcc() {
+    let costs = count_tpcc();
+    let text = std::fs::read_to_string(scaling_md()).unwrap();
+    let known = Known::parse(&text).unwrap();
+    if std::env::var_os("ATOLL_LEDGER_WRITE").is_some() {
+        return std::fs::write(scaling_md(), known.written(&text, &costs).unwrap()).unwrap();
+    }
+    let unknown: Vec<String> = known.unknown(&costs, HOT).iter().map(Unknown::to_string).collect();
+    assert!(
+        unknown.is_empty(),
+        "docs/scaling.md does not account for these sites (`cargo xtask ledger` adds lines for \
+         them; say their class and reason there):\n{}",
+        unknown.join("\n")
+    );
+    let common = known.shared_changes(&costs, Class::Common);
+    assert!(common <= COMMON_MAX, "{common:.3} common read-modify-writes a transaction");
+    a_new_site_is_found(&known, costs.transactions());
+}
+
+/// The same judge on the same counts, and one word more in every tenth transaction.
+fn a_new_site_is_found(known: &Known, transactions: u64) {
+    let word = AtomicU64::new(0);
+    let counting = Counting::begin();
+    for number in 0..transactions.min(1000) {
+        ledger::begin(Label::of(0));
+        if number % 10 == 0 {
+            word.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    ledger::switch(Label::default());
+    let costs = counting.end(&["new_order"]).unwrap();
+    let unknown = known.unknown(&costs, HOT);
+    let is_here = |it: &Unknown| it.to_string().contains("tests/ledger.rs");
+    assert!(unknown.iter().any(is_here), "{unknown:?}");
+}
+
+/// What was counted in this file while `body` ran; tests run side by side, so `body` says which
+/// kinds are its own.
+fn counted(own: &[usize], body: impl FnOnce()) -> Vec<Entry> {
+    let before = ledger::read().unwrap();
+    body();
+    let after = ledger::read().unwrap().since(&before);
+    let is_own = |entry: &Entry| own.iter().any(|kind| kind + 1 == entry.label);
+    after.entries.into_iter().filter(|entry| is_own(entry) && entry.times > 0).collect()
+}
+
+fn sum(entries: &[Entry], what: What) -> (u64, u64) {
+    let of = entries.iter().filter(|entry| entry.what == what && entry.site.contains("ledger.rs"));
+    of.fold((0, 0), |(times, moved), entry| (times + entry.times, moved + entry.moved))
+}
+
+/// Runs `body` on a thread of its own under a kind, to its end.
+fn on_another(kind: usize, body: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            ledger::switch(Label::of(kind));
+            body();
+        });
+    });
+}
+
+#[repr(align(64))]
+struct OwnLine(AtomicU64);
+
+#[test]
+fn a_line_moves_when_another_thread_wrote_or_read_it() {
+    let (first, second) = (OwnLine(AtomicU64::new(0)), OwnLine(AtomicU64::new(0)));
+    let entries = counted(&[20], || {
+        on_another(20, || {
+            for _ in 0..10 {
+                first.0.fetch_add(1, Ordering::Relaxed);
+                second.0.store(1, Ordering::Relaxed);
+            }
+        });
+    });
+    assert_eq!(sum(&entries, What::Change), (10, 0), "{entries:?}");
+    assert_eq!(sum(&entries, What::Store), (10, 0), "{entries:?}");
+    let entries = counted(&[21, 22], || {
+        for _ in 0..5 {
+            on_another(21, || {
+                first.0.swap(1, Ordering::Relaxed);
+            });
+            on_another(22, || {
+                first.0.load(Ordering::Relaxed);
+                second.0.load(Ordering::Relaxed);
+            });
+        }
+    });
+    assert_eq!(sum(&entries, What::Change), (5, 5), "written by others: {entries:?}");
+    let entries = counted(&[23], || {
+        on_another(23, || {
+            for _ in 0..3 {
+                second.0.store(2, Ordering::Relaxed);
+            }
+        });
+    });
+    assert_eq!(sum(&entries, What::Store), (3, 1), "read by others, once: {entries:?}");
+}
+
+#[test]
+fn a_label_goes_with_its_task() {
+    let options = Options { instances: Instances::Count(1), ..Options::default() };
+    let database = Database::open_in_memory(options).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let entries = counted(&[30, 31], || {
+        for kind in [30, 31] {
+            let sender = sender.clone();
+            database.spawn(Target::Instance(InstanceId(0)), move |context| {
+                let word = AtomicU64::new(0);
+                for _ in 0..50 * (kind - 29) {
+                    ledger::begin(Label::of(kind));
+                    word.fetch_add(1, Ordering::Relaxed);
+                    context.yield_now();
+                    word.fetch_add(1, Ordering::Relaxed);
+                }
+                ledger::switch(Label::default());
+                sender.send(kind).unwrap();
+            });
+        }
+        for _ in 0..2 {
+            receiver.recv_timeout(Duration::from_secs(20)).unwrap();
+        }
+    });
+    let of = |kind: usize| {
+        let own: Vec<Entry> =
+            entries.iter().filter(|entry| entry.label == kind + 1).cloned().collect();
+        sum(&own, What::Change).0
+    };
+    assert_eq!((of(30), of(31)), (100, 200), "{entries:?}");
+    let transactions = ledger::read().unwrap().transactions;
+    assert_eq!((transactions[31], transactions[32]), (50, 100));
+    database.close().unwrap();
+}
+
+#[test]
+fn waits_are_counted_with_their_time() {
+    let (mutex, latch) = (Mutex::new(0), HybridLatch::new());
+    let entries = counted(&[40], || {
+        let held = mutex.lock().unwrap();
+        latch.lock_exclusive().unwrap();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                ledger::switch(Label::of(40));
+                while latch.lock_exclusive().is_err() {}
+                latch.unlock_exclusive(Release::Unchanged);
+                *mutex.lock().unwrap() += 1;
+            });
+            std::thread::sleep(Duration::from_millis(20));
+            latch.unlock_exclusive(Release::Unchanged);
+            std::thread::sleep(Duration::from_millis(20));
+            drop(held);
+            waiter.join().unwrap();
+        });
+    });
+    for what in [What::LatchWait, What::MutexWait] {
+        let ns: u64 =
+            entries.iter().filter(|entry| entry.what == what).map(|entry| entry.amount).sum();
+        assert!((5_000_000..5_000_000_000).contains(&ns), "{what:?}: {ns} ns in {entries:?}");
+    }
+    assert_eq!(sum(&entries, What::Mutex), (1, 1), "{entries:?}");
+}
+
+#[test]
+fn shared_references_are_counted_on_their_line() {
+    let one: Arc<dyn std::fmt::Debug + Send + Sync> = Arc::new(7);
+    let entries = counted(&[50, 51], || {
+        on_another(50, || drop(share(&one)));
+        on_another(51, || drop(share(&one)));
+    });
+    assert_eq!(sum(&entries, What::Share), (2, 1), "{entries:?}");
+    assert_eq!(Arc::strong_count(&one), 1);
+}
