@@ -13,7 +13,7 @@ pub struct Output {
     #[arg(long)]
     pub json: bool,
     /// Print what transactions write that is shared, and what they wait for, by type and by site.
-    /// For builds with `--features ledger`; counting makes a run several times slower.
+    /// For builds with `--features ledger`; counting costs half as much processor time again.
     #[arg(long)]
     ledger: bool,
 }
