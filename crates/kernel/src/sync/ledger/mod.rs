@@ -34,7 +34,7 @@ mod atomics;
 mod lines;
 #[cfg(all(not(loom), feature = "ledger"))]
 mod mutex;
-#[cfg(all(not(loom), feature = "ledger"))]
+#[cfg(all(not(loom), any(test, feature = "ledger")))]
 mod names;
 #[cfg(any(loom, not(feature = "ledger")))]
 mod off;

@@ -4,14 +4,17 @@
 //! elsewhere by file and line. Two places of a function with the same expression have one name,
 //! and are one site.
 
+#[cfg(feature = "ledger")]
 use std::panic::Location;
 
+#[cfg(feature = "ledger")]
 include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
 /// Bytes of an expression that are shown.
 const EXPRESSION_MAX: usize = 60;
 
 /// The name of a place.
+#[cfg(feature = "ledger")]
 pub(super) fn site_name(site: &Location<'_>) -> String {
     let file = site.file().replace('\\', "/");
     let source = SOURCES.iter().find(|(name, _)| file.ends_with(&format!("kernel/{name}")));
