@@ -363,6 +363,11 @@ impl Run {
                         return Ok(());
                     }
                     life.step()?;
+                    // A power cut that was to come during recovery, which was over sooner.
+                    if self.disk.is_off() {
+                        self.counters.add("power cut", 1);
+                        return Ok(());
+                    }
                     // An operation that had failed before the disk healed was heard of only now.
                     if life.database.failure().is_some() {
                         self.counters.add("disk failed", 1);
