@@ -14,7 +14,7 @@ test:
 release: setup
 	cargo build --release --package atoll
 
-# As release, guided by a profile of itself: some ten minutes, and a tenth faster. It needs
+# As release, guided by a profile of itself: some ten minutes, and up to a tenth faster. It needs
 # `rustup component add llvm-tools`.
 guided: setup
 	cargo xtask guided
