@@ -321,21 +321,17 @@ impl<'t> Statement<'t> {
         let at = table.indexes.iter().position(|it| it.def.oid == index.def.oid);
         let path = &table.access.indexes[at.ok_or(Error::CatalogChanged)?];
         let columns = ColumnId::numbers(columns);
-        self.point(&PointAhead::at((&table.access, path), key.bytes(), columns), out)
+        self.index_point_ahead(&PointAhead::at((&table.access, path), key.bytes(), columns), out)
     }
 
     /// As [`Statement::index_point`]; after [`Statement::prefetch_points`] mostly without a search
     /// of the index. Ask for every point itself, even if it was fetched with others.
+    #[inline]
     pub fn index_point_ahead(
         &mut self,
         point: &PointAhead<'_>,
         out: &mut RowBuffer,
     ) -> Result<Option<RowId>> {
-        self.point(point, out)
-    }
-
-    #[inline]
-    fn point(&mut self, point: &PointAhead<'_>, out: &mut RowBuffer) -> Result<Option<RowId>> {
         let PointAhead { table, index, key, columns, place } = point;
         let Statement { core, handle, session, context, check, rows: found, .. } = self;
         let found = read(core, handle, &session.waiter(context), |reader| {

@@ -34,9 +34,7 @@ impl IndexTree {
         let place = Probe::before(key);
         let Near::Hints(hints) = near else { return self.trunk.read_leaf(place, Side::At, read) };
         let hint = hints.of_key(self.tree(), key);
-        let about = || hints.of_keys_about(self.tree(), key);
-        let near = self.hinted(hint.get(), place).or_else(|| self.hinted(about().get(), place));
-        if let Some(leaf) = near {
+        if let Some(leaf) = self.nearest((hints, key), hint.get(), place) {
             let result = read(&leaf);
             point("index.near.read");
             // What is not to be believed yet is asked again by a descent.
@@ -51,7 +49,7 @@ impl IndexTree {
             read(leaf)
         });
         hint.set(found);
-        about().set(found);
+        hints.of_keys_about(self.tree(), key).set(found);
         result
     }
 
@@ -66,8 +64,7 @@ impl IndexTree {
     ) -> Outcome<PageWrite> {
         let Near::Hints(hints) = near else { return self.trunk.write_leaf(place) };
         let hint = hints.of_key(self.tree(), key);
-        let about = || hints.of_keys_about(self.tree(), key);
-        let near = self.hinted(hint.get(), place).or_else(|| self.hinted(about().get(), place));
+        let near = self.nearest((hints, key), hint.get(), place);
         if let Some(leaf) = near.and_then(hints::upgrade) {
             hint.set(LeafHint::new(self.tree(), leaf.frame()));
             return Ok(leaf);
@@ -75,8 +72,20 @@ impl IndexTree {
         let leaf = self.trunk.write_leaf(place)?;
         let found = LeafHint::new(self.tree(), leaf.frame());
         hint.set(found);
-        about().set(found);
+        hints.of_keys_about(self.tree(), key).set(found);
         Ok(leaf)
+    }
+
+    /// The leaf where the key was found last, else where keys about it were.
+    #[inline]
+    fn nearest(
+        &self,
+        (hints, key): (&LeafHints, &[u8]),
+        hint: LeafHint,
+        place: Probe<'_>,
+    ) -> Option<PageRead> {
+        let about = || self.hinted(hints.of_keys_about(self.tree(), key).get(), place);
+        self.hinted(hint, place).or_else(about)
     }
 
     /// The hinted leaf, if it seems to cover the place: true if the read validates.
