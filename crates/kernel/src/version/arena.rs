@@ -258,6 +258,11 @@ impl Arena {
         }
     }
 
+    /// Says that what was before the records below `position` nobody needs any more.
+    pub(crate) fn pass(&self, position: u64) {
+        self.shared.set_passed(position);
+    }
+
     /// Reclaims everything below `position`: to every reader, chains end there from now on.
     pub(crate) fn reclaim(&self, position: u64) {
         debug_assert!(position <= self.head.get() && position >= self.shared.reclaimed());

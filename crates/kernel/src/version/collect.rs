@@ -337,6 +337,7 @@ impl InstanceVersions {
         if finished.visits == Visits::None {
             return true;
         }
+        finished.arena.pass(finished.end);
         while finished.next != 0 {
             if *left == 0 {
                 return false;

@@ -6,6 +6,10 @@
 //! key; who changes a row does that first and adds the entry second. So an entry that was kept
 //! here for another version's sake is tried again when that version goes, and an entry that was
 //! removed while somebody was about to need it is added again by them.
+//!
+//! A transaction's records may be visited long before they are reclaimed together, and each is
+//! visited once. So what was before a record counts as retained only until its transaction's visits
+//! begin: a rollback after that removes what such a visit kept for the sake of the undone version.
 
 use super::access::{IndexAccess, TableAccess};
 use super::read::HasKey;

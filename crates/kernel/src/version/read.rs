@@ -353,8 +353,8 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
     }
 
     /// Rule 5.5: whether a retained version of the row has the key: the page's, and those that
-    /// the live records above `stop` lead back to. What lies before the change of `stop` itself is
-    /// what the caller is about to give up.
+    /// the records above `stop` lead back to that have not passed the horizon. What lies before the
+    /// change of `stop` itself is what the caller is about to give up.
     pub(crate) fn retained_has_key(
         &self,
         stop: UndoRef,
@@ -370,6 +370,9 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
                 return Ok(HasKey::Yes);
             }
             if at == stop || mutant("entry-removed-while-retained") {
+                return Ok(HasKey::No);
+            }
+            if self.space.has_passed(at) && !mutant("entry-kept-for-what-has-passed") {
                 return Ok(HasKey::No);
             }
             let Some(record) = self.record(at)? else { return Ok(HasKey::No) };

@@ -114,6 +114,9 @@ impl Directory {
 pub(super) struct ArenaShared {
     /// Positions below are reclaimed. Written by the owner's collection, read by everybody.
     reclaimed: CachePadded<AtomicU64>,
+    /// What was before the records below, nobody needs any more: at the latest when they are visited.
+    /// Written by the owner's collection, read by who rolls back or collects, hardly ever.
+    passed: CachePadded<AtomicU64>,
     /// The present directory. Written by the owner when it grows, read by everybody.
     directory: AtomicPtr<Directory>,
     /// Directories that were outgrown: a stale reader may still look into one. Owner only.
@@ -130,6 +133,7 @@ impl ArenaShared {
         ArenaShared {
             // Position 0 of instance 0, slot 0 would read as "none".
             reclaimed: CachePadded::new(AtomicU64::new(1)),
+            passed: CachePadded::new(AtomicU64::new(1)),
             directory: AtomicPtr::new(directory),
             outgrown: Mutex::new(Vec::new()),
         }
@@ -158,6 +162,13 @@ impl ArenaShared {
         if !mutant("undo-mark-unfenced") {
             fence(Ordering::Release);
         }
+    }
+
+    /// Says that the records below `position` have passed the horizon; owner only, before the first
+    /// of them is visited.
+    pub(super) fn set_passed(&self, position: u64) {
+        // Relaxed: whom it concerns comes with the leaf's latch that the visitor takes after it.
+        self.passed.store(position, Ordering::Relaxed);
     }
 
     /// The chunk with this number. The number must be live, or the answer is another one or null.
@@ -249,6 +260,16 @@ impl UndoSpace {
     pub(super) fn is_reclaimed(&self, at: UndoRef) -> bool {
         match self.find(at) {
             Some(arena) => at.position() < arena.reclaimed(),
+            None => true,
+        }
+    }
+
+    /// Whether nobody needs what was before the record: it is reclaimed or being visited.
+    pub(super) fn has_passed(&self, at: UndoRef) -> bool {
+        match self.find(at) {
+            Some(arena) => {
+                at.position() < arena.passed.load(Ordering::Relaxed).max(arena.reclaimed())
+            }
             None => true,
         }
     }

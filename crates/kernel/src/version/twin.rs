@@ -266,6 +266,12 @@ impl VersionSpace {
         record.is_none() || self.undo.is_reclaimed(record)
     }
 
+    /// Whether nobody needs what was before the record any more (there is none, or collection has
+    /// begun to visit its transaction's).
+    pub(super) fn has_passed(&self, record: UndoRef) -> bool {
+        record.is_none() || self.undo.has_passed(record)
+    }
+
     /// Bytes of all twin tables.
     pub fn twin_bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)

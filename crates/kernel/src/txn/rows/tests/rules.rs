@@ -343,3 +343,27 @@ fn a_snapshot_read_of_many_versions_finds_its_own() {
     world.collect(Cts(world.clock + 1));
     world.assert_clean("all readers gone");
 }
+
+#[test]
+fn an_entry_kept_for_a_version_that_is_rolled_back_goes_with_it() {
+    let mut world = World::new(2);
+    let mut maker = world.rc();
+    let row = maker.insert(&world, &Row::new(1, 1, b"a", 0));
+    let other = maker.insert(&world, &Row::new(2, 1, b"a", 0));
+    world.commit(maker);
+    world.collect(Cts(world.clock));
+    let key = |key: i32| [(KEY, Some(key.to_le_bytes().to_vec()))];
+    let mut first = world.rc();
+    first.set_balance(&world, other, 1).expect("free");
+    first.update(&world, row, &key(9));
+    world.commit(first);
+    // Another gives the old key back; its entry is still there.
+    let mut second = world.begin(1, Isolation::ReadCommitted);
+    second.update(&world, row, &key(1));
+    let limit = CollectLimit { horizon: Cts(world.clock), stable: Cts::MAX };
+    let done = world.instances[0].collect(limit, &world, 1);
+    assert!(done.more && done.transactions == 0, "the first was visited in part: {done:?}");
+    world.abort(second);
+    world.collect(Cts(world.clock));
+    world.assert_clean("the entry of the key that two versions had");
+}
