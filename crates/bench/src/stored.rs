@@ -3,14 +3,14 @@
 //! Invariants: forms are those of `atoll_sql::types::storage`, which writes all but the plainest;
 //! a value that is not what its column promises is an error, never a default.
 
-use atoll_kernel::api::{Error, Result, RowBuffer};
+use atoll_kernel::api::{Error, Result, RowBuffer, RowValues};
 use atoll_sql::types::{Datum, Numeric, TypeOid, storage};
 
 /// Columns that most rows and changes have at most, and that any has.
 const COLUMNS_FEW: usize = 21;
 const COLUMNS_MAX: usize = 40;
 
-/// The values of one row or change; reused.
+/// The values of one row or change, or of several rows; reused.
 #[derive(Default)]
 pub struct Stored {
     bytes: Vec<u8>,
@@ -91,6 +91,21 @@ impl Stored {
             0..=COLUMNS_FEW => self.within::<COLUMNS_FEW, T>(with),
             _ => self.within::<COLUMNS_MAX, T>(with),
         }
+    }
+
+    /// Calls `with` with the values of several rows, each of so many columns.
+    pub fn rows<T>(&self, columns: usize, with: impl FnOnce(RowValues<'_>) -> T) -> T {
+        let mut start = 0;
+        let values: Vec<Option<&[u8]>> = self
+            .ends
+            .iter()
+            .map(|(end, is_null)| {
+                let bytes = &self.bytes[start..*end as usize];
+                start = *end as usize;
+                (!is_null).then_some(bytes)
+            })
+            .collect();
+        with(RowValues::new(&values, columns))
     }
 
     #[inline]

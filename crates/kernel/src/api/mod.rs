@@ -80,7 +80,7 @@ pub use crate::page::ColumnType;
 pub use crate::runtime::{Class, ClockChoice, Parker, Pin, Poll, Service, ServiceId, Target};
 pub use crate::tree::index::ScanDirection;
 pub use crate::tree::key::{Direction, Nulls};
-pub use crate::txn::rows::{PointAhead, WriteOutcome};
+pub use crate::txn::rows::{PointAhead, RowValues, WriteOutcome};
 pub use crate::txn::{Committed, Interrupt, Isolation, LockMode as TableLockMode, Reason};
 pub use crate::txn::{Counting, Cycle, SequenceState};
 pub use crate::version::{Presence, RowBuffer};

@@ -345,16 +345,16 @@ impl VersionSpace {
         Some(made)
     }
 
-    /// The run of `record` has `row`, too; false, and nothing is done, if it is not the leaf's, or
+    /// The run of `record` has `row`, too. None, and nothing is done, if it is not the leaf's, or
     /// does not end before the row. The frame is held exclusively.
-    pub(crate) fn extend_run(&self, side: &SideSlot, row: RowId, record: UndoRef) -> bool {
-        let Some(table) = Table::of(side) else { return false };
+    pub(crate) fn extend_run(&self, side: &SideSlot, row: RowId, record: UndoRef) -> Option<Made> {
+        let table = Table::of(side)?;
         let end = &table.words[RUN_END];
         let is_next = table.run().0 == record.0 && end.load(Ordering::Relaxed) == row.0;
-        if is_next {
+        is_next.then(|| {
             end.store(row.0 + 1, Ordering::Relaxed);
-        }
-        is_next
+            Made::Nothing
+        })
     }
 
     /// All rows of the run of `record` are gone, rolled back. The frame is held exclusively.
@@ -600,10 +600,10 @@ mod tests {
         let side = SideSlot::default();
         assert_eq!(space.begin_run(&side, RowId(100), reference(9)), Some(Made::Table));
         for row in 101..1000 {
-            assert!(space.extend_run(&side, RowId(row), reference(9)));
+            assert_eq!(space.extend_run(&side, RowId(row), reference(9)), Some(Made::Nothing));
         }
-        assert!(!space.extend_run(&side, RowId(1001), reference(9)), "a gap");
-        assert!(!space.extend_run(&side, RowId(1000), reference(8)), "another run");
+        assert_eq!(space.extend_run(&side, RowId(1001), reference(9)), None, "a gap");
+        assert_eq!(space.extend_run(&side, RowId(1000), reference(8)), None, "another run");
         assert_eq!(space.begin_run(&side, RowId(1000), reference(10)), None, "one at a time");
         for row in 100..1000 {
             assert_eq!(newest(&side, RowId(row)), reference(9));

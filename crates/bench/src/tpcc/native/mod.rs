@@ -23,6 +23,7 @@ use super::inputs::{Input, Who};
 use super::schema::{Tables, customer};
 use super::stored::{bytes, int};
 use crate::native::{RowAccess, set_key};
+use crate::stored::Stored;
 
 pub(super) use crate::native::{Commands, lock, missing};
 pub(super) use atoll_kernel::api::ScanDirection;
@@ -37,6 +38,8 @@ pub type OrderKey = (i32, i32, i32);
 pub struct Terminal {
     tables: Rc<Tables>,
     access: RowAccess,
+    /// The lines of an order, which are inserted together.
+    lines: Stored,
     /// Of look-ups that are to come.
     keys: Vec<KeyBytes>,
     /// What the terminal would show: the texts that transactions retrieve.
@@ -68,6 +71,7 @@ impl Terminal {
         Terminal {
             tables,
             access: RowAccess::default(),
+            lines: Stored::default(),
             keys: Vec::new(),
             shown: Vec::new(),
             numbers: Vec::new(),

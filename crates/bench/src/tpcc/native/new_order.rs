@@ -15,6 +15,8 @@ const STOCK: [ColumnId; 5] =
     [stock::S_QUANTITY, stock::S_YTD, stock::S_ORDER_CNT, stock::S_REMOTE_CNT, stock::S_DATA];
 const STOCK_CHANGED: [ColumnId; 4] =
     [stock::S_QUANTITY, stock::S_YTD, stock::S_ORDER_CNT, stock::S_REMOTE_CNT];
+/// Columns of the table order_line.
+const ORDER_LINE_COLUMNS: usize = 10;
 
 impl Terminal {
     // By itself in profiles (`cargo xtask breakdown`).
@@ -45,6 +47,8 @@ impl Terminal {
         let (items, stocks) = rest.split_at(input.lines().len());
         let (order, charge) = self.order_head(&mut statement, input, customer)?;
         let (mut total, repeats) = (0, input.repeats());
+        self.lines.clear();
+        let mut ended = None;
         for (number, at) in (1..).zip(0..input.lines().len()) {
             if repeats {
                 // An item that comes twice: the second time sees what the first has done.
@@ -54,15 +58,19 @@ impl Terminal {
             let line = (&input.lines()[at], &items[at], &stocks[at]);
             match self.order_line(&mut statement, input, (order, number), line)? {
                 Some(amount) => total += amount,
-                None => {
-                    drop(points);
-                    self.keys = keys;
-                    return Ok(Ended::Rollback);
-                }
+                // The last one, which there is not: what was entered is entered in vain.
+                None => ended = Some(Ended::Rollback),
             }
         }
         drop(points);
         self.keys = keys;
+        let Terminal { lines, rows, .. } = self;
+        lines.rows(ORDER_LINE_COLUMNS, |lines| {
+            statement.insert_rows(&tables.order_line, lines, rows)
+        })?;
+        if let Some(ended) = ended {
+            return Ok(ended);
+        }
         // Cents, of (1 - c_discount) * (1 + w_tax + d_tax) in 1/10^8.
         let total = (i128::from(total) * i128::from(charge) / 100_000_000) as i64;
         self.shown.extend_from_slice(&total.to_le_bytes());
@@ -114,7 +122,7 @@ impl Terminal {
         Ok((order, charge))
     }
 
-    /// One line: its amount in cents, none if there is no such item.
+    /// One line, into `self.lines`: its amount in cents, none if there is no such item.
     fn order_line(
         &mut self,
         statement: &mut Statement<'_>,
@@ -145,17 +153,14 @@ impl Terminal {
         let is_original = is_original && contains_original(bytes(&self.row, 4)?);
         self.shown.push(if is_original { b'B' } else { b'G' });
 
-        self.stored.clear();
         for key in [order, input.district, input.warehouse, number, line.item, line.supply] {
-            self.stored.int(key);
+            self.lines.int(key);
         }
-        self.stored.null();
-        self.stored.int(line.quantity);
-        self.stored.decimal(amount, 2);
+        self.lines.null();
+        self.lines.int(line.quantity);
+        self.lines.decimal(amount, 2);
         // As it is stored: both are char(24).
-        let access = &mut self.access;
-        access.stored.raw(bytes(&access.row, 5)?);
-        self.insert(statement, &tables.order_line)?;
+        self.lines.raw(bytes(&self.access.row, 5)?);
         Ok(Some(amount))
     }
 }

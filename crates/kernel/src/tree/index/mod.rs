@@ -25,6 +25,7 @@ mod read;
 mod stress_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod together;
 
 use std::sync::Arc;
 

@@ -78,6 +78,24 @@ impl TableTree {
         self.append_slowly(cursor, heap)
     }
 
+    /// One more row id, if the leaf that [`TableTree::append`] has just answered has room for such a
+    /// row too.
+    #[inline]
+    pub fn append_more(
+        &self,
+        cursor: &mut AppendCursor,
+        leaf: &LeafWrite<'_>,
+        heap: usize,
+    ) -> Option<RowId> {
+        let row = RowId(cursor.next);
+        let fits =
+            cursor.next != cursor.end && leaf.view().covers(row) && self.takes_append(leaf, heap);
+        fits.then(|| {
+            cursor.next += 1;
+            row
+        })
+    }
+
     #[cold]
     fn append_slowly(
         &self,

@@ -53,9 +53,9 @@ struct FrozenRun {
     count: u64,
 }
 
-/// Rows of one command in a leaf that was empty, which share one undo record (rule 6.2).
+/// Consecutive rows of one command, which share one undo record (rule 6.2).
 ///
-/// Grows while nothing else is pushed: so undoing the newest record first undoes everything in the
+/// Begins with every insert that cannot join; grows while nothing else is pushed: so undoing the newest record first undoes everything in the
 /// opposite order. A rollback to a mark within takes rows out and leaves their ids in the range.
 #[derive(Clone, Copy)]
 pub(super) struct Run {
@@ -111,9 +111,22 @@ pub(super) struct Work {
     pub(super) longs: Vec<(u16, Vec<u8>)>,
 }
 
-/// What is left to do in an index after the row was changed.
+impl Work {
+    pub(super) fn clear_pending(&mut self) {
+        self.keys.clear();
+        self.pending.clear();
+    }
+
+    #[inline]
+    pub(super) fn key_of(&self, pending: &Pending) -> &[u8] {
+        &self.keys[pending.start as usize..pending.end as usize]
+    }
+}
+
+/// What is left to do in an index after a row was changed.
 #[derive(Clone, Copy)]
 pub(super) struct Pending {
+    pub(super) row: RowId,
     pub(super) index: u16,
     pub(super) start: u32,
     pub(super) end: u32,

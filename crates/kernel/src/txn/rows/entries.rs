@@ -6,7 +6,7 @@
 
 use super::changes::{Pending, PendingWhat, SlotChanges};
 use super::holder::has_unique_key;
-use super::{Progress, RowWriter};
+use super::{RowValues, RowWriter};
 use crate::base::{Error, Outcome, RowId};
 use crate::page::pax::SlotIndex;
 use crate::sync::point;
@@ -16,14 +16,31 @@ use crate::version::undo::{HasKey, HasNull, Reader, copy_held, resolve_keys};
 use crate::version::{TableAccess, Unique};
 
 impl RowWriter<'_> {
-    pub(super) fn pend_new_entries(&mut self, table: &TableAccess, values: &[Option<&[u8]>]) {
+    pub(super) fn pend_new_entries(
+        &mut self,
+        table: &TableAccess,
+        row: RowId,
+        values: &[Option<&[u8]>],
+    ) {
+        self.pend_entries_of_rows(table, RowValues::new(values, values.len()), &[row]);
+    }
+
+    /// The entries of new rows, index by index, each in the order of the rows.
+    pub(super) fn pend_entries_of_rows(
+        &mut self,
+        table: &TableAccess,
+        rows: RowValues<'_>,
+        ids: &[RowId],
+    ) {
         let work = &mut self.changes.work;
-        work.keys.clear();
-        work.pending.clear();
+        work.clear_pending();
         for (number, index) in table.indexes.iter().enumerate() {
-            let null = index.encode(&mut work.key, |i| values[index.columns[i] as usize]);
-            let what = (add(index.unique, null), Keys::One);
-            pend(&mut work.keys, &mut work.pending, number, &work.key, what);
+            for (at, row) in ids.iter().enumerate() {
+                let values = rows.row(at);
+                let null = index.encode(&mut work.key, |i| values[index.columns[i] as usize]);
+                let what = (add(index.unique, null), Keys::One);
+                pend(&mut work.keys, &mut work.pending, (number, *row), &work.key, what);
+            }
         }
     }
 
@@ -31,11 +48,11 @@ impl RowWriter<'_> {
     pub(super) fn pend_changed_entries(
         &mut self,
         table: &TableAccess,
+        row: RowId,
         changes: &[(u16, Option<&[u8]>)],
     ) {
         let SlotChanges { image, work, .. } = &mut *self.changes;
-        work.keys.clear();
-        work.pending.clear();
+        work.clear_pending();
         if !changes.iter().any(|(column, _)| table.is_indexed(*column)) {
             return;
         }
@@ -52,7 +69,7 @@ impl RowWriter<'_> {
             index.encode(&mut work.key, |i| old(index.columns[i]));
             let start = work.keys.len();
             let what = (PendingWhat::ClearExact, Keys::Several);
-            pend(&mut work.keys, &mut work.pending, number, &work.key, what);
+            pend(&mut work.keys, &mut work.pending, (number, row), &work.key, what);
             let null = index.encode(&mut work.key, |i| {
                 let column = index.columns[i];
                 new(column).map_or_else(|| old(column), |(_, value)| *value)
@@ -62,7 +79,7 @@ impl RowWriter<'_> {
                 continue;
             }
             let what = (add(index.unique, null), Keys::Several);
-            pend(&mut work.keys, &mut work.pending, number, &work.key, what);
+            pend(&mut work.keys, &mut work.pending, (number, row), &work.key, what);
         }
     }
 
@@ -71,52 +88,80 @@ impl RowWriter<'_> {
         &mut self,
         table: &TableAccess,
         leaf: &LeafWrite<'_>,
-        slot: SlotIndex,
+        (slot, row): (SlotIndex, RowId),
     ) -> Outcome<()> {
         let work = &mut self.changes.work;
-        work.keys.clear();
-        work.pending.clear();
+        work.clear_pending();
         for (number, index) in table.indexes.iter().enumerate() {
             work.row.clear();
             copy_held(leaf, slot, &index.columns, &mut work.row);
             resolve_keys(table.tree.pool(), table.id(), &mut work.row, 0)?;
             index.encode(&mut work.key, |column| work.row.column(column));
             let what = (PendingWhat::ClearExact, Keys::One);
-            pend(&mut work.keys, &mut work.pending, number, &work.key, what);
+            pend(&mut work.keys, &mut work.pending, (number, row), &work.key, what);
         }
         Ok(())
     }
 
-    /// Does what is left to do in the indexes. May be called again after a `Stop`.
-    pub(super) fn entries(
-        &mut self,
-        table: &TableAccess,
-        row: RowId,
-        progress: &mut Progress,
-    ) -> Outcome<()> {
-        while let Some(pending) = self.changes.work.pending.get(progress.next).copied() {
+    /// Does what is left to do in the indexes, from the entry `next` on. May be called again after
+    /// a `Stop`.
+    pub(super) fn entries(&mut self, table: &TableAccess, next: &mut usize) -> Outcome<()> {
+        while let Some(pending) = self.changes.work.pending.get(*next).copied() {
             point("row entry");
             let index = &table.indexes[pending.index as usize];
-            let key = pending.start as usize..pending.end as usize;
-            match pending.what {
-                PendingWhat::ClearExact => {
-                    index.tree.clear_exact(&self.changes.work.keys[key], row, pending.keys)?;
+            let done = match self.add_together(table, *next)? {
+                0 => {
+                    self.one_entry(table, pending)?;
+                    1
                 }
-                PendingWhat::Add => {
-                    let near = Near::Hints(&self.changes.versions.hints);
-                    let key = &self.changes.work.keys[key];
-                    index.tree.insert(near, (key, row), pending.keys)?;
-                }
-                PendingWhat::AddUnique => self.add_unique(table, pending, row)?,
-            }
+                several => several,
+            };
             self.changes.versions.note_cleared(table, index);
-            progress.next += 1;
+            *next += done;
         }
         Ok(())
+    }
+
+    fn one_entry(&mut self, table: &TableAccess, pending: Pending) -> Outcome<()> {
+        let index = &table.indexes[pending.index as usize];
+        let work = &self.changes.work;
+        match pending.what {
+            PendingWhat::ClearExact => {
+                index.tree.clear_exact(work.key_of(&pending), pending.row, pending.keys)
+            }
+            PendingWhat::Add => {
+                let near = Near::Hints(&self.changes.versions.hints);
+                let entry = (work.key_of(&pending), pending.row);
+                index.tree.insert(near, entry, pending.keys).map(drop)
+            }
+            PendingWhat::AddUnique => self.add_unique(table, pending),
+        }
+    }
+
+    /// Adds entries from `next` on that lie in one leaf of one index; answers how many. None if
+    /// there is only one, or the first needs more than its leaf.
+    #[inline]
+    fn add_together(&mut self, table: &TableAccess, next: usize) -> Outcome<usize> {
+        let work = &self.changes.work;
+        let (first, rest) = work.pending[next..].split_first().expect("entries are left");
+        let alike =
+            |it: &&Pending| (it.index, it.what, it.keys) == (first.index, first.what, first.keys);
+        if first.what == PendingWhat::ClearExact || rest.first().is_none_or(|it| !alike(&it)) {
+            return Ok(0);
+        }
+        let entries = work.pending[next..].iter().take_while(alike);
+        let entries = entries.map(|pending| (work.key_of(pending), pending.row));
+        let index = &table.indexes[first.index as usize];
+        let near = Near::Hints(&self.changes.versions.hints);
+        match first.what {
+            PendingWhat::AddUnique => index.tree.insert_unique_together(near, entries, first.keys),
+            _ => index.tree.insert_together(near, entries, first.keys),
+        }
     }
 
     /// Rule 5.6: check and insertion under the latch of the first leaf that can hold the key.
-    fn add_unique(&mut self, table: &TableAccess, pending: Pending, row: RowId) -> Outcome<()> {
+    fn add_unique(&mut self, table: &TableAccess, pending: Pending) -> Outcome<()> {
+        let row = pending.row;
         let index = &table.indexes[pending.index as usize];
         let super::changes::Work { keys, row: buffer, key: check, .. } = &mut self.changes.work;
         let key = &keys[pending.start as usize..pending.end as usize];
@@ -149,12 +194,12 @@ fn add(unique: Unique, null: HasNull) -> PendingWhat {
 fn pend(
     keys: &mut Vec<u8>,
     pending: &mut Vec<Pending>,
-    index: usize,
+    (index, row): (usize, RowId),
     key: &[u8],
     (what, keys_of_row): (PendingWhat, Keys),
 ) {
     let start = keys.len() as u32;
     keys.extend_from_slice(key);
     let end = keys.len() as u32;
-    pending.push(Pending { index: index as u16, start, end, what, keys: keys_of_row });
+    pending.push(Pending { index: index as u16, row, start, end, what, keys: keys_of_row });
 }

@@ -11,6 +11,7 @@ mod ahead;
 mod changes;
 mod entries;
 mod holder;
+mod insert;
 mod long;
 mod read;
 mod rollback;
@@ -20,9 +21,9 @@ mod write;
 
 pub use ahead::{PointAhead, WIDTH as AHEAD_ROWS, prefetch_points};
 pub use changes::{GivenBack, Mark, SlotChanges, Stamping};
+pub use insert::{Frozen, RowValues, RowsProgress};
 pub use long::Longs;
 pub use read::{KeyCheck, RowBatch, RowReader, read_newest};
-pub use write::Frozen;
 
 use super::Isolation;
 use crate::base::RowId;

@@ -1,4 +1,4 @@
-//! Changing rows: insert, update, delete, lock (rules 5.5, 5.6, 6.1, 6.4).
+//! Changing rows that are there: update, delete, lock (rules 5.5, 5.6, 6.1, 6.4).
 //!
 //! Invariants: a row is changed in place under its leaf's exclusive latch, after its before-image
 //! was written and before the latch goes; the twin entry names the record under the same latch.
@@ -54,91 +54,6 @@ impl Growth {
 }
 
 impl RowWriter<'_> {
-    /// Inserts a row: row first, entries second, unique indexes by rule 5.6; those values are long
-    /// that `longs` names. `WaitFor::End` for a competitor in flight, `UniqueViolation` for a
-    /// committed one; then the row is already there: roll the statement back.
-    pub fn insert(
-        &mut self,
-        table: &TableAccess,
-        values: &[Option<&[u8]>],
-        (frozen, longs): (Frozen, &mut Longs),
-        progress: &mut Progress,
-    ) -> Outcome<RowId> {
-        let row = match progress.row {
-            Some(row) => row,
-            None => {
-                let row = if longs.is_empty() {
-                    self.insert_row(table, values, frozen, longs)?
-                } else {
-                    let pairs = values.iter().enumerate();
-                    let stored: Vec<Option<&[u8]>> =
-                        pairs.map(|(at, value)| longs.stored(at, *value)).collect();
-                    self.insert_row(table, &stored, frozen, longs)?
-                };
-                longs.adopt();
-                progress.row = Some(row);
-                progress.next = 0;
-                self.pend_new_entries(table, values);
-                row
-            }
-        };
-        self.entries(table, row, progress)?;
-        Ok(row)
-    }
-
-    fn insert_row(
-        &mut self,
-        table: &TableAccess,
-        values: &[Option<&[u8]>],
-        frozen: Frozen,
-        longs: &Longs,
-    ) -> Outcome<RowId> {
-        let heap = pax::checked_heap_bytes(table.tree.layout(), values)?;
-        self.changes.reserve(record_words(0))?;
-        let versions = std::rc::Rc::clone(&self.changes.versions);
-        let (row, mut leaf) =
-            versions.with_cursor(table.id(), |cursor| table.tree.append(cursor, heap))?;
-        let is_first = leaf.view().count() == 0;
-        let slot = leaf.insert(row, values);
-        for column in longs.positions() {
-            self.changes.versions.garbage().know(table.tree.pool());
-            leaf.set_long(slot, column);
-        }
-        match frozen {
-            Frozen::No => self.undo_of_insert(table, &leaf, row, is_first),
-            Frozen::Yes => self.changes.note_frozen(table.id(), row),
-        }
-        drop(leaf);
-        self.changes.redo.insert_with(table.id(), row, values, |at| longs.in_redo(at));
-        Ok(row)
-    }
-
-    /// Links undo to a row that was just inserted. One that follows the rows of a run joins it, one
-    /// that comes first into its leaf begins a run (rule 6.2); others have records of their own.
-    fn undo_of_insert(
-        &mut self,
-        table: &TableAccess,
-        leaf: &LeafWrite<'_>,
-        row: RowId,
-        is_first: bool,
-    ) {
-        let (tree, command, side) = (table.id(), self.snapshot.command, leaf.side());
-        if let Some(run) = self.changes.run_for(tree, command, row)
-            && table.versions.extend_run(side, row, run.at)
-        {
-            self.changes.run_extended(run);
-            return;
-        }
-        let new = self.new_record(table, row, UndoRef::NONE, 0);
-        let at = self.changes.push_plain(new, Kind::Insert);
-        let begun = if is_first { table.versions.begin_run(side, row, at) } else { None };
-        if begun.is_some() {
-            self.changes.run_begun(at, tree, command, row);
-        }
-        let made = begun.unwrap_or_else(|| table.versions.set_newest(side, row, at));
-        self.changes.versions.note_twin(made, leaf.frame());
-    }
-
     /// Changes columns of a row in place.
     pub fn update(
         &mut self,
@@ -176,9 +91,9 @@ impl RowWriter<'_> {
             longs.adopt();
             progress.row = Some(row);
             progress.next = 0;
-            self.pend_changed_entries(table, changes);
+            self.pend_changed_entries(table, row, changes);
         }
-        self.entries(table, row, progress)?;
+        self.entries(table, &mut progress.next)?;
         Ok(WriteOutcome::Done)
     }
 
@@ -277,7 +192,7 @@ impl RowWriter<'_> {
             progress.row = Some(row);
             progress.next = 0;
         }
-        self.entries(table, row, progress)?;
+        self.entries(table, &mut progress.next)?;
         Ok(WriteOutcome::Done)
     }
 
@@ -295,7 +210,7 @@ impl RowWriter<'_> {
             Ok(Claim::Refused(outcome)) => return Ok(outcome),
             Err(stop) => return Err(let_go(leaf, stop)),
         }
-        if let Err(stop) = self.pend_old_entries(table, &leaf, slot) {
+        if let Err(stop) = self.pend_old_entries(table, &leaf, (slot, row)) {
             return Err(let_go(leaf, stop));
         }
         self.push_mark(table, &mut leaf, row, Kind::Delete);
@@ -409,7 +324,7 @@ impl RowWriter<'_> {
         }
     }
 
-    fn new_record(
+    pub(super) fn new_record(
         &self,
         table: &TableAccess,
         row: RowId,
@@ -540,16 +455,6 @@ enum Room {
     Enough(Growth),
     /// So many bytes are missing.
     Missing(usize),
-}
-
-/// Whether an insert has no undo, redo only (COPY FREEZE): into a tree made by this transaction.
-/// Rolling back to a savepoint takes the row out; rolling back whole drops the tree.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Frozen {
-    /// It has none: once committed, every snapshot sees it.
-    Yes,
-    /// It has undo, as every other change.
-    No,
 }
 
 fn wait_for(holder: Xid, table: &TableAccess, row: RowId) -> Stop {

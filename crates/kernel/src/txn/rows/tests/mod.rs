@@ -11,6 +11,7 @@ mod model;
 mod rules;
 mod runs;
 mod stress;
+mod together;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,8 +20,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::{
-    Frozen, GivenBack, KeyCheck, Longs, Mark, Progress, RowBatch, RowReader, RowWriter,
-    SlotChanges, Stamping,
+    Frozen, GivenBack, KeyCheck, Longs, Mark, Progress, RowBatch, RowReader, RowValues, RowWriter,
+    RowsProgress, SlotChanges, Stamping,
 };
 use super::{WriteOutcome, read_newest};
 use crate::base::{
@@ -302,8 +303,13 @@ impl World {
         }
         by_key.sort();
         by_group.sort();
-        assert_eq!(self.entries(0), by_key, "{context}: index by key");
-        assert_eq!(self.entries(1), by_group, "{context}: index by group");
+        for (index, expected) in [by_key, by_group].iter().enumerate() {
+            let found = self.entries(index);
+            let more: Vec<_> = found.iter().filter(|it| !expected.contains(it)).collect();
+            let fewer: Vec<_> = expected.iter().filter(|it| !found.contains(it)).collect();
+            let none: Vec<&(Vec<u8>, RowId)> = Vec::new();
+            assert_eq!((more, fewer), (none.clone(), none), "{context}: index {index}");
+        }
         assert_eq!(self.table.tree.check().expect("readable"), Vec::<String>::new(), "{context}");
         for instance in &self.instances {
             assert_eq!(instance.undo_bytes(), 0, "{context}: undo is left");
@@ -402,6 +408,19 @@ impl Txn {
         let values: Vec<_> = bytes.iter().map(Option::as_deref).collect();
         let how = (Frozen::No, &mut Longs::new());
         self.writer(world).insert(&world.table, &values, how, progress)
+    }
+
+    fn try_insert_rows(
+        &mut self,
+        world: &World,
+        rows: &[Row],
+        ids: &mut Vec<RowId>,
+        progress: &mut RowsProgress,
+    ) -> Outcome<()> {
+        let bytes: Vec<_> = rows.iter().flat_map(Row::bytes).collect();
+        let values: Vec<_> = bytes.iter().map(Option::as_deref).collect();
+        let how = (RowValues::new(&values, ALL.len()), Frozen::No);
+        self.writer(world).insert_rows(&world.table, how, ids, progress)
     }
 
     /// The row that holds a key of the unique index.

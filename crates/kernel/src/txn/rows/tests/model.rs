@@ -214,24 +214,29 @@ impl Model {
         }
     }
 
-    /// Sees a change of row `row` to its end, whose unique check may meet others. `call` runs the
-    /// operation (again); `log` is where the transaction's own changes were before it.
+    /// Sees a change of rows to its end, whose unique check may meet others, by the keys that they
+    /// get. `call` runs the operation (again); `log` is where the transaction's own changes were
+    /// before it.
     fn settle_unique(
         &mut self,
         xid: Xid,
-        (row, key): (RowId, Option<i32>),
+        keys: &[(RowId, Option<i32>)],
         (mark, log): (Mark, usize),
         call: &mut dyn FnMut(&mut Txn, &World) -> Outcome<()>,
     ) {
         loop {
             let at = self.running.iter().position(|r| r.txn.xid == xid).expect("it runs");
-            let obstacles = key.map(|key| self.key_obstacles(at, row, key));
-            let (waits, taken) = obstacles.unwrap_or_default();
+            let (mut waits, mut taken) = (Vec::new(), false);
+            for (row, key) in keys.iter().filter_map(|(row, key)| Some((*row, (*key)?))) {
+                let (more, is_taken) = self.key_obstacles(at, row, key);
+                waits.extend(more);
+                taken |= is_taken;
+            }
             let outcome = call(&mut self.running[at].txn, &self.world);
             let free = waits.is_empty() && !taken;
             match outcome {
                 Ok(()) => {
-                    assert!(free, "step {}: {key:?} was not free: {waits:?} {taken}", self.step);
+                    assert!(free, "step {}: {keys:?} not free: {waits:?} {taken}", self.step);
                     return;
                 }
                 Err(Stop::WaitFor(WaitFor::End(other))) => {
@@ -244,7 +249,7 @@ impl Model {
                 }
                 Err(Stop::Error(Error::UniqueViolation { .. })) => {
                     self.count("unique violation");
-                    assert!(taken, "step {}: {key:?} is free", self.step);
+                    assert!(taken, "step {}: {keys:?} are free", self.step);
                 }
                 Err(stop) => panic!("step {}: {stop:?}", self.step),
             }
@@ -283,9 +288,40 @@ impl Model {
         let id = progress.row.expect("the row is inserted before anything can stop");
         self.running[at].note(id, What::Version(Some(row.clone())));
         let mut first = Some(first.map(|found| assert_eq!(found, id)));
-        self.settle_unique(xid, (id, row.key), (mark, log), &mut |txn, world| {
+        self.settle_unique(xid, &[(id, row.key)], (mark, log), &mut |txn, world| {
             first.take().unwrap_or_else(|| txn.try_insert(world, &row, &mut progress).map(|_| ()))
         });
+    }
+
+    /// Inserts several rows by one call.
+    fn insert_together(&mut self, at: usize) {
+        // Mostly keys that are free, else hardly any call would come to its end.
+        let fresh = self.random.i32(1000..9000) * 100;
+        let strange = self.random.u8(..4) == 0;
+        let rows: Vec<Row> = (0..self.random.i32(1..30))
+            .map(|number| {
+                let row = self.random_row();
+                let keeps = row.key.is_none() || strange && self.random.u8(..8) == 0;
+                Row { key: if keeps { row.key } else { Some(fresh + number) }, ..row }
+            })
+            .collect();
+        let mut progress = RowsProgress::default();
+        let mut ids = Vec::new();
+        let mark = self.running[at].txn.mark();
+        let (xid, log) = (self.running[at].txn.xid, self.running[at].log.len());
+        let txn = &mut self.running[at].txn;
+        let first = txn.try_insert_rows(&self.world, &rows, &mut ids, &mut progress);
+        assert_eq!(ids.len(), rows.len(), "rows are inserted before anything can stop");
+        for (id, row) in ids.iter().zip(&rows) {
+            self.running[at].note(*id, What::Version(Some(row.clone())));
+        }
+        let keys: Vec<_> = ids.iter().zip(&rows).map(|(id, row)| (*id, row.key)).collect();
+        let mut first = Some(first);
+        self.settle_unique(xid, &keys, (mark, log), &mut |txn, world| {
+            let again = || txn.try_insert_rows(world, &rows, &mut ids, &mut progress);
+            first.take().unwrap_or_else(again)
+        });
+        self.count("rows together");
     }
 
     fn random_changes(&mut self, old: &Row) -> (Row, Changed) {
@@ -327,7 +363,7 @@ impl Model {
         self.running[at].note(row, What::Version(Some(new.clone())));
         let key = if new.key == old.key { None } else { new.key };
         let mut first = Some(first.map(|_| ()));
-        self.settle_unique(xid, (row, key), (mark, log), &mut |txn, world| {
+        self.settle_unique(xid, &[(row, key)], (mark, log), &mut |txn, world| {
             let again = || txn.try_update(world, row, &changes, &mut progress).map(|_| ());
             first.take().unwrap_or_else(again)
         });
@@ -458,7 +494,8 @@ impl Model {
         }
         let at = self.random.usize(..self.running.len());
         match self.random.u8(..100) {
-            0..20 => self.insert_some(at),
+            0..17 => self.insert_some(at),
+            17..20 => self.insert_together(at),
             20..45 => self.update(at),
             45..58 => self.delete_or_lock(at),
             58..66 => self.read(at),
@@ -510,6 +547,7 @@ fn random_histories_agree_with_the_model() {
         "changed",
         "collected",
         "rolled back to a savepoint",
+        "rows together",
         "row of a run",
         "row wait",
         "serialization failure",

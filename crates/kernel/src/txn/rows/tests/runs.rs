@@ -64,7 +64,7 @@ fn a_run_ends_with_its_command() {
     bulk(&world, &mut writer, 0..10);
     writer.next_command(&world);
     let (_, words) = bulk(&world, &mut writer, 10..20);
-    assert_eq!(words, 10 * record_words(0) as u64, "the leaf has a run");
+    assert_eq!(words, record_words(0) as u64, "the leaf has a run; these share a record beside it");
     assert_eq!(keys(&writer.scan(&world)), all(0..10), "the command's own rows are not seen");
     // Another transaction's rows between: ids are not consecutive any more.
     let mut other = world.rr();
