@@ -205,11 +205,30 @@ impl<'t> Statement<'t> {
         rows: RowValues<'_>,
         ids: &mut Vec<RowId>,
     ) -> Result<()> {
+        self.insert_several(table, (rows, Frozen::No), ids)
+    }
+
+    /// As [`Statement::insert_rows`], without undo, as [`Statement::insert_frozen`].
+    pub fn insert_rows_frozen(
+        &mut self,
+        table: &TableEntry,
+        rows: RowValues<'_>,
+        ids: &mut Vec<RowId>,
+    ) -> Result<()> {
+        self.check_made(table)?;
+        self.insert_several(table, (rows, Frozen::Yes), ids)
+    }
+
+    fn insert_several(
+        &mut self,
+        table: &TableEntry,
+        (rows, frozen): (RowValues<'_>, Frozen),
+        ids: &mut Vec<RowId>,
+    ) -> Result<()> {
         ids.clear();
         let mut progress = RowsProgress::default();
-        let done = self.change(|writer| {
-            writer.insert_rows(&table.access, (rows, Frozen::No), ids, &mut progress)
-        });
+        let done = self
+            .change(|writer| writer.insert_rows(&table.access, (rows, frozen), ids, &mut progress));
         if !is_too_long(&done) {
             return done;
         }
@@ -217,7 +236,7 @@ impl<'t> Statement<'t> {
         ids.clear();
         let mark = self.handle.changes().mark();
         for number in 0..rows.len() {
-            let done = self.insert(table, rows.row(number)).map(|row| ids.push(row));
+            let done = self.insert_row(table, rows.row(number), frozen).map(|row| ids.push(row));
             done.inspect_err(|_| self.roll_back_change(mark))?;
         }
         Ok(())
@@ -226,11 +245,16 @@ impl<'t> Statement<'t> {
     /// Inserts a row without undo into a table that this transaction has made or truncated: seen
     /// by every snapshot once committed (COPY FREEZE). `Internal` for any other table.
     pub fn insert_frozen(&mut self, table: &TableEntry, values: &[Option<&[u8]>]) -> Result<RowId> {
-        if !self.changes.made_table(table.def.tree) {
-            let detail = format!("table {} is not new in this transaction", table.def.oid);
-            return Err(Error::Internal { detail });
-        }
+        self.check_made(table)?;
         self.insert_row(table, values, Frozen::Yes)
+    }
+
+    fn check_made(&self, table: &TableEntry) -> Result<()> {
+        if self.changes.made_table(table.def.tree) {
+            return Ok(());
+        }
+        let detail = format!("table {} is not new in this transaction", table.def.oid);
+        Err(Error::Internal { detail })
     }
 
     fn insert_row(

@@ -42,7 +42,7 @@ pub(super) fn put(
                 Changed::LookAgain => continue,
             }
         }
-        match try_insert(plan, &values, false, cx)? {
+        match try_insert(plan, &values, cx)? {
             Ok(_) => {
                 show(new_row, &values, cx);
                 return Ok(true);

@@ -8,7 +8,7 @@ use crate::error::SqlResult;
 use crate::types::{Datum, TypeOid, storage};
 use atoll_kernel::api::RowBuffer;
 
-/// A row of physical columns being made.
+/// A row of physical columns being made, or several.
 #[derive(Default)]
 pub struct Encoder {
     bytes: Vec<u8>,
@@ -32,6 +32,18 @@ impl Encoder {
         storage::encode(ty, value, &mut self.bytes)?;
         self.ends.push(Some((start, self.bytes.len() as u32)));
         Ok(())
+    }
+
+    /// Forgets all values but the first `len`.
+    pub fn truncate(&mut self, len: usize) {
+        self.ends.truncate(len);
+        let end = self.ends.iter().rev().find_map(|ends| *ends).map_or(0, |(_, end)| end);
+        self.bytes.truncate(end as usize);
+    }
+
+    /// Bytes that all values take.
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
     }
 
     /// How many values there are.

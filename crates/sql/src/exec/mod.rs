@@ -11,6 +11,7 @@ mod conflict;
 mod copy_row;
 pub mod fast;
 mod filter;
+pub mod gather;
 mod join;
 mod keys;
 mod limit;

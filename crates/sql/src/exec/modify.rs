@@ -4,6 +4,7 @@
 //! kernel (23505, completed here with the constraint's name and the key). A row that changed
 //! since the snapshot is read again, checked again and tried again (READ COMMITTED).
 
+use super::gather::{Freeze, Gathered};
 use super::lock::{read_again, row_of};
 use super::program::Program;
 use super::{Cx, Encoder, open};
@@ -20,6 +21,9 @@ pub type Returned<'r> = &'r mut dyn FnMut(&[Datum], &mut Cx<'_, '_>) -> SqlResul
 /// Runs a data change; answers how many rows it changed.
 pub fn run(plan: &ModifyPlan, cx: &mut Cx<'_, '_>, returned: Returned<'_>) -> SqlResult<u64> {
     match &plan.modification {
+        Modification::Insert { source, conflict: None, .. } if plan.returning.is_none() => {
+            insert_all(plan, source, cx)
+        }
         Modification::Insert { source: InsertPlan::Values(rows), new_row, conflict } => {
             let mut count = 0;
             for row in rows {
@@ -63,6 +67,56 @@ pub fn run(plan: &ModifyPlan, cx: &mut Cx<'_, '_>, returned: Returned<'_>) -> Sq
             })
         }
     }
+}
+
+/// Inserts rows that nobody looks at before the statement's end.
+fn insert_all(plan: &ModifyPlan, source: &InsertPlan, cx: &mut Cx<'_, '_>) -> SqlResult<u64> {
+    if let InsertPlan::Values(rows) = source
+        && let [row] = &rows[..]
+    {
+        insert(plan, row, &NewRow::default(), cx)?;
+        return Ok(1);
+    }
+    let mut gathered = Gathered::new(Freeze::No);
+    let made = make_all(plan, source, &mut gathered, cx);
+    gathered.flush(plan, cx)?;
+    made
+}
+
+fn make_all(
+    plan: &ModifyPlan,
+    source: &InsertPlan,
+    gathered: &mut Gathered,
+    cx: &mut Cx<'_, '_>,
+) -> SqlResult<u64> {
+    let mut count = 0;
+    let mut make = |programs: &[Program], cx: &mut Cx<'_, '_>| -> SqlResult<()> {
+        cx.breathe()?;
+        let mut values = std::mem::take(&mut cx.output);
+        values.clear();
+        for program in programs {
+            let value = program.eval(cx)?;
+            values.push(value);
+        }
+        let taken = gathered.take(plan, &values, count, cx);
+        cx.output = values;
+        count += 1;
+        Ok(taken?)
+    };
+    match source {
+        InsertPlan::Values(rows) => {
+            for row in rows {
+                make(row, cx)?;
+            }
+        }
+        InsertPlan::Query(source, values) => {
+            let mut operator = open(source, cx.watch.as_ref());
+            while operator.next(cx)? {
+                make(values, cx)?;
+            }
+        }
+    }
+    Ok(count)
 }
 
 /// Inserts a row, or does what ON CONFLICT says; true if a row is new or changed.
@@ -136,19 +190,8 @@ pub(super) fn insert(
 
 /// Checks and inserts one row of values.
 fn insert_values(plan: &ModifyPlan, values: &[Datum], cx: &mut Cx<'_, '_>) -> SqlResult<RowId> {
-    insert_row(plan, values, false, cx)
-}
-
-/// Checks and inserts one row of values; `frozen`: into a table new in this transaction, without
-/// undo.
-pub fn insert_row(
-    plan: &ModifyPlan,
-    values: &[Datum],
-    frozen: bool,
-    cx: &mut Cx<'_, '_>,
-) -> SqlResult<RowId> {
     check_not_null(plan, values, cx)?;
-    let inserted = try_insert(plan, values, frozen, cx)?;
+    let inserted = try_insert(plan, values, cx)?;
     inserted.map_err(|error| {
         let value = |column: ColumnId| values[column.index()].clone();
         complete(error, &plan.table, value, cx)
@@ -159,7 +202,6 @@ pub fn insert_row(
 pub(super) fn try_insert(
     plan: &ModifyPlan,
     values: &[Datum],
-    frozen: bool,
     cx: &mut Cx<'_, '_>,
 ) -> SqlResult<Result<RowId, Error>> {
     let mut encoder = std::mem::take(&mut cx.encoder);
@@ -167,10 +209,7 @@ pub(super) fn try_insert(
     for (value, ty) in values.iter().zip(&plan.types) {
         encoder.push(ty.oid, value)?;
     }
-    let result = encoder.with_values(|bytes| match frozen {
-        true => cx.statement.insert_frozen(&plan.table, bytes),
-        false => cx.statement.insert(&plan.table, bytes),
-    });
+    let result = encoder.with_values(|bytes| cx.statement.insert(&plan.table, bytes));
     cx.encoder = encoder;
     Ok(result)
 }

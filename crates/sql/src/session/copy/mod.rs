@@ -11,7 +11,7 @@ use super::execute::{Answer, Sending};
 use crate::copy::{CopyFormat, Decoded, Decoder, Fields, Form};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::exec::Cx;
-use crate::exec::modify::insert_row;
+use crate::exec::gather::{Freeze, Gathered, Refused};
 use crate::exec::program::{Program, Step};
 use crate::parse::ast::{At, Body, Expr, ExprKind, FromItem, Name, Query, Select, Target, With};
 use crate::parse::statement::{Copy, CopyDirection, Insert, Overriding, Statement};
@@ -145,7 +145,7 @@ impl Session {
             programs: &rows[0],
             names: &names,
             types: types.collect(),
-            freeze: options.freeze,
+            gathered: Gathered::new(if options.freeze { Freeze::Yes } else { Freeze::No }),
             form: options.form,
             decoder: Decoder::new(options, &names),
             fields: Fields::new(),
@@ -257,7 +257,7 @@ struct Reader<'r> {
     programs: &'r [Program],
     names: &'r [String],
     types: Vec<Type>,
-    freeze: bool,
+    gathered: Gathered,
     form: Form,
     decoder: Decoder,
     fields: Fields,
@@ -267,6 +267,13 @@ struct Reader<'r> {
 
 impl Reader<'_> {
     fn run(&mut self, client: &mut dyn Client, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+        let read = self.read_all(client, cx);
+        // What is wrong with a row comes before what is wrong behind it.
+        self.flush(cx)?;
+        read
+    }
+
+    fn read_all(&mut self, client: &mut dyn Client, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
         let mut ended = false;
         loop {
             ended = ended || self.take_all(cx)?;
@@ -312,10 +319,6 @@ impl Reader<'_> {
             cx.breathe()?;
             self.take(cx).map_err(|error| match error.fields().context {
                 Some(_) => error,
-                // As PostgreSQL, which by then has gone on to other lines.
-                None if error.sqlstate() == SqlState::UNIQUE_VIOLATION => {
-                    error.context(self.place(0))
-                }
                 None => error.context(self.place_with_line()),
             })?;
         }
@@ -352,9 +355,29 @@ impl Reader<'_> {
             };
             self.values.push(value);
         }
-        insert_row(self.modify, &self.values, self.freeze, cx)?;
+        let place = self.decoder.line();
+        let taken = self.gathered.take(self.modify, &self.values, place, cx);
+        taken.map_err(|refused| self.refused(refused))?;
         self.rows += 1;
         Ok(())
+    }
+
+    /// Inserts what is gathered.
+    fn flush(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+        self.gathered.flush(self.modify, cx).map_err(|refused| self.refused(refused))
+    }
+
+    /// The error of a row, with the line that it comes from.
+    fn refused(&self, Refused { error, place }: Refused) -> SqlError {
+        let is_here = place == self.decoder.line();
+        match error.fields().context {
+            Some(_) => error,
+            // As PostgreSQL, which by then has gone on to other lines.
+            None if error.sqlstate() == SqlState::UNIQUE_VIOLATION || !is_here => {
+                error.context(format!("COPY {}, line {place}", self.modify.info.name))
+            }
+            None => error.context(self.place_with_line()),
+        }
     }
 
     fn read(&self, number: usize, cx: &Cx<'_, '_>) -> SqlResult<Datum> {

@@ -185,3 +185,52 @@ fn on_conflict_in_repeatable_read_sees_no_newer_rows() {
         say(context, second, "rollback");
     });
 }
+
+/// Rows of one INSERT go to the kernel several at a time; who looks cannot tell.
+#[test]
+fn many_rows_fail_as_if_one_by_one() {
+    check(&[
+        ("create table g (a int primary key, b text not null, c int unique)", "CREATE TABLE"),
+        ("insert into g select x, 'r', x from generate_series(1, 1000) x", "INSERT 0 1000"),
+        (
+            "insert into g values (2001, 'a', 1), (2002, null, 2)",
+            "ERROR 23505: duplicate key value violates unique constraint \"g_c_key\"\nDETAIL Key (c)=(1) already exists.",
+        ),
+        (
+            "insert into g values (2001, 'a', 5001), (2002, null, 2)",
+            "ERROR 23502: null value in column \"b\" of relation \"g\" violates not-null constraint\nDETAIL Failing row contains (2002, null, 2).",
+        ),
+        (
+            "insert into g values (2001, 'a', 5001), (2002, 'b', null), (7, 'b', 5003)",
+            "ERROR 23505: duplicate key value violates unique constraint \"g_pkey\"\nDETAIL Key (a)=(7) already exists.",
+        ),
+        (
+            "insert into g values (2001, 'a', 5001), (2002, 'b', 5002), (2001, 'b', 5003)",
+            "ERROR 23505: duplicate key value violates unique constraint \"g_pkey\"\nDETAIL Key (a)=(2001) already exists.",
+        ),
+        (
+            "insert into g select x, 'r', 100000 / (x - 1005) from generate_series(1000, 1010) x",
+            "ERROR 23505: duplicate key value violates unique constraint \"g_pkey\"\nDETAIL Key (a)=(1000) already exists.",
+        ),
+        (
+            "insert into g select x, 'r', 100000 / (x - 1005) from generate_series(1001, 1010) x",
+            "ERROR 22012: division by zero",
+        ),
+        (
+            "insert into g select x + 5000, 'r', x + 5000 from generate_series(1, 150) x where x <> 77",
+            "INSERT 0 149",
+        ),
+        (
+            "insert into g select x, repeat('long', 9000), x from generate_series(4990, 5003) x",
+            "ERROR 23505: duplicate key value violates unique constraint \"g_pkey\"\nDETAIL Key (a)=(5001) already exists.",
+        ),
+        (
+            "insert into g select x, repeat('long', 9000), x from generate_series(4990, 5000) x",
+            "INSERT 0 11",
+        ),
+        (
+            "select count(*), count(c), sum(length(b)), max(a) from g",
+            "1160|1160|397149|5150\nSELECT 1",
+        ),
+    ]);
+}

@@ -201,6 +201,17 @@ fn copy_goes_in_and_out() {
             run("copy t from stdin", &["9\tx\ty\n"]),
             "(copy in 3)\nERROR 23505: duplicate key value violates unique constraint \"t_pkey\"\nCOPY t, line 1"
         );
+        let mut many: Vec<String> = (100..200).map(|a| format!("{a}\tx\ty\n")).collect();
+        many[89] = "150\tx\ty\n".to_owned();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(
+            run("copy t from stdin", &many),
+            "(copy in 3)\nERROR 23505: duplicate key value violates unique constraint \"t_pkey\"\nCOPY t, line 90"
+        );
+        assert_eq!(
+            run("copy t from stdin", &[many[0], many[1], many[1], "x\ty\tz\n"]),
+            "(copy in 3)\nERROR 23505: duplicate key value violates unique constraint \"t_pkey\"\nCOPY t, line 3"
+        );
         assert_eq!(
             run("copy t from stdin", &["fail: no more"]),
             "(copy in 3)\nERROR 57014: COPY from stdin failed: fail: no more\nCOPY t, line 1"
