@@ -18,14 +18,14 @@
 //! session stays and hears 57P01 here. A session that arrives while the database closes hears it
 //! there.
 //!
-//! A session's process number names the instance that accepted it, its *home*, for as long as it
+//! A session's process number names the instance that accepted it, its *origin*, for as long as it
 //! lives: the client was told so. Its place there is kept as *away*, with the secret and the
-//! interrupt, which any thread may use: so a cancel request goes home, as ever, and works wherever
+//! interrupt, which any thread may use: so a cancel request goes there, as ever, and works wherever
 //! the session is, and on the way. Elsewhere a session is a guest, under a number that only its
 //! tokens bear and that no cancel request can use (it has no secret). When a guest has ended, a
-//! letter frees its number at home.
+//! letter frees its number there.
 //!
-//! Invariants: a number at home is `Here` or `Away` while the session lives; it is counted there
+//! Invariants: a number of the origin is `Here` or `Away` while the session lives; it is counted there
 //! (`sessions_max`) and nowhere else. No word is shared but the promise's and the interrupt's.
 
 use std::cell::{Cell, RefCell};
@@ -46,7 +46,7 @@ use super::sessions::{Connection, KIND_SEND, Phase, Sessions, shutting_down};
 
 /// Where a session was accepted, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Home {
+pub(super) struct Origin {
     instance: InstanceId,
     number: u32,
 }
@@ -86,7 +86,7 @@ pub(super) enum Place<B> {
 
 /// A session on its way.
 struct Traveller<M> {
-    home: Home,
+    origin: Origin,
     address: Option<String>,
     parcel: Parcel,
     session: M,
@@ -151,17 +151,17 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             }
         };
         let number = connection.number;
-        let home = connection.home.unwrap_or(Home { instance: instance.id(), number });
-        self.connections.borrow_mut()[number as usize] = match connection.home {
+        let origin = connection.origin.unwrap_or(Origin { instance: instance.id(), number });
+        self.connections.borrow_mut()[number as usize] = match connection.origin {
             None => Place::Away(connection.secret.get(), interrupt),
             Some(_) => Place::Free,
         };
-        if connection.home.is_some() {
+        if connection.origin.is_some() {
             self.free.borrow_mut().push(number);
         }
         let connection = Rc::into_inner(connection).expect("the table's and this one were all");
         let Connection { address, link, .. } = connection;
-        let traveller = Traveller { home, address, parcel: link.into_parcel(), session };
+        let traveller = Traveller { origin, address, parcel: link.into_parcel(), session };
         let id = self.id.get();
         promise.send(move |instance| {
             if let Some(sessions) = instance.service::<Sessions<S, B>>(id) {
@@ -171,8 +171,8 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
     }
 
     fn arrive(&self, instance: &Instance<S>, traveller: Traveller<B::Moving>) {
-        let Traveller { home, address, parcel, session } = traveller;
-        let own = (home.instance == instance.id()).then_some(home.number);
+        let Traveller { origin, address, parcel, session } = traveller;
+        let own = (origin.instance == instance.id()).then_some(origin.number);
         let number = own.unwrap_or_else(|| self.free_number());
         let secret = match (own, &self.connections.borrow()[number as usize]) {
             (Some(_), Place::Away(secret, _)) => *secret,
@@ -183,7 +183,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         let (receive, send) = tokens(self.id.get(), number);
         let connection = Rc::new(Connection {
             number,
-            home: own.is_none().then_some(home),
+            origin: own.is_none().then_some(origin),
             secret: Cell::new(secret),
             address,
             link: Link::of_parcel(parcel, receive, send),
@@ -202,15 +202,15 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         }
     }
 
-    /// A guest has ended: its number at home is free.
-    pub(super) fn tell_home(&self, instance: &Instance<S>, home: Home) {
+    /// A guest has ended: its number there is free.
+    pub(super) fn tell_origin(&self, instance: &Instance<S>, origin: Origin) {
         let id = self.id.get();
         let letter = move |instance: &Instance<S>| {
             if let Some(sessions) = instance.service::<Sessions<S, B>>(id) {
-                sessions.has_ended(home.number);
+                sessions.has_ended(origin.number);
             }
         };
-        instance.hub().send(home.instance, Box::new(letter));
+        instance.hub().send(origin.instance, Box::new(letter));
     }
 
     fn has_ended(&self, number: u32) {
@@ -240,7 +240,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         let (receive, send) = tokens(self.id.get(), number);
         let connection = Rc::new(Connection {
             number,
-            home: None,
+            origin: None,
             secret: Cell::new(Secret::new(secret)),
             address,
             link: Link::new(socket, receive, send),

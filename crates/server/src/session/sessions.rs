@@ -29,7 +29,7 @@ use crate::codec::{Decoded, Limits, Out, Protocol, decode};
 
 use super::conversation::{Conversation, Progress, Verdict};
 use super::link::{Link, Receiving};
-use super::moving::{Home, Place, Secret};
+use super::moving::{Origin, Place, Secret};
 use super::start::{First, farewell, first, secret_bytes, welcome};
 use super::wire::Wire;
 
@@ -74,7 +74,7 @@ pub(super) enum Phase {
 pub(super) struct Connection<B> {
     pub(super) number: u32,
     // None if it is this instance.
-    pub(super) home: Option<Home>,
+    pub(super) origin: Option<Origin>,
     pub(super) secret: Cell<Secret>,
     pub(super) address: Option<String>,
     pub(super) link: Link,
@@ -135,7 +135,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
     pub fn count(&self) -> usize {
         let is_own = |place: &&Place<B>| match place {
             Place::Free => false,
-            Place::Here(connection) => connection.home.is_none(),
+            Place::Here(connection) => connection.origin.is_none(),
             Place::Away(..) => true,
         };
         self.connections.borrow().iter().filter(is_own).count()
@@ -446,8 +446,8 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             std::mem::replace(&mut self.connections.borrow_mut()[number as usize], Place::Free);
         self.free.borrow_mut().push(number);
         drop(gone);
-        if let Some(home) = connection.home {
-            self.tell_home(instance, home);
+        if let Some(origin) = connection.origin {
+            self.tell_origin(instance, origin);
         }
     }
 

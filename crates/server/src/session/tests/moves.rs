@@ -223,8 +223,8 @@ fn a_session_counts_where_it_was_accepted() {
     let served = served_with(IoChoice::Auto, options);
     let mut first = Raw::start(&served.address);
     let mut second = Raw::start(&served.address);
-    let (home, other) = (place(&mut first), place(&mut second));
-    assert_ne!(home, other, "connections go to all instances in turn");
+    let (origin, other) = (place(&mut first), place(&mut second));
+    assert_ne!(origin, other, "connections go to all instances in turn");
     go(&mut first);
     assert_eq!(place(&mut first), other);
     let is_refused = |address: &str| {
@@ -238,6 +238,6 @@ fn a_session_counts_where_it_was_accepted() {
     assert_eq!(place(&mut second), other);
     first.send(&framed(b'X', b""));
     assert!(first.message().is_none());
-    eventually("its place at home is free", || !is_refused(&served.address));
+    eventually("its place is free", || !is_refused(&served.address));
     served.runtime.close();
 }
