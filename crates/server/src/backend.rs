@@ -1,12 +1,13 @@
 //! What the server needs of the SQL layer, and nothing else.
 //!
 //! `sql_backend` implements it over `atoll-sql`; the tests of the network side implement it over
-//! nothing. Invariants: one backend belongs to one client session and stays on its instance; it is
-//! called by one task at a time; it answers through [`Client`] in the order of the protocol; a
+//! nothing. Invariants: one backend belongs to one client session and stays on its instance, until
+//! it is taken apart to go on on another; it is called by one task at a time; it answers through [`Client`] in the order of the protocol; a
 //! method that fails has already done to its transaction what the failure means.
 
 use std::sync::Arc;
 
+use atoll_kernel::base::InstanceId;
 use atoll_kernel::runtime::{Instance, InstanceState, TaskContext};
 use atoll_kernel::txn::Interrupt;
 use atoll_sql::SqlResult;
@@ -55,12 +56,24 @@ pub trait Backend<S: InstanceState>: Sized + 'static {
     type Shared: Clone + Send + Sync + 'static;
     /// What the sessions of one instance share.
     type Local: 'static;
+    /// A session between two instances.
+    type Moving: Send + 'static;
 
     /// Makes what the sessions of `instance` share.
     fn local(instance: &Instance<S>, shared: &Self::Shared) -> Self::Local;
 
     /// Opens a session; an error refuses the client (FATAL).
     fn open(instance: &Instance<S>, local: &Self::Local, start: ClientStart) -> SqlResult<Self>;
+
+    /// The instance that it had rather be on; asked between transactions.
+    fn wanted(&self) -> Option<InstanceId>;
+
+    /// Takes it apart, to go on elsewhere; gives it back if it holds what cannot move. Called
+    /// between transactions, outside any task.
+    fn depart(self) -> Result<Self::Moving, Self>;
+
+    /// Goes on on `instance`. Called outside any task.
+    fn arrive(instance: &Instance<S>, local: &Self::Local, moving: Self::Moving) -> Self;
 
     /// Names and values of the settings that are reported, for the start.
     fn reported_settings(&self) -> Vec<(String, String)>;

@@ -5,9 +5,9 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use atoll_kernel::api::{Context, Core, Instance, Interrupt};
+use atoll_kernel::api::{Context, Core, Instance, InstanceId, Interrupt};
 use atoll_sql::session::client::{Client, Format, StatementDescription, TransactionStatus};
-use atoll_sql::session::{BindRequest, Engine, Local, Session, SessionStart};
+use atoll_sql::session::{BindRequest, Engine, Local, MovingSession, Session, SessionStart};
 use atoll_sql::types::TypeOid;
 use atoll_sql::{SqlError, SqlResult, SqlState};
 use smallvec::SmallVec;
@@ -33,6 +33,7 @@ fn formats(codes: Codes<'_>) -> SmallVec<[Format; INLINE]> {
 impl Backend<Core> for SqlBackend {
     type Shared = Arc<Engine>;
     type Local = Rc<Local>;
+    type Moving = MovingSession;
 
     fn local(_instance: &Instance, shared: &Arc<Engine>) -> Rc<Local> {
         Local::new(shared)
@@ -55,6 +56,18 @@ impl Backend<Core> for SqlBackend {
             client_address: start.address,
         };
         Session::new(local, instance, start).map(SqlBackend)
+    }
+
+    fn wanted(&self) -> Option<InstanceId> {
+        self.0.wanted_instance()
+    }
+
+    fn depart(self) -> Result<MovingSession, SqlBackend> {
+        self.0.depart().map_err(SqlBackend)
+    }
+
+    fn arrive(instance: &Instance, local: &Rc<Local>, moving: MovingSession) -> Self {
+        SqlBackend(Session::arrive(local, instance, moving))
     }
 
     fn reported_settings(&self) -> Vec<(String, String)> {

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use atoll_kernel::api::{Context, Core, Database, Instance, Instances, Interrupt, Options};
+use atoll_kernel::api::{
+    Context, Core, Database, Instance, InstanceId, Instances, Interrupt, Options,
+};
 use atoll_kernel::io::Disk;
 use atoll_server::backend::{Backend, BindNames, ClientStart, PortalDescription};
 use atoll_server::listen::Listeners;
@@ -75,6 +77,7 @@ pub struct Fragile(SqlBackend);
 impl Backend<Core> for Fragile {
     type Shared = <SqlBackend as Backend<Core>>::Shared;
     type Local = <SqlBackend as Backend<Core>>::Local;
+    type Moving = <SqlBackend as Backend<Core>>::Moving;
 
     fn local(instance: &Instance, shared: &Self::Shared) -> Self::Local {
         SqlBackend::local(instance, shared)
@@ -82,6 +85,18 @@ impl Backend<Core> for Fragile {
 
     fn open(instance: &Instance, local: &Self::Local, start: ClientStart) -> SqlResult<Self> {
         SqlBackend::open(instance, local, start).map(Fragile)
+    }
+
+    fn wanted(&self) -> Option<InstanceId> {
+        self.0.wanted()
+    }
+
+    fn depart(self) -> Result<Self::Moving, Self> {
+        self.0.depart().map_err(Fragile)
+    }
+
+    fn arrive(instance: &Instance, local: &Self::Local, moving: Self::Moving) -> Self {
+        Fragile(SqlBackend::arrive(instance, local, moving))
     }
 
     fn reported_settings(&self) -> Vec<(String, String)> {

@@ -15,7 +15,7 @@ use crate::base::{HomeId, InstanceId, Result};
 use crate::catalog::{Catalog, NamespaceDef, PUBLIC_NAMESPACE};
 use crate::io::{Disk, Entropy, MemoryDisk, RealDisk, RealEntropy, RealTime, TimeSource};
 use crate::log::Retention;
-use crate::runtime::{Hub, Runtime, Target};
+use crate::runtime::{AffinityKey, Hub, Runtime, Target};
 use crate::txn::Isolation;
 
 /// An open database.
@@ -109,6 +109,38 @@ impl Database {
         work: impl FnOnce(&Context) -> T + Send,
     ) -> Result<T> {
         self.inner.hub.run(target, work)
+    }
+
+    /// Runs a routed procedure: where its first argument, the affinity key, hashes to (rule 2.10);
+    /// elsewhere if that instance is overloaded. Blocks and fails as [`Database::run`].
+    ///
+    /// ```
+    /// use atoll_kernel::api::{AffinityKey, Context, Database, Options};
+    ///
+    /// # fn main() -> atoll_kernel::api::Result<()> {
+    /// fn deliver(context: &Context, warehouse: i64) -> String {
+    ///     // Transactions on what belongs to this warehouse go here.
+    ///     format!("warehouse {warehouse}, on instance {}", context.instance().id())
+    /// }
+    ///
+    /// let database = Database::open_in_memory(Options::default())?;
+    /// for warehouse in 1_i64..=8 {
+    ///     let said = database.run_routed(warehouse, deliver)?;
+    ///     assert!(said.starts_with(&format!("warehouse {warehouse}, ")));
+    ///     // There, unless it was overloaded; in every process with as many instances.
+    ///     let there = AffinityKey::from(warehouse).instance(database.instances());
+    ///     assert!(usize::from(there.0) < database.instances());
+    /// }
+    /// database.close()
+    /// # }
+    /// ```
+    pub fn run_routed<A: Send + Clone + Into<AffinityKey>, T: Send>(
+        &self,
+        first: A,
+        procedure: impl FnOnce(&Context, A) -> T + Send,
+    ) -> Result<T> {
+        let target = Target::Key(first.clone().into());
+        self.run(target, move |context| procedure(context, first))
     }
 
     /// Starts `work` on an instance and does not wait for it.

@@ -77,7 +77,9 @@ pub use crate::catalog::{
 };
 pub use crate::io::IoBuffer;
 pub use crate::page::ColumnType;
-pub use crate::runtime::{Class, ClockChoice, Parker, Pin, Poll, Service, ServiceId, Target};
+pub use crate::runtime::{
+    AffinityHasher, AffinityKey, Class, ClockChoice, Parker, Pin, Poll, Service, ServiceId, Target,
+};
 pub use crate::tree::index::ScanDirection;
 pub use crate::tree::key::{Direction, Nulls};
 pub use crate::txn::rows::{PointAhead, RowValues, WriteOutcome};
@@ -95,6 +97,6 @@ pub use open::open_interleaved;
 pub use options::{Instances, OnFailure, Options};
 pub use savepoint::Savepoint;
 pub use sequences::NewSequence;
-pub use session::{Access, Durability, Session, Snapshot, Transaction};
+pub use session::{Access, Durability, MovingSession, Session, Snapshot, Transaction};
 pub use statement::Statement;
 pub use temporary::TempFile;

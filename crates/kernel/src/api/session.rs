@@ -57,6 +57,18 @@ impl Session {
         }
     }
 
+    /// Takes the session apart, to go on on another instance (rule 2.10). It has no transaction;
+    /// what its client may know goes with it (rule 7.4), whether stable or not.
+    pub fn depart(self) -> MovingSession {
+        MovingSession { inner: self.inner, interrupt: self.interrupt }
+    }
+
+    /// Goes on, on `instance`, as the client that `moving` was.
+    pub fn arrive(instance: &Instance, moving: MovingSession) -> Session {
+        let MovingSession { inner, interrupt } = moving;
+        Session { core: instance.state().inner.clone(), inner, interrupt, deadline_ns: None }
+    }
+
     /// Sets when answers may leave.
     pub fn set_durability(&mut self, durability: Durability) {
         self.inner.synchronous = match durability {
@@ -114,6 +126,19 @@ impl Session {
     /// Whether [`Session::settle`] would return at once.
     pub fn is_settled(&self) -> bool {
         self.core.txn.is_settled(&self.inner)
+    }
+}
+
+/// A client between two instances.
+pub struct MovingSession {
+    inner: crate::txn::Session,
+    interrupt: Arc<Interrupt>,
+}
+
+impl MovingSession {
+    /// What ends its waits from outside: the same before, while and after it moves.
+    pub fn interrupt(&self) -> &Arc<Interrupt> {
+        &self.interrupt
     }
 }
 

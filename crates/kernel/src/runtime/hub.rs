@@ -17,10 +17,12 @@ use crate::base::{Error, InstanceId, Result};
 use crate::io::{TimeSource, Wake};
 use crate::sync::{AtomicBool, AtomicUsize, Ordering, PlainMutex as Mutex};
 
+use super::affinity::AffinityKey;
 use super::clock::Clock;
 use super::inbox::{Inbox, Letter};
 use super::instance::{Instance, InstanceState};
 use super::options::RuntimeOptions;
+use super::promise::{Promise, Promises};
 use super::sleep::{Door, Heard};
 use super::task::{Class, TaskContext, Work, panic_text};
 
@@ -32,7 +34,7 @@ pub enum Target {
     /// There and nowhere else.
     Instance(InstanceId),
     /// Where this affinity key hashes to; elsewhere if that instance is overloaded.
-    Key(u64),
+    Key(AffinityKey),
 }
 
 /// Something to do on an instance, outside any task.
@@ -104,6 +106,7 @@ pub(super) struct Mailbox<S: InstanceState> {
     door: Arc<Door>,
     pub(super) letters: Inbox<Box<Letter<Message<S>>>>,
     routed: Pile<S>,
+    pub(super) promises: Promises,
     thread: OnceLock<ThreadId>,
 }
 
@@ -113,6 +116,7 @@ impl<S: InstanceState> Mailbox<S> {
             door: Arc::new(Door::new()),
             letters: Inbox::new(),
             routed: Pile::new(),
+            promises: Promises::new(),
             thread: OnceLock::new(),
         }
     }
@@ -206,9 +210,8 @@ impl<S: InstanceState> Hub<S> {
     }
 
     /// The instance that an affinity key hashes to (rule 2.10).
-    pub fn instance_of_key(&self, key: u64) -> InstanceId {
-        let hash = u128::from(key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        InstanceId(((hash * self.mailboxes.len() as u128) >> 64) as u16)
+    pub fn instance_of_key(&self, key: AffinityKey) -> InstanceId {
+        key.instance(self.mailboxes.len())
     }
 
     /// Runs `message` on the instance, in order of sending, outside any task. Never refused;
@@ -219,6 +222,13 @@ impl<S: InstanceState> Hub<S> {
         if mailbox.door.knock() == Heard::Gone {
             drop(mailbox.letters.take());
         }
+    }
+
+    /// Promises the instance `to` a letter that it reads before it ends; `None` if the database
+    /// closes.
+    pub fn promise(self: &Arc<Self>, to: InstanceId) -> Option<Promise<S>> {
+        let made = self.mailbox(to).promises.make(&self.closing);
+        made.then(|| Promise::new(self.clone(), to))
     }
 
     /// Gives new work to whichever instance has time.

@@ -555,6 +555,7 @@ impl<S: InstanceState> Instance<S> {
     /// Whether everything on this instance has come to its end.
     pub(super) fn may_end(&self) -> bool {
         self.tasks() == 0
+            && self.hub.mailbox(self.id).promises.are_kept()
             && self.services.borrow().iter().all(|service| service.may_end(self))
             && self.state().may_end(self)
     }

@@ -8,6 +8,7 @@
 //! transaction and no session: those hang from the state `S` that [`crate::api`] composes.
 
 mod accepted;
+mod affinity;
 mod clock;
 mod hub;
 mod inbox;
@@ -18,6 +19,7 @@ mod interleave;
 mod options;
 mod park;
 mod pin;
+mod promise;
 mod schedule;
 mod sleep;
 mod stack;
@@ -28,6 +30,7 @@ mod thread;
 mod tests;
 
 pub use accepted::accepted;
+pub use affinity::{AffinityHasher, AffinityKey};
 pub use clock::{Clock, ClockChoice, ClockForm};
 pub use hub::{Hub, Message, Target};
 pub use instance::{Instance, InstanceState, Poll, Service, ServiceId, Turn};
@@ -35,5 +38,6 @@ pub use instance::{Instance, InstanceState, Poll, Service, ServiceId, Turn};
 pub use interleave::{Interleaved, Pause};
 pub use options::{Pin, RuntimeOptions, Slice};
 pub use park::{Parked, Parker, ThreadParker, UnparkClass, Unparker};
+pub use promise::Promise;
 pub use task::{Class, Critical, TaskContext, TaskEnd, Work};
 pub use thread::{OpenRing, OpenState, Runtime};

@@ -38,7 +38,7 @@ pub(super) enum Mode {
 }
 
 /// Where a session stands in the protocol between conversations.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
     pub(super) mode: Mode,
     // Messages of the extended protocol came since the last Sync: an implicit transaction may be

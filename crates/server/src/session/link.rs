@@ -79,6 +79,13 @@ struct Outgoing {
     spare: Vec<u8>,
 }
 
+/// A link without its ring: the socket, and what was read from it and not consumed.
+pub(super) struct Parcel {
+    socket: UnixStream,
+    unread: Vec<u8>,
+    recv_bytes: usize,
+}
+
 /// The socket with its buffers.
 pub(super) struct Link {
     // Of either family: only calls that all stream sockets know are made through it.
@@ -110,6 +117,23 @@ impl Link {
             outgoing: RefCell::default(),
             waiter: RefCell::default(),
         }
+    }
+
+    /// Takes the link off its ring, which holds nothing of it (not [`Link::in_flight`]).
+    pub(super) fn into_parcel(self) -> Parcel {
+        debug_assert!(!self.in_flight(), "the ring holds one of the link's buffers");
+        let Input { mut bytes, start } = self.input.into_inner();
+        bytes.drain(..start);
+        Parcel { socket: self.socket, unread: bytes, recv_bytes: self.recv_bytes.get() }
+    }
+
+    /// Goes on on another ring.
+    pub(super) fn of_parcel(parcel: Parcel, recv_token: Token, send_token: Token) -> Link {
+        let Parcel { socket, unread, recv_bytes } = parcel;
+        let mut link = Link::new(OwnedFd::from(socket), recv_token, send_token);
+        link.input = RefCell::new(Input { bytes: unread, start: 0 });
+        link.recv_bytes = Cell::new(recv_bytes);
+        link
     }
 
     /// Where receiving stands.

@@ -1,11 +1,13 @@
 //! Client sessions: plain state machines on their instance's ring (kernel rule 2.2).
 //!
 //! Invariants: an idle session holds no stack and one small buffer; messages are answered by one
-//! task at a time; a session never moves; a response leaves only after it has settled; whatever
-//! goes wrong in one session ends that session only.
+//! task at a time; a session moves to another instance only where it stands still (`moving`); a
+//! response leaves only after it has settled; whatever goes wrong in one session ends that session
+//! only.
 
 mod conversation;
 mod link;
+mod moving;
 mod sessions;
 mod start;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! A connection's phases: *starting* (first messages), *open* (idle or in a conversation),
 //! *draining* (its last words are being sent; input is thrown away, so that the peer can read
-//! them), gone. Invariants: a connection is forgotten only with nothing in flight and no task; its
+//! them), gone; *leaving* for another instance (`moving`). Invariants: a connection is forgotten only with nothing in flight and no task; its
 //! backend is ended by a task. Letters find this service by its number, which is the same on every
 //! instance.
 
@@ -29,6 +29,7 @@ use crate::codec::{Decoded, Limits, Out, Protocol, decode};
 
 use super::conversation::{Conversation, Progress, Verdict};
 use super::link::{Link, Receiving};
+use super::moving::{Origin, Place, Secret};
 use super::start::{First, farewell, first, secret_bytes, welcome};
 use super::wire::Wire;
 
@@ -39,7 +40,7 @@ const NUMBER_BITS: u32 = 22;
 /// Scratch buffers kept for the next conversations, and their size.
 const SCRATCH_KEPT_MAX: usize = 64;
 const SCRATCH_BYTES_MAX: usize = 64 * 1024;
-const KIND_SEND: u64 = 1 << 32;
+pub(super) const KIND_SEND: u64 = 1 << 32;
 
 /// Settings of a server's sessions.
 #[derive(Clone, Copy, Debug)]
@@ -63,41 +64,44 @@ impl Default for SessionOptions {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     Starting,
     Open,
+    Leaving(InstanceId),
     Draining,
 }
 
-struct Connection<B> {
-    number: u32,
-    secret: [u8; 16],
-    secret_bytes: Cell<usize>,
-    address: Option<String>,
-    link: Link,
-    phase: Cell<Phase>,
-    running: Cell<bool>,
-    verdict: Cell<Verdict>,
-    progress: Cell<Progress>,
-    backend: RefCell<Option<B>>,
-    interrupt: RefCell<Option<Arc<Interrupt>>>,
+pub(super) struct Connection<B> {
+    pub(super) number: u32,
+    // None if it is this instance.
+    pub(super) origin: Option<Origin>,
+    pub(super) secret: Cell<Secret>,
+    pub(super) address: Option<String>,
+    pub(super) link: Link,
+    pub(super) phase: Cell<Phase>,
+    pub(super) running: Cell<bool>,
+    pub(super) verdict: Cell<Verdict>,
+    pub(super) progress: Cell<Progress>,
+    pub(super) backend: RefCell<Option<B>>,
+    pub(super) interrupt: RefCell<Option<Arc<Interrupt>>>,
 }
 
 /// All sessions of one instance.
 pub struct Sessions<S: InstanceState, B: Backend<S>> {
     me: Weak<Sessions<S, B>>,
-    id: Cell<ServiceId>,
-    local: B::Local,
+    pub(super) id: Cell<ServiceId>,
+    pub(super) local: B::Local,
     options: SessionOptions,
     // Texts and names of running conversations are copied here.
     scratch: RefCell<Vec<Vec<u8>>>,
     random: RefCell<File>,
-    connections: RefCell<Vec<Option<Rc<Connection<B>>>>>,
-    free: RefCell<Vec<u32>>,
+    pub(super) connections: RefCell<Vec<Place<B>>>,
+    pub(super) free: RefCell<Vec<u32>>,
+    pub(super) leaving: RefCell<Vec<u32>>,
     draining: RefCell<Vec<(u64, u32)>>,
     // Connections by the time at which they must have started their session, ascending.
     starting: RefCell<VecDeque<(u64, Weak<Connection<B>>)>>,
-    stopping: Cell<bool>,
+    pub(super) stopping: Cell<bool>,
 }
 
 impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
@@ -117,6 +121,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             random: RefCell::new(random),
             connections: RefCell::default(),
             free: RefCell::default(),
+            leaving: RefCell::default(),
             draining: RefCell::default(),
             starting: RefCell::default(),
             stopping: Cell::new(false),
@@ -126,9 +131,23 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         Ok(id)
     }
 
-    /// How many connections there are.
+    /// How many connections that were accepted here there are, wherever they are now.
     pub fn count(&self) -> usize {
-        self.connections.borrow().iter().flatten().count()
+        let is_own = |place: &&Place<B>| match place {
+            Place::Free => false,
+            Place::Here(connection) => connection.origin.is_none(),
+            Place::Away(..) => true,
+        };
+        self.connections.borrow().iter().filter(is_own).count()
+    }
+
+    /// The connections that are here.
+    fn present(&self) -> Vec<Rc<Connection<B>>> {
+        let here = |place: &Place<B>| match place {
+            Place::Here(connection) => Some(connection.clone()),
+            Place::Free | Place::Away(..) => None,
+        };
+        self.connections.borrow().iter().filter_map(here).collect()
     }
 
     /// Takes over a connection that was accepted somewhere. `address` is the peer's, for TCP.
@@ -140,26 +159,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         if self.random.borrow_mut().read_exact(&mut secret).is_err() {
             return;
         }
-        let number = self.free.borrow_mut().pop().unwrap_or_else(|| {
-            self.connections.borrow_mut().push(None);
-            self.connections.borrow().len() as u32 - 1
-        });
-        let id = self.id.get();
-        let own = u64::from(number);
-        let connection = Rc::new(Connection {
-            number,
-            secret,
-            secret_bytes: Cell::new(0),
-            address,
-            link: Link::new(socket, id.token(own), id.token(KIND_SEND | own)),
-            phase: Cell::new(Phase::Starting),
-            running: Cell::new(false),
-            verdict: Cell::new(Verdict::Open),
-            progress: Cell::default(),
-            backend: RefCell::default(),
-            interrupt: RefCell::default(),
-        });
-        self.connections.borrow_mut()[number as usize] = Some(connection.clone());
+        let connection = self.new_connection(socket, address, secret);
         if self.count() > self.options.sessions_max {
             let message = "sorry, too many clients already";
             let error = SqlError::new(SqlState::TOO_MANY_CONNECTIONS, message);
@@ -192,18 +192,22 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
 
     /// Interrupts the session's statement, if the secret is right. Never answers.
     fn cancel(&self, number: u32, secret: &[u8]) {
-        let connections = self.connections.borrow();
-        let Some(Some(connection)) = connections.get(number as usize) else { return };
-        let told = &connection.secret[..connection.secret_bytes.get()];
-        if !told.is_empty()
-            && told == secret
-            && let Some(interrupt) = &*connection.interrupt.borrow()
+        let (expected, interrupt) = match self.connections.borrow().get(number as usize) {
+            Some(Place::Here(connection)) => {
+                (connection.secret.get(), connection.interrupt.borrow().clone())
+            }
+            Some(Place::Away(secret, interrupt)) => (*secret, Some(interrupt.clone())),
+            Some(Place::Free) | None => return,
+        };
+        if !expected.told().is_empty()
+            && expected.told() == secret
+            && let Some(interrupt) = interrupt
         {
             interrupt.interrupt(Reason::Cancel);
         }
     }
 
-    fn advance(&self, instance: &Instance<S>, connection: &Rc<Connection<B>>) {
+    pub(super) fn advance(&self, instance: &Instance<S>, connection: &Rc<Connection<B>>) {
         if connection.running.get() {
             return;
         }
@@ -228,6 +232,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
                     link.receive(instance.ring());
                 }
             }
+            Phase::Leaving(_) => {}
             Phase::Draining => self.drain(instance, connection),
         }
     }
@@ -287,13 +292,13 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         start.address.clone_from(&connection.address);
         let backend = B::open(instance, &self.local, start)?;
         let reported = backend.reported_settings();
-        connection.secret_bytes.set(secret_bytes(protocol));
+        let secret = connection.secret.get().with_length(secret_bytes(protocol));
+        connection.secret.set(secret);
         *connection.interrupt.borrow_mut() = Some(backend.interrupt());
         *connection.backend.borrow_mut() = Some(backend);
         connection.phase.set(Phase::Open);
         let mut out = Out { bytes: connection.link.buffer() };
-        let secret = &connection.secret[..secret_bytes(protocol)];
-        welcome(&mut out, &reported, process, secret);
+        welcome(&mut out, &reported, process, secret.told());
         connection.link.send(instance.ring(), out.bytes);
         Ok(())
     }
@@ -343,7 +348,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
     }
 
     /// Ends the backend in a task, then says `error`, if any, and closes.
-    fn leave(
+    pub(super) fn leave(
         &self,
         instance: &Instance<S>,
         connection: &Rc<Connection<B>>,
@@ -387,6 +392,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             TaskEnd::Done if self.stopping.get() => {
                 self.leave(instance, connection, Some(&shutting_down()));
             }
+            TaskEnd::Done if self.leaves(instance, connection) => {}
             TaskEnd::Done => self.advance(instance, connection),
             // Its backend was unwound with it; what it had encoded was not settled and is gone.
             TaskEnd::Panicked(text) => {
@@ -428,26 +434,33 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         if link.receiving() != Receiving::Ended {
             link.receive(instance.ring());
         } else if !link.in_flight() {
-            self.forget(connection.number);
+            self.forget(instance, connection.number);
         }
     }
 
-    fn forget(&self, number: u32) {
+    fn forget(&self, instance: &Instance<S>, number: u32) {
         self.draining.borrow_mut().retain(|(_, draining)| *draining != number);
+        let Some(connection) = self.connection(u64::from(number)) else { return };
         // Dropped outside the borrow: a session's end may call back.
-        let gone = self.connections.borrow_mut()[number as usize].take();
-        if gone.is_some() {
-            self.free.borrow_mut().push(number);
+        let gone =
+            std::mem::replace(&mut self.connections.borrow_mut()[number as usize], Place::Free);
+        self.free.borrow_mut().push(number);
+        drop(gone);
+        if let Some(origin) = connection.origin {
+            self.tell_origin(instance, origin);
         }
     }
 
-    fn connection(&self, number: u64) -> Option<Rc<Connection<B>>> {
-        self.connections.borrow().get(number as usize)?.clone()
+    pub(super) fn connection(&self, number: u64) -> Option<Rc<Connection<B>>> {
+        match self.connections.borrow().get(number as usize)? {
+            Place::Here(connection) => Some(connection.clone()),
+            Place::Free | Place::Away(..) => None,
+        }
     }
 }
 
 /// What sessions are told when the server ends.
-fn shutting_down() -> SqlError {
+pub(super) fn shutting_down() -> SqlError {
     let message = "terminating connection due to administrator command";
     SqlError::new(SqlState::ADMIN_SHUTDOWN, message)
 }
@@ -472,6 +485,7 @@ impl<S: InstanceState, B: Backend<S>> Service<S> for Sessions<S, B> {
     }
 
     fn poll(&self, instance: &Instance<S>) -> Poll {
+        self.let_go(instance);
         if self.draining.borrow().is_empty() && self.starting.borrow().is_empty() {
             return Poll::Idle;
         }
@@ -491,8 +505,7 @@ impl<S: InstanceState, B: Backend<S>> Service<S> for Sessions<S, B> {
 
     fn stop(&self, instance: &Instance<S>) {
         self.stopping.set(true);
-        let all: Vec<_> = self.connections.borrow().iter().flatten().cloned().collect();
-        for connection in all {
+        for connection in self.present() {
             if connection.running.get() {
                 if let Some(interrupt) = &*connection.interrupt.borrow() {
                     interrupt.interrupt(Reason::ShutDown);
@@ -503,7 +516,10 @@ impl<S: InstanceState, B: Backend<S>> Service<S> for Sessions<S, B> {
             } else {
                 match connection.phase.get() {
                     Phase::Starting => self.last_words(instance, &connection, &shutting_down()),
-                    Phase::Open => self.leave(instance, &connection, Some(&shutting_down())),
+                    Phase::Open | Phase::Leaving(_) => {
+                        connection.phase.set(Phase::Open);
+                        self.leave(instance, &connection, Some(&shutting_down()));
+                    }
                     Phase::Draining => {}
                 }
             }
@@ -511,7 +527,7 @@ impl<S: InstanceState, B: Backend<S>> Service<S> for Sessions<S, B> {
     }
 
     fn may_end(&self, _instance: &Instance<S>) -> bool {
-        self.count() == 0
+        self.present().is_empty()
     }
 
     fn as_any(self: Rc<Self>) -> Option<Rc<dyn std::any::Any>> {

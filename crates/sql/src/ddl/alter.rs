@@ -8,6 +8,7 @@ use super::{Definer, identity};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::parse::ast::Name;
 use crate::parse::statement::{AlterTable, KeyConstraint, RenameKind};
+use crate::plan::affinity::{AFFINITY, affinity_column};
 use crate::relations::view::{Found, undefined_relation};
 use crate::types::{Type, TypeOid};
 use atoll_kernel::api::{
@@ -103,7 +104,8 @@ fn command_on(
             for (name, value) in list {
                 def.options.retain(|option| !option.starts_with(&format!("{name}=")));
                 if let Some(value) = value {
-                    def.options.extend(options(&[(name.clone(), value.clone())])?);
+                    let one = [(name.clone(), value.clone())];
+                    def.options.extend(options(&one, &def.columns, &def.name)?);
                 }
             }
             Ok(definer.statement.alter_table(def)?)
@@ -239,7 +241,13 @@ pub(super) fn rename(
                             format!("column \"{to}\" of relation \"{}\" already exists", def.name),
                         ));
                     }
+                    let is_near = affinity_column(&def) == Some(at);
                     to.clone_into(&mut def.columns[at.index()].name);
+                    if is_near {
+                        let own = |option: &&mut String| option.starts_with("affinity=");
+                        let kept = def.options.iter_mut().filter(own);
+                        kept.for_each(|option| *option = format!("{AFFINITY}={to}"));
+                    }
                 }
                 RenameKind::Constraint(constraint) => {
                     let index = table.indexes.iter().find(|index| index.def.name == *constraint);
@@ -268,4 +276,54 @@ fn rename_index(definer: &mut Definer<'_, '_>, oid: Oid, to: &str) -> SqlResult<
         Error::AlreadyExists { name } => exists(&name),
         other => other.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::session::tests::{say, with_session};
+
+    #[test]
+    fn a_tables_affinity_is_checked_kept_and_follows_its_column() {
+        with_session(|context, session| {
+            // Each statement, what it answers, and the table's options after it.
+            for (text, answer, options) in [
+                (
+                    "create table t (w int, d int) with (fillfactor = 90, affinity = w)",
+                    "CREATE TABLE",
+                    "{fillfactor=90,affinity=w}",
+                ),
+                (
+                    "create table u (a int) with (affinity = b)",
+                    "ERROR 42703: column \"b\" of relation \"u\" does not exist",
+                    "{fillfactor=90,affinity=w}",
+                ),
+                (
+                    "create table u (a int) with (affinity = a, affinity = a)",
+                    "ERROR 22023: parameter \"affinity\" specified more than once",
+                    "{fillfactor=90,affinity=w}",
+                ),
+                (
+                    "alter table t set (affinity = x)",
+                    "ERROR 42703: column \"x\" of relation \"t\" does not exist",
+                    "{fillfactor=90,affinity=w}",
+                ),
+                (
+                    "alter table t rename column w to \"W id\"",
+                    "ALTER TABLE",
+                    "{fillfactor=90,\"affinity=W id\"}",
+                ),
+                ("alter table t set (affinity = d)", "ALTER TABLE", "{fillfactor=90,affinity=d}"),
+                ("alter table t reset (affinity)", "ALTER TABLE", "{fillfactor=90}"),
+                (
+                    "alter table t set (affinity = \"W id\")",
+                    "ALTER TABLE",
+                    "{fillfactor=90,\"affinity=W id\"}",
+                ),
+            ] {
+                assert_eq!(say(context, session, text), [answer], "{text}");
+                let kept = "select reloptions from pg_class where relname = 't'";
+                assert_eq!(say(context, session, kept)[1], options, "{text}");
+            }
+        });
+    }
 }

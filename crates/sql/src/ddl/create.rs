@@ -10,6 +10,7 @@ use crate::exec::modify::key_too_long;
 use crate::parse::ast::{At, Expr, ExprKind, Literal, Name};
 use crate::parse::print;
 use crate::parse::statement::{ColumnDefinition, CreateIndex, CreateTable, KeyConstraint};
+use crate::plan::affinity::AFFINITY;
 use crate::relations::view::Found;
 use crate::relations::{CatalogView, default_from};
 use crate::types::{Type, TypeOid, storage};
@@ -28,10 +29,31 @@ const TABLE_OPTIONS: &[(&str, i64, i64)] = &[
     ("autovacuum_analyze_threshold", 0, i32::MAX as i64),
 ];
 
-/// Checks storage parameters and gives them as the catalog keeps them.
-pub(super) fn options(list: &[(String, String)]) -> SqlResult<Vec<String>> {
+/// Checks storage parameters of a table with these columns and gives them as the catalog keeps
+/// them.
+pub(super) fn options(
+    list: &[(String, String)],
+    columns: &[ColumnDef],
+    table: &str,
+) -> SqlResult<Vec<String>> {
     let mut kept = Vec::with_capacity(list.len());
     for (name, value) in list {
+        if list.iter().filter(|(other, _)| other == name).count() > 1 {
+            return Err(SqlError::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("parameter \"{name}\" specified more than once"),
+            ));
+        }
+        if name == AFFINITY {
+            if !columns.iter().any(|column| column.name == *value) {
+                return Err(SqlError::new(
+                    SqlState::UNDEFINED_COLUMN,
+                    format!("column \"{value}\" of relation \"{table}\" does not exist"),
+                ));
+            }
+            kept.push(format!("{name}={value}"));
+            continue;
+        }
         let Some((_, least, most)) = TABLE_OPTIONS.iter().find(|(own, _, _)| own == name) else {
             return Err(SqlError::new(
                 SqlState::INVALID_PARAMETER_VALUE,
@@ -131,7 +153,7 @@ pub(super) fn table(
             found.ok_or_else(|| missing_key_column(column, key))?.not_null = true;
         }
     }
-    let options = options(&create.options)?;
+    let options = options(&create.options, &columns, name)?;
     let sequences =
         super::identity::make_all(definer, namespace, name, &create.columns, &mut columns)?;
     let new = NewTable { namespace, name: name.clone(), columns, options };

@@ -5,6 +5,7 @@
 //! folding need only the clock.
 
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::session::RoutingCounts;
 use crate::types::datetime::TimeZone;
 use crate::types::{Text, TypeOid};
 use std::sync::Arc;
@@ -197,6 +198,16 @@ pub trait FunctionContext {
     /// The session's process id as the protocol told it.
     fn backend_pid(&self) -> i32 {
         0
+    }
+
+    /// The instance that the session is on.
+    fn instance(&self) -> i32 {
+        0
+    }
+
+    /// What sessions have counted of their transactions' affinity, by instance.
+    fn routing(&self) -> Vec<RoutingCounts> {
+        Vec::new()
     }
 
     /// The schemas of the search path that exist, in order; with pg_catalog where it is implicit.

@@ -3,6 +3,7 @@
 //! Invariants: pg_settings has the parameters that SHOW knows, with the session's values.
 //! pg_cursors has the cursors of DECLARE, not the protocol's portals, and not one that is just
 //! being fetched from.
+//! atoll_routing is ours: where transactions hash to and which sessions moved, by instance.
 //! pg_stat_activity has the asking session alone: sessions do not see each other's state.
 
 use super::value::{NULL, bool, int, oid, text};
@@ -11,13 +12,32 @@ use crate::functions::{CursorDescription, FunctionContext, SettingDescription};
 use crate::relations::CatalogView;
 use crate::types::{Array, Datum, TypeOid};
 
-/// pg_settings, pg_cursors and pg_stat_activity.
+/// pg_settings, pg_cursors, pg_stat_activity and atoll_routing.
 pub(super) static RELATIONS: &[SystemRelation] = &[
     SystemRelation::view(12_104, "pg_settings", view_columns::PG_SETTINGS).of_session(setting_rows),
     SystemRelation::view(12_222, "pg_stat_activity", view_columns::PG_STAT_ACTIVITY)
         .of_session(activity_rows),
+    SystemRelation::view(9001, "atoll_routing", view_columns::ATOLL_ROUTING)
+        .of_session(routing_rows),
     SystemRelation::view(12_077, "pg_cursors", view_columns::PG_CURSORS).of_session(cursor_rows),
 ];
+
+fn routing_rows<'a>(_: &'a CatalogView, session: &'a dyn FunctionContext) -> Rows<'a> {
+    let here = session.instance();
+    let count = |count: u64| Datum::Int8(count.cast_signed());
+    let counts = session.routing().into_iter().enumerate();
+    Box::new(counts.map(move |(instance, counts)| {
+        vec![
+            int(instance as i32),
+            bool(instance as i32 == here),
+            count(counts.near),
+            count(counts.far),
+            count(counts.arrived),
+            count(counts.departed),
+            count(counts.kept),
+        ]
+    }))
+}
 
 fn cursor_rows<'a>(_: &'a CatalogView, session: &'a dyn FunctionContext) -> Rows<'a> {
     Box::new(session.cursors().into_iter().map(cursor_row))

@@ -113,6 +113,14 @@ pub(super) static PG_STAT_ACTIVITY: &[VirtualColumn] = &[
     n("query", T::TEXT), n("backend_type", T::TEXT),
 ];
 
+/// The columns of atoll_routing.
+#[rustfmt::skip]
+pub(super) static ATOLL_ROUTING: &[VirtualColumn] = &[
+    n("instance", T::INT4), n("is_here", T::BOOL), n("transactions_near", T::INT8),
+    n("transactions_far", T::INT8), n("sessions_arrived", T::INT8),
+    n("sessions_departed", T::INT8), n("sessions_kept", T::INT8),
+];
+
 /// The columns of pg_stat_user_tables.
 #[rustfmt::skip]
 pub(super) static PG_STAT_USER_TABLES: &[VirtualColumn] = &[

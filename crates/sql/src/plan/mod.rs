@@ -5,6 +5,7 @@
 //! recurses as deep as the statement: run it on the thread's own stack, as binding.
 
 mod access;
+pub(crate) mod affinity;
 mod compile;
 mod cost;
 pub mod explain;
@@ -118,6 +119,8 @@ pub struct Planned {
     pub parameters: Vec<TypeOid>,
     /// The tables it uses.
     pub tables: Vec<(Oid, TableUse)>,
+    /// Where the key of its transaction's affinity comes from.
+    pub affinity: Option<affinity::AffinitySource>,
     /// The columns of its result, if it has one.
     pub columns: Option<Arc<[ColumnDescription]>>,
     /// It reads virtual relations.
@@ -183,6 +186,7 @@ fn plan_with(mut planner: Planner<'_>, binding: &Binding) -> SqlResult<Planned> 
         working: planner.working,
         parameters: binding.parameters.clone(),
         tables,
+        affinity: affinity::find(binding),
         columns,
         uses_virtual: planner.uses_virtual,
         slot_names,
@@ -205,6 +209,7 @@ pub fn plan_value(view: &CatalogView, bound: &Bound) -> SqlResult<(Planned, Prog
         working: planner.working,
         parameters: Vec::new(),
         tables: Vec::new(),
+        affinity: None,
         columns: None,
         uses_virtual: true,
         slot_names: Vec::new(),

@@ -56,6 +56,8 @@ pub struct CachedStatement {
     pub declared: Vec<TypeOid>,
     /// It may have other parameters than those declared.
     pub open: bool,
+    /// The text by which the cache has it.
+    pub text: Option<Arc<str>>,
     /// Of DECLARE CURSOR, its query.
     pub query: Option<Rc<CachedStatement>>,
     plan: RefCell<Option<Rc<PlanEntry>>>,
@@ -87,7 +89,8 @@ impl CachedStatement {
             },
             _ => None,
         };
-        CachedStatement { statement, is_exit, declared, open, query, plan: RefCell::new(None) }
+        let (text, plan) = (None, RefCell::new(None));
+        CachedStatement { statement, is_exit, declared, open, text, query, plan }
     }
 
     /// A statement of a simple query: it has no parameters but those declared.

@@ -3,6 +3,7 @@
 //! Invariants: shared between the session and a running statement, on one thread, through cells;
 //! the catalog in it is the one that the running statement was bound against.
 
+use super::affinity::{Routing, RoutingCounts};
 use super::settings::Settings;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::functions::quote_identifier;
@@ -13,7 +14,7 @@ use crate::functions::{
 use crate::relations::CatalogView;
 use crate::types::Text;
 use crate::types::datetime::TimeZone;
-use atoll_kernel::api::{Catalog, Oid, Relation, TableEntry};
+use atoll_kernel::api::{Catalog, InstanceId, Oid, Relation, TableEntry};
 use atoll_kernel::io::{Entropy, RealEntropy, TimeSource};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -47,6 +48,17 @@ pub struct SessionContext {
     pub read_only: Cell<bool>,
     /// The session's cursors as they were when the running statement began, if it may ask.
     pub cursors: RefCell<Vec<CursorDescription>>,
+    /// The instance that the session is on.
+    pub place: Cell<InstanceId>,
+    /// What sessions count of their affinity.
+    pub routing: RefCell<Option<Arc<Routing>>>,
+}
+
+/// What a session remembers of its past when it moves to another instance.
+pub struct Remembered {
+    random: u64,
+    sequences: HashMap<u32, i64>,
+    last_sequence: Option<u32>,
 }
 
 impl SessionContext {
@@ -78,7 +90,35 @@ impl SessionContext {
             last_sequence: Cell::new(None),
             read_only: Cell::new(false),
             cursors: RefCell::default(),
+            place: Cell::default(),
+            routing: RefCell::default(),
         }
+    }
+
+    /// How the session began, without its settings.
+    pub fn start(&self) -> super::SessionStart {
+        super::SessionStart {
+            user: self.user.to_string(),
+            database: self.database.to_string(),
+            process_id: self.process_id,
+            ..Default::default()
+        }
+    }
+
+    /// Takes what is remembered.
+    pub fn remembered(&self) -> Remembered {
+        Remembered {
+            random: self.random.get(),
+            sequences: self.sequences.take(),
+            last_sequence: self.last_sequence.take(),
+        }
+    }
+
+    /// Goes on with what was remembered.
+    pub fn remember(&self, remembered: Remembered) {
+        self.random.set(remembered.random);
+        *self.sequences.borrow_mut() = remembered.sequences;
+        self.last_sequence.set(remembered.last_sequence);
     }
 
     /// DISCARD SEQUENCES.
@@ -192,6 +232,14 @@ impl FunctionContext for SessionContext {
 
     fn backend_pid(&self) -> i32 {
         self.process_id
+    }
+
+    fn instance(&self) -> i32 {
+        i32::from(self.place.get().0)
+    }
+
+    fn routing(&self) -> Vec<RoutingCounts> {
+        self.routing.borrow().as_ref().map(|routing| routing.counts()).unwrap_or_default()
     }
 
     fn search_path(&self, with_implicit: bool) -> Vec<Text> {

@@ -61,6 +61,7 @@ impl Session {
         self.queried = true;
         for _ in 0..ATTEMPTS_MAX {
             let entry = self.plan(context, cached)?;
+            self.note_affinity(&entry.planned, &parameters);
             let Some(transaction) = &mut self.transaction else { break };
             let mut statement = transaction.statement(&mut self.kernel, context)?;
             if !lock_tables(&mut statement, &entry.planned)? || !entry.is_for(statement.catalog()) {

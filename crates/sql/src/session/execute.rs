@@ -112,6 +112,7 @@ impl Session {
         self.queried = true;
         for _ in 0..ATTEMPTS_MAX {
             let entry = self.plan(context, cached)?;
+            self.note_affinity(&entry.planned, parameters);
             if entry.planned.uses_virtual {
                 self.show_cursors();
             }

@@ -122,7 +122,9 @@ impl Session {
                         (Some(statement?), is_transaction_exit)
                     }
                 };
-                let cached = Rc::new(CachedStatement::new(statement, is_exit, types.to_vec()));
+                let mut cached = CachedStatement::new(statement, is_exit, types.to_vec());
+                cached.text = Some(text.into());
+                let cached = Rc::new(cached);
                 self.local.cache.put(text, types, cached.clone());
                 cached
             }

@@ -1,12 +1,14 @@
 //! A client's SQL session: the interface that the server and embedding programs use.
 //!
-//! Invariants: a session lives on one instance, on that instance's tasks only (it is not Send).
+//! Invariants: a session lives on one instance, on that instance's tasks only (it is not Send),
+//! until it is taken apart to go on on another one (`moving`).
 //! Its methods run inside a task and may wait. What they tell the client goes through
 //! [`client::Client`], in protocol order. When a method answers an error, the session has already
 //! drawn the consequences (the implicit transaction is rolled back, an explicit one has failed):
 //! the caller sends ErrorResponse, and in the extended protocol skips to Sync. Before anything
 //! that a method produced leaves the process, [`Session::settle`] must have returned.
 
+mod affinity;
 mod cache;
 pub mod client;
 mod context;
@@ -17,6 +19,7 @@ mod explain;
 mod extended;
 mod held;
 mod literals;
+mod moving;
 mod savepoint;
 mod settings;
 mod simple;
@@ -32,7 +35,8 @@ use crate::exec::spill::{Budget, MemorySettings};
 use crate::plan::Choices;
 use crate::relations::{CatalogView, Registry};
 use crate::statistics::Shelf;
-use atoll_kernel::api::{Context, Database, Instance, Interrupt, Transaction};
+use affinity::{Affinity, Routing};
+use atoll_kernel::api::{AffinityKey, Context, Database, Instance, Interrupt, Transaction};
 use cache::{Cache, CachedStatement};
 use client::{Client, Severity, TransactionStatus};
 use context::SessionContext;
@@ -43,8 +47,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+pub use affinity::RoutingCounts;
 pub use client::Format;
 pub use extended::BindRequest;
+pub use moving::MovingSession;
 pub use settings::SERVER_VERSION;
 
 /// What all sessions of a database share.
@@ -52,6 +58,7 @@ pub struct Engine {
     registry: Arc<Registry>,
     pub(crate) statistics: Shelf,
     budget: Arc<Budget>,
+    routing: Arc<Routing>,
 }
 
 impl Engine {
@@ -61,9 +68,18 @@ impl Engine {
     }
 
     /// The same, with so much memory for the rows that all statements together keep.
-    pub fn with_memory(_database: &Database, bytes_max: u64) -> Arc<Engine> {
-        let registry = Arc::new(Registry::standard());
-        Arc::new(Engine { registry, statistics: Shelf::default(), budget: Budget::new(bytes_max) })
+    pub fn with_memory(database: &Database, bytes_max: u64) -> Arc<Engine> {
+        Arc::new(Engine {
+            registry: Arc::new(Registry::standard()),
+            statistics: Shelf::default(),
+            budget: Budget::new(bytes_max),
+            routing: Arc::new(Routing::new(database.instances())),
+        })
+    }
+
+    /// What sessions have counted of their transactions' affinity, and their moves, by instance.
+    pub fn routing(&self) -> Vec<RoutingCounts> {
+        self.routing.counts()
     }
 
     /// Bytes that running statements keep, as far as they count them.
@@ -138,17 +154,30 @@ pub struct Session {
     pub(crate) scratch: Scratch,
     /// Has the transaction run a query? Then its isolation stands.
     pub(crate) queried: bool,
+    affinity: Affinity,
 }
 
 impl Session {
     /// Begins a session on `instance`; wrong settings are errors (22023, 42704).
     pub fn new(local: &Rc<Local>, instance: &Instance, start: SessionStart) -> SqlResult<Session> {
-        let mut kernel = atoll_kernel::api::Session::new(instance);
         let mut settings = Settings::default();
         settings.set_fixed("session_authorization", &start.user);
         for (name, value) in &start.settings {
             settings.set_default(name, value)?;
         }
+        let kernel = atoll_kernel::api::Session::new(instance);
+        let mut session = Session::build(local, instance, kernel, settings, &start);
+        session.affinity.begin_session();
+        Ok(session)
+    }
+
+    fn build(
+        local: &Rc<Local>,
+        instance: &Instance,
+        mut kernel: atoll_kernel::api::Session,
+        settings: Settings,
+        start: &SessionStart,
+    ) -> Session {
         let path = path_of(&settings, &start.user);
         let view = CatalogView {
             catalog: (*kernel.catalog()).clone(),
@@ -159,7 +188,9 @@ impl Session {
         let time = instance.time().clone();
         let seed = time.now_ns() ^ (start.process_id as u64).rotate_left(32);
         let path_version = settings.path_version;
-        let context = SessionContext::new(time, settings, view, &start, seed);
+        let context = SessionContext::new(time, settings, view, start, seed);
+        context.place.set(instance.id());
+        *context.routing.borrow_mut() = Some(local.engine.routing.clone());
         let mut session = Session {
             local: local.clone(),
             kernel,
@@ -176,9 +207,10 @@ impl Session {
             births: 0,
             scratch: Scratch::default(),
             queried: false,
+            affinity: Affinity::new(instance.id(), instance.hub().instances()),
         };
         session.apply_settings();
-        Ok(session)
+        session
     }
 
     /// Settings that are reported by ParameterStatus, with their values: sent at the start.
@@ -259,6 +291,8 @@ impl Session {
             temp_bytes_max: kilobytes("temp_file_limit"),
             budget: self.local.engine.budget.clone(),
         }));
+        let hint = settings.known("atoll.affinity");
+        self.affinity.hint = (!hint.is_empty()).then(|| AffinityKey::from(hint.as_str()));
         let relaxed = settings.known("synchronous_commit") == "off";
         self.kernel.set_durability(if relaxed {
             atoll_kernel::api::Durability::Relaxed

@@ -62,6 +62,7 @@ pub const SERVER_VERSION: &str = "15.0";
 
 static PARAMETERS: &[Parameter] = &[
     reported("application_name", "", Kind::Text),
+    plain("atoll.affinity", "", Kind::Text),
     plain("array_nulls", "on", Kind::Only(&["on", "true", "1"])),
     plain("backslash_quote", "safe_encoding", Kind::Only(&["safe_encoding"])),
     plain("block_size", "8192", Kind::Fixed),

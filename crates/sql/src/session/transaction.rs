@@ -46,6 +46,7 @@ impl Session {
         let transaction = self.kernel.begin(context, isolation, access)?;
         self.context.transaction_id.set(number_of(&transaction));
         self.transaction = Some(transaction);
+        self.affinity.begin();
         self.queried = false;
         Ok(())
     }
@@ -83,6 +84,7 @@ impl Session {
     }
 
     fn settings_end(&mut self, committed: bool) {
+        self.end_affinity();
         self.context.settings.borrow_mut().end_transaction(committed);
         self.apply_settings();
     }

@@ -2,6 +2,7 @@
 //!
 //! Mutants and who catches them: `sleep-without-fence`, `sleep-without-looking-again`,
 //! `knock-without-fence`, `wake-up-lost`: the models `loom_sleep_*`;
+//! `promise-without-fence`, `kept-without-fence`: the model `loom_promise_is_kept_or_not_made`;
 //! `unpark-before-park-lost`: `an_unpark_before_the_park_is_kept`.
 
 #![allow(clippy::unwrap_used, reason = "tests")]

@@ -116,6 +116,38 @@ fn admission_bounds_new_work_only() {
     instance.leave();
 }
 
+/// A client whose transactions follow each other; each takes a while.
+fn client(instance: &Instance<Notes>, number: usize, started: Rc<RefCell<Vec<u32>>>) {
+    instance.spawn(Class::New, move |context| {
+        started.borrow_mut()[number] += 1;
+        for _ in 0..3 {
+            context.yield_now();
+        }
+        if started.borrow()[number] < 5 {
+            client(context.instance(), number, started.clone());
+        }
+    });
+}
+
+#[test]
+fn many_more_transactions_than_admitted_take_turns() {
+    let options = RuntimeOptions { admission_max: 4, ..RuntimeOptions::default() };
+    let instance = stepped(options, HandClock::new());
+    let started: Rc<RefCell<Vec<u32>>> = Rc::new(RefCell::new(vec![0; 200]));
+    for number in 0..200 {
+        client(&instance, number, started.clone());
+    }
+    while started.borrow().iter().any(|count| *count < 5) {
+        instance.turn();
+        assert!(instance.stacks.live() <= 4, "no more than are admitted");
+        let counts = started.borrow();
+        let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+        assert!(most - least <= 1, "each has had its turn before one has two: {least}, {most}");
+    }
+    settle(&instance);
+    assert_eq!(instance.tasks(), 0);
+}
+
 #[test]
 fn what_waits_for_its_flush_keeps_nobody_out() {
     let options = RuntimeOptions { admission_max: 1, ..RuntimeOptions::default() };

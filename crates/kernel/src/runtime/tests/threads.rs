@@ -9,7 +9,7 @@ use crate::base::Error;
 fn run_answers_with_borrowed_data() {
     let runtime = running(2);
     let text = "borrowed".to_owned();
-    for target in [Target::Any, Target::Instance(InstanceId(1)), Target::Key(17)] {
+    for target in [Target::Any, Target::Instance(InstanceId(1)), Target::Key(17_u64.into())] {
         let answer = runtime.hub().run(target, |context| (context.instance().id(), &text[..]));
         let (instance, answer) = answer.unwrap();
         assert_eq!(answer, "borrowed");
@@ -64,7 +64,7 @@ fn many_threads_and_few_instances_lose_nothing() {
                 for number in 0..300 {
                     let target = match number % 3 {
                         0 => Target::Any,
-                        1 => Target::Key(thread * 1000 + number),
+                        1 => Target::Key((thread * 1000 + number).into()),
                         _ => Target::Instance(InstanceId((number % 2) as u16)),
                     };
                     hub.run(target, |context| {
@@ -86,7 +86,8 @@ fn many_threads_and_few_instances_lose_nothing() {
 fn an_idle_instance_takes_over_routed_work_that_waits_too_long() {
     let runtime = running(2);
     let hub = runtime.hub();
-    let key = (0..).find(|key| hub.instance_of_key(*key) == InstanceId(0)).unwrap();
+    let mut keys = (0_u64..).map(AffinityKey::from);
+    let key = keys.find(|key| hub.instance_of_key(*key) == InstanceId(0)).unwrap();
     let release = Arc::new((Mutex::new(false), Condvar::new()));
     // Instance 0 is stuck in one task that never yields, and has pulled nothing else before that.
     let stuck = release.clone();

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use atoll_kernel::base::InstanceId;
 use atoll_kernel::io::Completion;
 use atoll_kernel::runtime::{Instance, InstanceState, Parker, Poll, TaskContext};
 use atoll_kernel::sync::{AtomicUsize, Ordering};
@@ -21,6 +22,7 @@ use crate::backend::{Backend, BindNames, ClientStart, PortalDescription};
 pub(super) struct Counts {
     pub(super) ended: AtomicUsize,
     pub(super) settled: AtomicUsize,
+    pub(super) departed: AtomicUsize,
 }
 
 pub(super) struct Fake {
@@ -29,6 +31,16 @@ pub(super) struct Fake {
     status: TransactionStatus,
     statements: HashMap<String, String>,
     portals: HashMap<String, String>,
+    // Where it had rather be, and whether it may not.
+    wanted: Option<InstanceId>,
+    stuck: bool,
+}
+
+/// A fake session between two instances.
+pub(super) struct MovingFake {
+    counts: Arc<Counts>,
+    interrupt: Arc<Interrupt>,
+    statements: HashMap<String, String>,
 }
 
 fn columns() -> Arc<[ColumnDescription]> {
@@ -50,6 +62,12 @@ impl Fake {
             "" => client.empty_query(),
             "begin" => self.status = TransactionStatus::InBlock,
             "commit" => self.status = TransactionStatus::Idle,
+            "go" => self.wanted = Some(InstanceId(rest.parse().unwrap())),
+            "stick" => self.stuck = true,
+            "where" => {
+                client.complete(&format!("AT {}", context.instance().id()));
+                return Ok(());
+            }
             "panic" => panic!("asked to"),
             "error" => {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, "asked to").at(Some(3)));
@@ -101,6 +119,7 @@ impl Fake {
 impl Backend<Nothing> for Fake {
     type Shared = Arc<Counts>;
     type Local = Arc<Counts>;
+    type Moving = MovingFake;
 
     fn local(_: &Instance<Nothing>, counts: &Arc<Counts>) -> Arc<Counts> {
         counts.clone()
@@ -117,7 +136,36 @@ impl Backend<Nothing> for Fake {
             status: TransactionStatus::Idle,
             statements: HashMap::new(),
             portals: HashMap::new(),
+            wanted: None,
+            stuck: false,
         })
+    }
+
+    fn wanted(&self) -> Option<InstanceId> {
+        self.wanted.filter(|_| self.status == TransactionStatus::Idle)
+    }
+
+    fn depart(mut self) -> Result<MovingFake, Fake> {
+        self.wanted = None;
+        if self.stuck {
+            return Err(self);
+        }
+        self.counts.departed.fetch_add(1, Ordering::SeqCst);
+        let Fake { counts, interrupt, statements, .. } = self;
+        Ok(MovingFake { counts, interrupt, statements })
+    }
+
+    fn arrive(_: &Instance<Nothing>, _: &Arc<Counts>, moving: MovingFake) -> Fake {
+        let MovingFake { counts, interrupt, statements } = moving;
+        Fake {
+            counts,
+            interrupt,
+            status: TransactionStatus::Idle,
+            statements,
+            portals: HashMap::new(),
+            wanted: None,
+            stuck: false,
+        }
     }
 
     fn reported_settings(&self) -> Vec<(String, String)> {

@@ -2,6 +2,7 @@
 
 mod ends;
 mod fake;
+mod moves;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -39,6 +39,11 @@ pub(in crate::functions) fn backend_pid(_: &[Datum], context: Context) -> SqlRes
     Ok(Datum::Int4(context.backend_pid()))
 }
 
+/// `atoll_instance()`: where the session is.
+pub(in crate::functions) fn instance(_: &[Datum], context: Context) -> SqlResult<Datum> {
+    Ok(Datum::Int4(context.instance()))
+}
+
 pub(in crate::functions) fn transaction_id(_: &[Datum], context: Context) -> SqlResult<Datum> {
     Ok(Datum::Int8(context.transaction_id() as i64))
 }

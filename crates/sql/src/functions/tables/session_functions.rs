@@ -18,6 +18,7 @@ pub(super) static FUNCTIONS: &[FunctionRow] = &[
     scalar(1402, "current_schema", &[], TypeOid::NAME, session::current_schema).stable(),
     scalar(1403, "current_schemas", &[TypeOid::BOOL], TypeOid::NAME_ARRAY, session::current_schemas).stable(),
     scalar(2026, "pg_backend_pid", &[], TypeOid::INT4, session::backend_pid).stable(),
+    scalar(9000, "atoll_instance", &[], TypeOid::INT4, session::instance).volatile(),
     scalar(2943, "txid_current", &[], TypeOid::INT8, session::transaction_id).stable(),
     scalar(2560, "pg_postmaster_start_time", &[], TypeOid::TIMESTAMPTZ, session::server_start).stable(),
     scalar(3810, "pg_is_in_recovery", &[], TypeOid::BOOL, session::always_false).volatile(),
