@@ -5,7 +5,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use atoll_kernel::api::{Context, Core, Instance, Interrupt};
+use atoll_kernel::api::{Context, Core, Instance, Interrupt, Unsettled};
 use atoll_sql::session::client::{Client, Format, StatementDescription, TransactionStatus};
 use atoll_sql::session::{BindRequest, Engine, Local, Session, SessionStart};
 use atoll_sql::types::TypeOid;
@@ -129,6 +129,14 @@ impl Backend<Core> for SqlBackend {
 
     fn fail(&mut self, _context: &Context) {
         self.0.fail();
+    }
+
+    fn unsettled(&mut self) -> Unsettled {
+        self.0.unsettled()
+    }
+
+    fn prefetch(&self) {
+        self.0.prefetch();
     }
 
     fn settle(&mut self, context: &Context) -> SqlResult<()> {

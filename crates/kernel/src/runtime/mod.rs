@@ -11,6 +11,7 @@ mod accepted;
 mod clock;
 mod hub;
 mod inbox;
+mod intake;
 mod instance;
 mod io_wait;
 #[cfg(not(loom))]

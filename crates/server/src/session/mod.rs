@@ -12,4 +12,4 @@ mod start;
 mod tests;
 mod wire;
 
-pub use sessions::{SessionOptions, Sessions};
+pub use sessions::{Newcomer, SessionOptions, Sessions};

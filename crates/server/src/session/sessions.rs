@@ -20,7 +20,8 @@ use atoll_kernel::io::{Completion, Returned};
 use atoll_kernel::runtime::{
     Class, Instance, InstanceState, Poll, Service, ServiceId, TaskContext, TaskEnd,
 };
-use atoll_kernel::txn::{Interrupt, Reason};
+use atoll_kernel::sync::prefetch_value;
+use atoll_kernel::txn::{Interrupt, Reason, Unsettled};
 use atoll_sql::session::client::TransactionStatus;
 use atoll_sql::{SqlError, SqlState};
 
@@ -28,7 +29,7 @@ use crate::backend::{Backend, ClientStart};
 use crate::codec::{Decoded, Limits, Out, Protocol, decode};
 
 use super::conversation::{Conversation, Progress, Verdict};
-use super::link::{Link, Receiving};
+use super::link::{Buffers, Link, Receiving};
 use super::start::{First, farewell, first, secret_bytes, welcome};
 use super::wire::Wire;
 
@@ -40,6 +41,8 @@ const NUMBER_BITS: u32 = 22;
 const SCRATCH_KEPT_MAX: usize = 64;
 const SCRATCH_BYTES_MAX: usize = 64 * 1024;
 const KIND_SEND: u64 = 1 << 32;
+/// What a request mostly has at most.
+const REQUEST_BYTES: usize = 192;
 
 /// Settings of a server's sessions.
 #[derive(Clone, Copy, Debug)]
@@ -79,8 +82,38 @@ struct Connection<B> {
     running: Cell<bool>,
     verdict: Cell<Verdict>,
     progress: Cell<Progress>,
-    backend: RefCell<Option<B>>,
+    // Boxed: a conversation takes it and gives it back.
+    backend: RefCell<Option<Box<B>>>,
+    // Encoded answers of a conversation that has ended and has not settled.
+    unsettled: RefCell<Vec<u8>>,
     interrupt: RefCell<Option<Arc<Interrupt>>>,
+}
+
+/// A connection that was accepted and belongs to no instance yet.
+pub struct Newcomer {
+    /// The socket.
+    pub socket: OwnedFd,
+    /// The peer's address, for TCP.
+    pub address: Option<String>,
+    /// How many instances have had no room for it.
+    pub refusals: usize,
+}
+
+impl Newcomer {
+    /// Sends it to the service `sessions` of the instance `to`.
+    pub fn send<S: InstanceState, B: Backend<S>>(
+        self,
+        from: &Instance<S>,
+        to: InstanceId,
+        sessions: ServiceId,
+    ) {
+        let adopt = move |instance: &Instance<S>| {
+            if let Some(sessions) = instance.service::<Sessions<S, B>>(sessions) {
+                sessions.adopt(instance, self);
+            }
+        };
+        from.hub().send(to, Box::new(adopt));
+    }
 }
 
 /// All sessions of one instance.
@@ -94,6 +127,14 @@ pub struct Sessions<S: InstanceState, B: Backend<S>> {
     random: RefCell<File>,
     connections: RefCell<Vec<Option<Rc<Connection<B>>>>>,
     free: RefCell<Vec<u32>>,
+    // How many there are.
+    live: Cell<usize>,
+    // Response buffers of all links.
+    buffers: Rc<Buffers>,
+    // Connections whose answers wait for the instance's own log, in order of their conversations'
+    // ends, which is nearly the order of commits: who is settled behind one who is not waits a
+    // flush longer at most. They count as running.
+    settling: RefCell<VecDeque<Rc<Connection<B>>>>,
     draining: RefCell<Vec<(u64, u32)>>,
     // Connections by the time at which they must have started their session, ascending.
     starting: RefCell<VecDeque<(u64, Weak<Connection<B>>)>>,
@@ -117,6 +158,9 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             random: RefCell::new(random),
             connections: RefCell::default(),
             free: RefCell::default(),
+            live: Cell::new(0),
+            buffers: Rc::default(),
+            settling: RefCell::default(),
             draining: RefCell::default(),
             starting: RefCell::default(),
             stopping: Cell::new(false),
@@ -128,14 +172,22 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
 
     /// How many connections there are.
     pub fn count(&self) -> usize {
-        self.connections.borrow().iter().flatten().count()
+        self.live.get()
     }
 
-    /// Takes over a connection that was accepted somewhere. `address` is the peer's, for TCP.
-    pub fn adopt(&self, instance: &Instance<S>, socket: OwnedFd, address: Option<String>) {
+    /// Takes over a connection that was accepted somewhere, or hands it on if there is no room here
+    /// and there may be some elsewhere.
+    fn adopt(&self, instance: &Instance<S>, mut newcomer: Newcomer) {
         if self.stopping.get() {
             return;
         }
+        let has_room = self.count() < self.options.sessions_max;
+        if !has_room && newcomer.refusals + 1 < instance.hub().instances() {
+            newcomer.refusals += 1;
+            let next = (usize::from(instance.id().0) + 1) % instance.hub().instances();
+            return newcomer.send::<S, B>(instance, InstanceId(next as u16), self.id.get());
+        }
+        let Newcomer { socket, address, .. } = newcomer;
         let mut secret = [0; 16];
         if self.random.borrow_mut().read_exact(&mut secret).is_err() {
             return;
@@ -151,16 +203,18 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             secret,
             secret_bytes: Cell::new(0),
             address,
-            link: Link::new(socket, id.token(own), id.token(KIND_SEND | own)),
+            link: Link::new(socket, id.token(own), id.token(KIND_SEND | own), self.buffers.clone()),
             phase: Cell::new(Phase::Starting),
             running: Cell::new(false),
             verdict: Cell::new(Verdict::Open),
             progress: Cell::default(),
             backend: RefCell::default(),
+            unsettled: RefCell::default(),
             interrupt: RefCell::default(),
         });
         self.connections.borrow_mut()[number as usize] = Some(connection.clone());
-        if self.count() > self.options.sessions_max {
+        self.live.set(self.live.get() + 1);
+        if !has_room {
             let message = "sorry, too many clients already";
             let error = SqlError::new(SqlState::TOO_MANY_CONNECTIONS, message);
             return self.last_words(instance, &connection, &error);
@@ -289,7 +343,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         let reported = backend.reported_settings();
         connection.secret_bytes.set(secret_bytes(protocol));
         *connection.interrupt.borrow_mut() = Some(backend.interrupt());
-        *connection.backend.borrow_mut() = Some(backend);
+        *connection.backend.borrow_mut() = Some(Box::new(backend));
         connection.phase.set(Phase::Open);
         let mut out = Out { bytes: connection.link.buffer() };
         let secret = &connection.secret[..secret_bytes(protocol)];
@@ -314,21 +368,26 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         self.run(instance, connection, class, move |context| {
             let Some(mut backend) = task.backend.take() else { return };
             let mut progress = task.progress.get();
-            let mut conversation = Conversation {
-                backend: &mut backend,
-                wire: Wire::new(context, &task.link, &limits),
-                progress: &mut progress,
-                scratch,
+            let (verdict, scratch) = {
+                let mut conversation = Conversation {
+                    backend: &mut *backend,
+                    wire: Wire::new(context, &task.link, &limits),
+                    progress: &mut progress,
+                    scratch,
+                };
+                let verdict = conversation.run();
+                if verdict == Verdict::Settle {
+                    *task.unsettled.borrow_mut() = conversation.wire.take_encoded();
+                }
+                (verdict, std::mem::take(&mut conversation.scratch))
             };
-            let verdict = conversation.run();
-            let scratch = conversation.scratch;
             if let Some(sessions) = me.upgrade() {
                 sessions.keep(scratch);
             }
             task.progress.set(progress);
             task.verdict.set(verdict);
             match verdict {
-                Verdict::Open => *task.backend.borrow_mut() = Some(backend),
+                Verdict::Open | Verdict::Settle => *task.backend.borrow_mut() = Some(backend),
                 Verdict::Close => backend.end(context),
             }
         });
@@ -384,6 +443,10 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             TaskEnd::Done if connection.verdict.get() == Verdict::Close => {
                 self.drain(instance, connection);
             }
+            TaskEnd::Done if connection.verdict.get() == Verdict::Settle => {
+                connection.running.set(true);
+                self.settling.borrow_mut().push_back(connection.clone());
+            }
             TaskEnd::Done if self.stopping.get() => {
                 self.leave(instance, connection, Some(&shutting_down()));
             }
@@ -397,6 +460,25 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
                 self.last_words(instance, connection, &SqlError::from(error));
             }
             TaskEnd::Abandoned => {}
+        }
+    }
+
+    /// Sends what has settled meanwhile.
+    fn release_settled(&self, instance: &Instance<S>) {
+        loop {
+            let connection = {
+                let mut settling = self.settling.borrow_mut();
+                let Some(first) = settling.front() else { return };
+                let waits = |backend: &mut Box<B>| backend.unsettled() != Unsettled::Nothing;
+                if first.backend.borrow_mut().as_mut().is_some_and(waits) {
+                    return;
+                }
+                settling.pop_front()
+            };
+            let Some(connection) = connection else { return };
+            connection.link.send(instance.ring(), connection.unsettled.take());
+            connection.verdict.set(Verdict::Open);
+            self.has_run(instance, &connection, TaskEnd::Done);
         }
     }
 
@@ -437,6 +519,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         // Dropped outside the borrow: a session's end may call back.
         let gone = self.connections.borrow_mut()[number as usize].take();
         if gone.is_some() {
+            self.live.set(self.live.get() - 1);
             self.free.borrow_mut().push(number);
         }
     }
@@ -471,7 +554,39 @@ impl<S: InstanceState, B: Backend<S>> Service<S> for Sessions<S, B> {
         }
     }
 
+    fn expects(&self, completions: &[Completion]) {
+        let connections = self.connections.borrow();
+        let own = || {
+            completions.iter().filter_map(|completion| {
+                let (service, own) = ServiceId::split(completion.token);
+                let number = (own & (KIND_SEND - 1)) as usize;
+                let is_own = service == self.id.get();
+                let connection = connections.get(number).filter(|_| is_own)?.as_deref()?;
+                Some((connection, completion, own & KIND_SEND == 0))
+            })
+        };
+        for (connection, completion, _) in own() {
+            prefetch_value(connection);
+            if let Returned::Bytes(bytes) = &completion.buffer {
+                prefetch_value(&bytes[..bytes.len().min(REQUEST_BYTES)]);
+            }
+        }
+        let to_run =
+            || own().filter(|(connection, _, is_recv)| *is_recv && !connection.running.get());
+        for (connection, ..) in to_run() {
+            if let Some(backend) = &*connection.backend.borrow() {
+                prefetch_value(&**backend);
+            }
+        }
+        for (connection, ..) in to_run() {
+            if let Some(backend) = &*connection.backend.borrow() {
+                backend.prefetch();
+            }
+        }
+    }
+
     fn poll(&self, instance: &Instance<S>) -> Poll {
+        self.release_settled(instance);
         if self.draining.borrow().is_empty() && self.starting.borrow().is_empty() {
             return Poll::Idle;
         }

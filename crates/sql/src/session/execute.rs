@@ -71,9 +71,9 @@ impl Session {
     /// A statement begins: its clock, its time limit.
     pub(super) fn begin_statement(&mut self, context: &Context) {
         self.kernel.interrupt().clear();
-        let timeout_ms = self.context.settings.borrow().integer("statement_timeout");
-        self.kernel.deadline_ns =
-            (timeout_ms > 0).then(|| context.now_ns() + timeout_ms as u64 * 1_000_000);
+        self.apply_settings();
+        let timeout_ns = self.defaults.timeout_ns;
+        self.kernel.deadline_ns = timeout_ns.map(|timeout| context.now_ns() + timeout);
     }
 
     /// The plan of a statement for the catalog as it is now.
@@ -168,8 +168,10 @@ impl Session {
                 &empty
             }
         };
+        let (pool, allowed) = (&self.local.scratch, &mut self.allowed);
+        let mut scratch = pool.lend(allowed);
         let mut cx =
-            Cx::begin(planned, parameters, &*functions, view, &mut statement, &mut self.scratch);
+            Cx::begin(planned, parameters, &*functions, view, &mut statement, &mut scratch);
         if let (Some(columns), Answer::Send) = (&planned.columns, sending.answer) {
             client.begin_rows(columns, sending.formats, sending.announce);
         }
@@ -190,7 +192,8 @@ impl Session {
             }
             Ok(true)
         });
-        cx.end(&mut self.scratch);
+        cx.end(&mut scratch);
+        pool.give_back(scratch, allowed);
         let count = result?;
         let tag = tag_of(&planned.action, sent, count);
         Ok(Some(Done::limited(tag, sending.rows_max, sent, rest)))
