@@ -39,7 +39,7 @@ fn what_cannot_be_run_is_one_line() {
 fn a_request_has_the_protocols_form() {
     let mut bytes = Vec::new();
     request(&mut bytes, Work::Select, 0x0102);
-    let bind = b"B\0\0\0\x24\0select\0\0\x01\0\x01\0\x01\0\0\0\x08\0\0\0\0\0\0\x01\x02\0\x01\0\x01";
+    let bind = b"B\0\0\0\x22\0select\0\0\x01\0\x01\0\x01\0\0\0\x08\0\0\0\0\0\0\x01\x02\0\x01\0\x01";
     let rest = b"E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
     assert_eq!(bytes, [&bind[..], rest].concat());
 }

@@ -4,12 +4,15 @@
 //! task at a time; a session never moves; a response leaves only after it has settled; whatever
 //! goes wrong in one session ends that session only.
 
+mod ahead;
 mod conversation;
 mod link;
+mod newcomer;
 mod sessions;
 mod start;
 #[cfg(test)]
 mod tests;
 mod wire;
 
-pub use sessions::{Newcomer, SessionOptions, Sessions};
+pub use newcomer::Newcomer;
+pub use sessions::{SessionOptions, Sessions};

@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
@@ -20,7 +19,6 @@ use atoll_kernel::io::{Completion, Returned};
 use atoll_kernel::runtime::{
     Class, Instance, InstanceState, Poll, Service, ServiceId, TaskContext, TaskEnd,
 };
-use atoll_kernel::sync::prefetch_value;
 use atoll_kernel::txn::{Interrupt, Reason, Unsettled};
 use atoll_sql::session::client::TransactionStatus;
 use atoll_sql::{SqlError, SqlState};
@@ -30,6 +28,7 @@ use crate::codec::{Decoded, Limits, Out, Protocol, decode};
 
 use super::conversation::{Conversation, Progress, Verdict};
 use super::link::{Buffers, Link, Receiving};
+use super::newcomer::Newcomer;
 use super::start::{First, farewell, first, secret_bytes, welcome};
 use super::wire::Wire;
 
@@ -40,9 +39,7 @@ const NUMBER_BITS: u32 = 22;
 /// Scratch buffers kept for the next conversations, and their size.
 const SCRATCH_KEPT_MAX: usize = 64;
 const SCRATCH_BYTES_MAX: usize = 64 * 1024;
-const KIND_SEND: u64 = 1 << 32;
-/// What a request mostly has at most.
-const REQUEST_BYTES: usize = 192;
+pub(super) const KIND_SEND: u64 = 1 << 32;
 
 /// Settings of a server's sessions.
 #[derive(Clone, Copy, Debug)]
@@ -72,60 +69,33 @@ enum Phase {
     Draining,
 }
 
-struct Connection<B> {
+pub(super) struct Connection<B> {
     number: u32,
     secret: [u8; 16],
     secret_bytes: Cell<usize>,
     address: Option<String>,
     link: Link,
     phase: Cell<Phase>,
-    running: Cell<bool>,
+    pub(super) running: Cell<bool>,
     verdict: Cell<Verdict>,
     progress: Cell<Progress>,
     // Boxed: a conversation takes it and gives it back.
-    backend: RefCell<Option<Box<B>>>,
+    pub(super) backend: RefCell<Option<Box<B>>>,
     // Encoded answers of a conversation that has ended and has not settled.
     unsettled: RefCell<Vec<u8>>,
     interrupt: RefCell<Option<Arc<Interrupt>>>,
 }
 
-/// A connection that was accepted and belongs to no instance yet.
-pub struct Newcomer {
-    /// The socket.
-    pub socket: OwnedFd,
-    /// The peer's address, for TCP.
-    pub address: Option<String>,
-    /// How many instances have had no room for it.
-    pub refusals: usize,
-}
-
-impl Newcomer {
-    /// Sends it to the service `sessions` of the instance `to`.
-    pub fn send<S: InstanceState, B: Backend<S>>(
-        self,
-        from: &Instance<S>,
-        to: InstanceId,
-        sessions: ServiceId,
-    ) {
-        let adopt = move |instance: &Instance<S>| {
-            if let Some(sessions) = instance.service::<Sessions<S, B>>(sessions) {
-                sessions.adopt(instance, self);
-            }
-        };
-        from.hub().send(to, Box::new(adopt));
-    }
-}
-
 /// All sessions of one instance.
 pub struct Sessions<S: InstanceState, B: Backend<S>> {
     me: Weak<Sessions<S, B>>,
-    id: Cell<ServiceId>,
+    pub(super) id: Cell<ServiceId>,
     local: B::Local,
     options: SessionOptions,
     // Texts and names of running conversations are copied here.
     scratch: RefCell<Vec<Vec<u8>>>,
     random: RefCell<File>,
-    connections: RefCell<Vec<Option<Rc<Connection<B>>>>>,
+    pub(super) connections: RefCell<Vec<Option<Rc<Connection<B>>>>>,
     free: RefCell<Vec<u32>>,
     // How many there are.
     live: Cell<usize>,
@@ -177,7 +147,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
 
     /// Takes over a connection that was accepted somewhere, or hands it on if there is no room here
     /// and there may be some elsewhere.
-    fn adopt(&self, instance: &Instance<S>, mut newcomer: Newcomer) {
+    pub(super) fn adopt(&self, instance: &Instance<S>, mut newcomer: Newcomer) {
         if self.stopping.get() {
             return;
         }
@@ -555,34 +525,7 @@ impl<S: InstanceState, B: Backend<S>> Service<S> for Sessions<S, B> {
     }
 
     fn expects(&self, completions: &[Completion]) {
-        let connections = self.connections.borrow();
-        let own = || {
-            completions.iter().filter_map(|completion| {
-                let (service, own) = ServiceId::split(completion.token);
-                let number = (own & (KIND_SEND - 1)) as usize;
-                let is_own = service == self.id.get();
-                let connection = connections.get(number).filter(|_| is_own)?.as_deref()?;
-                Some((connection, completion, own & KIND_SEND == 0))
-            })
-        };
-        for (connection, completion, _) in own() {
-            prefetch_value(connection);
-            if let Returned::Bytes(bytes) = &completion.buffer {
-                prefetch_value(&bytes[..bytes.len().min(REQUEST_BYTES)]);
-            }
-        }
-        let to_run =
-            || own().filter(|(connection, _, is_recv)| *is_recv && !connection.running.get());
-        for (connection, ..) in to_run() {
-            if let Some(backend) = &*connection.backend.borrow() {
-                prefetch_value(&**backend);
-            }
-        }
-        for (connection, ..) in to_run() {
-            if let Some(backend) = &*connection.backend.borrow() {
-                backend.prefetch();
-            }
-        }
+        self.ask_ahead(completions);
     }
 
     fn poll(&self, instance: &Instance<S>) -> Poll {

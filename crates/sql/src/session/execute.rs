@@ -15,9 +15,10 @@ use crate::plan::{Action, Modification, Planned, TableUse};
 use crate::relations::CatalogView;
 use crate::types::Datum;
 use atoll_kernel::api::{
-    Access, Context, Error, Parker, Statement as KernelStatement, TableLockMode,
+    Access, Catalog, Context, Error, Parker, Statement as KernelStatement, TableLockMode,
 };
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// How the rows of a statement are sent.
 #[derive(Clone, Copy)]
@@ -148,12 +149,7 @@ impl Session {
         let is_virtual = planned.uses_virtual;
         let view = {
             let mut view = functions.view.borrow_mut();
-            if !std::sync::Arc::ptr_eq(&view.catalog, statement.catalog()) {
-                view.catalog = (**statement.catalog()).clone();
-            }
-            if !std::sync::Arc::ptr_eq(&view.path, &self.path) {
-                view.path = self.path.clone();
-            }
+            refresh_view(&mut view, statement.catalog(), &self.path);
             if is_virtual {
                 view.statistics = self.local.engine.statistics.newest();
             }
@@ -226,6 +222,16 @@ impl Session {
         self.kernel.deadline_ns = None;
         self.report_settings(client);
         Ok(done)
+    }
+}
+
+/// The view shows this catalog and search path; written only if it did not.
+fn refresh_view(view: &mut CatalogView, catalog: &Arc<Catalog>, path: &Arc<[Arc<str>]>) {
+    if !Arc::ptr_eq(&view.catalog, catalog) {
+        view.catalog = catalog.clone();
+    }
+    if !Arc::ptr_eq(&view.path, path) {
+        view.path = path.clone();
     }
 }
 
