@@ -3,14 +3,15 @@
 //!
 //! A workload (`tpcc`, `ycsb`, ...) says what its tables, inputs and checks are (`workload`), and
 //! how its transactions run natively (`native`) and over the wire (`wire`); these two drive all
-//! of them. `tpcb` and `insert` drive the kernel by themselves. `compare` sets Atoll beside other
-//! servers.
+//! of them. `tpcb` and `insert` drive the kernel by themselves, `connections` drives a server by
+//! thousands of connections. `compare` sets Atoll beside other servers.
 //!
 //! Invariants: every figure says what was measured (clients, instances, durability) and what CPU
 //! it cost; nothing here asserts a time. Random choices come from a seed that is printed.
 
 pub mod choice;
 pub mod compare;
+pub mod connections;
 pub mod cpu;
 mod growth;
 pub mod insert;

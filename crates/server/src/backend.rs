@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use atoll_kernel::base::InstanceId;
 use atoll_kernel::runtime::{Instance, InstanceState, TaskContext};
-use atoll_kernel::txn::Interrupt;
+use atoll_kernel::txn::{Interrupt, Unsettled};
 use atoll_sql::SqlResult;
 use atoll_sql::session::client::{
     Client, ColumnDescription, Format, StatementDescription, TransactionStatus,
@@ -135,6 +135,16 @@ pub trait Backend<S: InstanceState>: Sized + 'static {
 
     /// A message of the extended protocol failed, here or before the backend was asked.
     fn fail(&mut self, context: &TaskContext<S>);
+
+    /// What [`Backend::settle`] would wait for now. Asked between transactions only; whoever hears
+    /// `OwnLog` may ask again in a later turn instead of calling `settle`, and is done when it hears
+    /// `Nothing`.
+    fn unsettled(&mut self) -> Unsettled {
+        Unsettled::Others
+    }
+
+    /// It is about to be used: asks for the memory that this will need.
+    fn prefetch(&self) {}
 
     /// Waits until everything said so far may leave the database (kernel rule 7.6).
     fn settle(&mut self, context: &TaskContext<S>) -> SqlResult<()>;

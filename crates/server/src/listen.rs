@@ -21,7 +21,7 @@ use atoll_kernel::runtime::{Instance, InstanceState, Poll, Service, ServiceId, a
 
 use crate::backend::Backend;
 use crate::error::{Result, ServerError};
-use crate::session::Sessions;
+use crate::session::Newcomer;
 
 /// A port that a unix socket is named by if nothing else says one.
 const PORT_DEFAULT: u16 = 5432;
@@ -196,13 +196,8 @@ impl<S: InstanceState, B: Backend<S>> Listener<S, B> {
         let (socket, address) = if is_tcp { tcp(socket) } else { (socket, None) };
         let to = self.next.get() % instance.hub().instances();
         self.next.set(to + 1);
-        let sessions = self.sessions;
-        let adopt = move |instance: &Instance<S>| {
-            if let Some(sessions) = instance.service::<Sessions<S, B>>(sessions) {
-                sessions.adopt(instance, socket, address);
-            }
-        };
-        instance.hub().send(InstanceId(to as u16), Box::new(adopt));
+        let newcomer = Newcomer { socket, address, refusals: 0 };
+        newcomer.send::<S, B>(instance, InstanceId(to as u16), self.sessions);
     }
 }
 

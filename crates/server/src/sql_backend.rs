@@ -5,7 +5,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use atoll_kernel::api::{Context, Core, Instance, InstanceId, Interrupt};
+use atoll_kernel::api::{Context, Core, Instance, InstanceId, Interrupt, Unsettled};
 use atoll_sql::session::client::{Client, Format, StatementDescription, TransactionStatus};
 use atoll_sql::session::{BindRequest, Engine, Local, MovingSession, Session, SessionStart};
 use atoll_sql::types::TypeOid;
@@ -142,6 +142,14 @@ impl Backend<Core> for SqlBackend {
 
     fn fail(&mut self, _context: &Context) {
         self.0.fail();
+    }
+
+    fn unsettled(&mut self) -> Unsettled {
+        self.0.unsettled()
+    }
+
+    fn prefetch(&self) {
+        self.0.prefetch();
     }
 
     fn settle(&mut self, context: &Context) -> SqlResult<()> {

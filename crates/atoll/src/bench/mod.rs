@@ -2,6 +2,7 @@
 
 mod common;
 mod compare;
+mod connections;
 mod insert;
 mod orders;
 mod output;
@@ -39,6 +40,8 @@ enum Benchmark {
     Orders(orders::Arguments),
     /// Inserts into a table of each client's own, as Shore-MT's insert bench does.
     Insert(insert::Arguments),
+    /// Few and thousands of active connections, and the memory of idle sessions, over the wire.
+    Connections(connections::Arguments),
     /// Atoll beside PostgreSQL and MariaDB: the same clients on the same machine, in turns.
     Compare(compare::Arguments),
     /// How fast a directory that `tpcb --data` left is recovered.
@@ -109,6 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         Benchmark::Orders(arguments) => orders::run(arguments),
         Benchmark::Smallbank(arguments) => smallbank::run(arguments),
         Benchmark::Tatp(arguments) => tatp::run(arguments),
+        Benchmark::Connections(arguments) => connections::run(arguments),
         Benchmark::Compare(arguments) => compare::run(arguments),
         Benchmark::Recovery { data, scale, json } => run_recovery(data, *scale, *json),
     }

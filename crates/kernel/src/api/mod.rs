@@ -83,7 +83,9 @@ pub use crate::runtime::{
 pub use crate::tree::index::ScanDirection;
 pub use crate::tree::key::{Direction, Nulls};
 pub use crate::txn::rows::{PointAhead, RowValues, WriteOutcome};
-pub use crate::txn::{Committed, Interrupt, Isolation, LockMode as TableLockMode, Reason};
+pub use crate::txn::{
+    Committed, Interrupt, Isolation, LockMode as TableLockMode, Reason, Unsettled,
+};
 pub use crate::txn::{Counting, Cycle, SequenceState};
 pub use crate::version::{Presence, RowBuffer};
 pub use check::Findings;

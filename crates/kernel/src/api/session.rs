@@ -15,7 +15,9 @@ use super::statement::Statement;
 use crate::base::{Cts, Error, Result, Xid};
 use crate::catalog::CatalogRef;
 use crate::sync::mutant;
-use crate::txn::{Committed, HeldSnapshot, Interrupt, Isolation, Synchronous, TxnHandle, Waiter};
+use crate::txn::{
+    Committed, HeldSnapshot, Interrupt, Isolation, Synchronous, TxnHandle, Unsettled, Waiter,
+};
 
 /// When a commit's answer may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -121,6 +123,12 @@ impl Session {
     pub fn settle(&mut self, context: &Context) -> Result<()> {
         self.core.txn.settle(&mut self.inner, context);
         Ok(())
+    }
+
+    /// What [`Session::settle`] would wait for now. Who hears `Nothing` has settled; who hears
+    /// `OwnLog` may ask again after the instance's next polls instead of waiting.
+    pub fn unsettled(&mut self) -> Unsettled {
+        self.core.txn.unsettled(&mut self.inner)
     }
 
     /// Whether [`Session::settle`] would return at once.

@@ -12,8 +12,9 @@ mod loom_latch;
 mod racy;
 mod spinlock;
 
+pub use crate::sync::prefetch_line;
 pub use held::{exchange_held, held_latches};
 pub(crate) use held::{note_acquired, note_released};
 pub use hybrid::{HybridLatch, Release, Version};
-pub use racy::{OwnedPage, PageBytes, RacyPage, prefetch_line};
+pub use racy::{OwnedPage, PageBytes, RacyPage};
 pub use spinlock::SpinLock;

@@ -13,6 +13,7 @@ use std::cmp::Ordering;
 use std::mem::MaybeUninit;
 
 use crate::base::PAGE_BYTES;
+use crate::sync::{LINE_BYTES, prefetch_line};
 
 /// Read access to the bytes of one page, little-endian, bounds-checked, never faulting.
 pub trait PageBytes: Copy {
@@ -42,23 +43,6 @@ pub trait PageBytes: Copy {
     fn prefetch(&self, at: usize, len: usize) {
         let _ = (at, len);
     }
-}
-
-/// Bytes that come from memory at once.
-const LINE_BYTES: usize = 64;
-
-/// Asks for the cache line of `address`, which may be any: whoever reads it later need not wait
-/// then. Nothing that the program can see happens.
-#[inline(always)]
-pub fn prefetch_line<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch touches nothing that the program can see, at any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
 
 /// A page in a frame whose latch the reader does not hold (or holds shared).

@@ -18,6 +18,7 @@ use crate::sync::ledger;
 
 use super::clock::Clock;
 use super::hub::Hub;
+use super::intake::Intake;
 use super::io_wait::IoWait;
 use super::options::Slice;
 use super::park::{Parked, UnparkClass};
@@ -87,7 +88,9 @@ pub trait InstanceState: Sized + 'static {
 pub trait Service<S: InstanceState> {
     /// A completion whose token names this service.
     fn completed(&self, instance: &Instance<S>, completion: Completion);
-    /// Once a turn, after the tasks.
+    /// These completions, others' among them, follow at once: ask for the memory that they need.
+    fn expects(&self, _completions: &[Completion]) {}
+    /// Once a turn, after the tasks and the state's poll.
     fn poll(&self, instance: &Instance<S>) -> Poll;
     /// The database closes: end sessions, submit no more. Called once.
     fn stop(&self, instance: &Instance<S>);
@@ -135,12 +138,12 @@ pub struct Instance<S: InstanceState> {
     hub: Arc<Hub<S>>,
     ring: Box<dyn Ring>,
     state: OnceCell<S>,
-    services: RefCell<Vec<Rc<dyn Service<S>>>>,
+    pub(super) services: RefCell<Vec<Rc<dyn Service<S>>>>,
     tasks: RefCell<Tasks<S>>,
-    ready: RefCell<Ready>,
+    pub(super) ready: RefCell<Ready>,
     timers: RefCell<Timers>,
     pub(super) stacks: StackPool,
-    completions: RefCell<Vec<Completion>>,
+    pub(super) intake: RefCell<Intake>,
     pub(super) io_waits: RefCell<Vec<Option<IoWait>>>,
     thread_stack_limit: usize,
     slice_end: Cell<u64>,
@@ -174,7 +177,7 @@ impl<S: InstanceState> Instance<S> {
             ready: RefCell::default(),
             timers: RefCell::default(),
             stacks,
-            completions: RefCell::default(),
+            intake: RefCell::default(),
             io_waits: RefCell::default(),
             thread_stack_limit: thread_stack_limit(),
             slice_end: Cell::new(u64::MAX),
@@ -223,9 +226,9 @@ impl<S: InstanceState> Instance<S> {
         self.stopping.get()
     }
 
-    /// Tasks that could run now, system work left out.
+    /// Tasks that could run now, system work left out, and completions that will make some.
     pub fn ready_tasks(&self) -> usize {
-        self.ready.borrow().len(self.admission())
+        self.ready.borrow().len(self.admission()) + self.intake.borrow().waiting()
     }
 
     /// Tasks that exist on this instance.
@@ -278,7 +281,9 @@ impl<S: InstanceState> Instance<S> {
         active |= self.end_due_waits();
         active |= self.run_tasks();
         let poll = self.poll_all();
-        let more = self.ready.borrow().any(self.admission()) || self.mail_waits();
+        let more = self.ready.borrow().any(self.admission())
+            || self.mail_waits()
+            || self.intake.borrow().waiting() > 0;
         if active || more || poll == Poll::Busy {
             return Turn::Busy;
         }
@@ -288,27 +293,6 @@ impl<S: InstanceState> Instance<S> {
         };
         let moments = [self.timers.borrow().next(), poll, self.hub.next_steal_ns(self.id)];
         Turn::Idle { until: moments.into_iter().flatten().min() }
-    }
-
-    fn take_completions(&self) -> bool {
-        let mut batch = self.completions.take();
-        self.ring.reap(&mut batch);
-        let active = !batch.is_empty();
-        for completion in batch.drain(..) {
-            let (service, own) = ServiceId::split(completion.token);
-            match service {
-                ServiceId::STATE => self.state().completed(self, completion),
-                ServiceId::TASKS => self.io_done(own, completion),
-                ServiceId(number) => {
-                    let service = self.services.borrow().get(usize::from(number) - 1).cloned();
-                    if let Some(service) = service {
-                        service.completed(self, completion);
-                    }
-                }
-            }
-        }
-        self.completions.replace(batch);
-        active
     }
 
     fn take_mail(&self) -> bool {
@@ -362,7 +346,7 @@ impl<S: InstanceState> Instance<S> {
         active
     }
 
-    fn admission(&self) -> Admission {
+    pub(super) fn admission(&self) -> Admission {
         let counted = self.stacks.live() - self.uncounted.get();
         if counted < self.hub.options().admission_max { Admission::Open } else { Admission::Closed }
     }
@@ -503,13 +487,14 @@ impl<S: InstanceState> Instance<S> {
     }
 
     fn poll_all(&self) -> Poll {
-        let mut poll = Poll::Idle;
+        // The state first: what its log has made stable leaves with the services' poll.
+        let mut poll = self.state().poll(self);
         let count = self.services.borrow().len();
         for index in 0..count {
             let service = self.services.borrow()[index].clone();
             poll = poll.and(service.poll(self));
         }
-        poll.and(self.state().poll(self))
+        poll
     }
 
     fn mail_waits(&self) -> bool {

@@ -12,6 +12,7 @@ mod affinity;
 mod clock;
 mod hub;
 mod inbox;
+mod intake;
 mod instance;
 mod io_wait;
 #[cfg(not(loom))]

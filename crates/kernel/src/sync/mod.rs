@@ -39,12 +39,14 @@ mod mutex;
 #[cfg(all(not(loom), feature = "interleave"))]
 pub use mutex::Mutex;
 mod point;
+mod prefetch;
 #[cfg(feature = "mutants")]
 pub use mutant::activate_mutant;
 pub use mutant::mutant;
 pub use point::point;
 #[cfg(feature = "interleave")]
 pub use point::{PointHook, with_hook};
+pub use prefetch::{LINE_BYTES, prefetch_line, prefetch_value};
 
 /// Tells the processor (or the model, or the simulator) that the caller spins.
 #[inline]

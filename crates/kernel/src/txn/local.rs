@@ -14,7 +14,7 @@ use super::environment::{Changes, Environment};
 use super::handle::{HeldSnapshot, Parts, Phase, TxnHandle};
 use super::horizon::{Floor, Snapshots};
 use super::locks::LockCache;
-use super::observe::{Observations, Session};
+use super::observe::{Observations, Session, Unsettled};
 use super::shared::{IoWaker, StableWaker, TxnShared};
 use super::slot::{FreeSlots, SlotEntry, Wake};
 use crate::base::{
@@ -22,7 +22,7 @@ use crate::base::{
     SlotId, Xid,
 };
 use crate::runtime::Unparker;
-use crate::sync::point;
+use crate::sync::{mutant, point};
 use crate::version::{CollectLimit, Collected};
 
 /// Counters of one instance; plain numbers, read by their own thread.
@@ -388,6 +388,28 @@ impl<E: Environment> TxnLocal<E> {
     pub fn is_settled(&self, session: &Session) -> bool {
         session.synchronous == super::Synchronous::Off
             || self.first_unstable(&session.carried).is_none()
+    }
+
+    /// What [`TxnLocal::settle`] would wait for. A session that depends on nothing any more forgets
+    /// what it depended on, as if it had settled.
+    pub fn unsettled(&self, session: &mut Session) -> Unsettled {
+        if session.synchronous == super::Synchronous::Off || mutant("txn-settle-skipped") {
+            return Unsettled::Nothing;
+        }
+        let own = self.environment.home();
+        let mut unsettled = Unsettled::Nothing;
+        for seen in session.carried.entries() {
+            if !self.is_stable(*seen) {
+                if seen.home != own {
+                    return Unsettled::Others;
+                }
+                unsettled = Unsettled::OwnLog;
+            }
+        }
+        if unsettled == Unsettled::Nothing {
+            session.carried.clear();
+        }
+        unsettled
     }
 
     /// The processor's clock ran backwards (rule 3.1): the process ends and is restarted with the

@@ -25,7 +25,7 @@ pub use handle::{HeldSnapshot, TxnHandle};
 pub use interrupt::{Interrupt, Reason};
 pub use local::{TxnCounters, TxnLocal};
 pub use locks::{LockMode, ModeSet};
-pub use observe::{Observations, Session, Synchronous};
+pub use observe::{Observations, Session, Synchronous, Unsettled};
 pub use sequence::{
     Counting, Cycle, Sequence, SequenceState, Taken, decode_note as decode_sequence_note,
 };

@@ -7,6 +7,18 @@
 
 use crate::base::{Cts, HomeId, Observed};
 
+/// What a session's answers wait for before they may leave (rule 7.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsettled {
+    /// Nothing.
+    Nothing,
+    /// The own instance's log alone: its mark rises in the instance's own poll, so that whoever asks
+    /// after each poll needs no wake-up.
+    OwnLog,
+    /// Logs of other instances, too.
+    Others,
+}
+
 /// The largest observed commit per home, of one transaction or carried by one session.
 #[derive(Clone, Default, Debug)]
 pub struct Observations {

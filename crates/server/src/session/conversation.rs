@@ -6,6 +6,7 @@
 //! the input, or earlier when much is encoded. Names and texts are checked for UTF-8 here.
 
 use atoll_kernel::runtime::InstanceState;
+use atoll_kernel::txn::Unsettled;
 use atoll_sql::session::client::{Client, TransactionStatus};
 use atoll_sql::{SqlError, SqlResult, SqlState};
 
@@ -23,6 +24,9 @@ const PIPELINE_BYTES_MAX: usize = 16 * 1024;
 pub(super) enum Verdict {
     /// The session waits for more input.
     Open,
+    /// The same once what is encoded has settled, by the instance's own log: no stack is needed to
+    /// wait for that.
+    Settle,
     /// The session has ended; what was said is to be sent, then the socket closed.
     Close,
 }
@@ -291,10 +295,21 @@ impl<S: InstanceState, B: Backend<S>> Conversation<'_, S, B> {
     }
 
     fn finish(&mut self, verdict: Verdict) -> Verdict {
+        if verdict == Verdict::Open && self.may_settle_later() {
+            return Verdict::Settle;
+        }
         match self.settle_and_hand_over() {
             Ok(()) => verdict,
             Err(error) => self.fatal(&error),
         }
+    }
+
+    fn may_settle_later(&mut self) -> bool {
+        !self.wire.out.bytes.is_empty()
+            && self.backend.status() == TransactionStatus::Idle
+            && !self.progress.since_sync
+            && self.wire.link.all_sent()
+            && self.backend.unsettled() == Unsettled::OwnLog
     }
 
     /// Ends the session with an error. What was encoded before it may not be settled, so it is

@@ -1,7 +1,8 @@
 //! One client's socket on its instance's ring: what came in, what goes out.
 //!
 //! Invariants: at most one Recv and one Send are in flight; their buffers belong to the ring until
-//! completion. An idle link holds one small receive buffer and nothing else. Bytes are handed to
+//! completion. An idle link holds one small receive buffer and nothing else; responses are encoded
+//! into buffers that the instance's links share. Bytes are handed to
 //! [`Link::send`] only when they may leave the database; it never waits. The descriptor is closed
 //! when the link is dropped, which happens only with nothing in flight.
 
@@ -10,6 +11,7 @@ use std::io::ErrorKind;
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::rc::Rc;
 
 use atoll_kernel::io::{Op, Ring, Token};
 use atoll_kernel::runtime::{UnparkClass, Unparker};
@@ -17,42 +19,77 @@ use atoll_kernel::runtime::{UnparkClass, Unparker};
 /// Bytes of an idle session's receive buffer, and the most that one Recv asks for.
 const RECV_BYTES_MIN: usize = 1024;
 const RECV_BYTES_MAX: usize = 64 * 1024;
-/// Buffers up to this are kept for the next response.
-const SPARE_BYTES_MAX: usize = 4096;
+/// Buffers up to this are kept for the next response, and how many of them an instance keeps.
+const SPARE_BYTES_MAX: usize = 16 * 1024;
+const SPARES_MAX: usize = 256;
 
 /// Received bytes that were not consumed.
 #[derive(Default)]
 pub(super) struct Input {
+    // Always of the length that a Recv was given: nothing is cleared for each.
     bytes: Vec<u8>,
     start: usize,
+    end: usize,
+    // For the next Recv while something is unread.
+    spare: Vec<u8>,
 }
 
 impl Input {
     /// What has not been consumed.
     pub(super) fn unread(&self) -> &[u8] {
-        &self.bytes[self.start..]
+        &self.bytes[self.start..self.end]
     }
 
     /// The first `count` unread bytes are done with.
     pub(super) fn consume(&mut self, count: usize) {
         self.start += count;
-        debug_assert!(self.start <= self.bytes.len(), "a message is within the buffer");
-        if self.start == self.bytes.len() {
-            self.bytes.clear();
-            self.start = 0;
+        debug_assert!(self.start <= self.end, "a message is within the buffer");
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
         }
     }
 
-    /// Takes a receive buffer's content; answers a buffer that is free now.
-    fn append(&mut self, mut received: Vec<u8>, count: usize) -> Vec<u8> {
-        received.truncate(count);
-        if self.bytes.is_empty() {
-            return std::mem::replace(&mut self.bytes, received);
+    /// A buffer for a Recv of `bytes`: its own, if nothing in it is unread.
+    fn lend(&mut self, bytes: usize) -> Vec<u8> {
+        let spare = std::mem::take(&mut self.spare);
+        let mut buffer = if self.end == 0 { std::mem::take(&mut self.bytes) } else { spare };
+        if buffer.len() < bytes || buffer.len() > 2 * bytes {
+            buffer = vec![0; bytes];
         }
+        buffer
+    }
+
+    /// Takes back a Recv's buffer with `count` bytes in it.
+    fn take_back(&mut self, received: Vec<u8>, count: usize) {
+        if self.end == 0 {
+            (self.bytes, self.end) = (received, count);
+            return;
+        }
+        self.bytes.truncate(self.end);
         self.bytes.drain(..self.start);
-        self.start = 0;
-        self.bytes.extend_from_slice(&received);
-        received
+        self.bytes.extend_from_slice(&received[..count]);
+        (self.start, self.end) = (0, self.bytes.len());
+        self.spare = received;
+    }
+}
+
+/// Cleared buffers for responses, which the sessions of an instance use one after the other: they
+/// stay in the processor's caches, and an idle session keeps none.
+#[derive(Default)]
+pub(super) struct Buffers(RefCell<Vec<Vec<u8>>>);
+
+impl Buffers {
+    fn take(&self) -> Vec<u8> {
+        self.0.borrow_mut().pop().unwrap_or_default()
+    }
+
+    fn give(&self, mut buffer: Vec<u8>) {
+        let mut kept = self.0.borrow_mut();
+        let fits = (1..=SPARE_BYTES_MAX).contains(&buffer.capacity());
+        if fits && kept.len() < SPARES_MAX {
+            buffer.clear();
+            kept.push(buffer);
+        }
     }
 }
 
@@ -75,8 +112,6 @@ struct Outgoing {
     taken: usize,
     // What follows the send in flight.
     next: Vec<u8>,
-    // A cleared buffer for the next response.
-    spare: Vec<u8>,
 }
 
 /// A link without its ring: the socket, and what was read from it and not consumed.
@@ -97,14 +132,19 @@ pub(super) struct Link {
     // A Send has failed: nothing that is sent arrives any more.
     broken: Cell<bool>,
     recv_bytes: Cell<usize>,
-    recv_spare: RefCell<Vec<u8>>,
+    buffers: Rc<Buffers>,
     outgoing: RefCell<Outgoing>,
     // The task that waits for this link.
     waiter: RefCell<Option<Unparker>>,
 }
 
 impl Link {
-    pub(super) fn new(socket: OwnedFd, recv_token: Token, send_token: Token) -> Link {
+    pub(super) fn new(
+        socket: OwnedFd,
+        recv_token: Token,
+        send_token: Token,
+        buffers: Rc<Buffers>,
+    ) -> Link {
         Link {
             socket: UnixStream::from(socket),
             recv_token,
@@ -113,7 +153,7 @@ impl Link {
             receiving: Cell::new(Receiving::Idle),
             broken: Cell::new(false),
             recv_bytes: Cell::new(RECV_BYTES_MIN),
-            recv_spare: RefCell::default(),
+            buffers,
             outgoing: RefCell::default(),
             waiter: RefCell::default(),
         }
@@ -122,16 +162,23 @@ impl Link {
     /// Takes the link off its ring, which holds nothing of it (not [`Link::in_flight`]).
     pub(super) fn into_parcel(self) -> Parcel {
         debug_assert!(!self.in_flight(), "the ring holds one of the link's buffers");
-        let Input { mut bytes, start } = self.input.into_inner();
+        let Input { mut bytes, start, end, .. } = self.input.into_inner();
+        bytes.truncate(end);
         bytes.drain(..start);
         Parcel { socket: self.socket, unread: bytes, recv_bytes: self.recv_bytes.get() }
     }
 
     /// Goes on on another ring.
-    pub(super) fn of_parcel(parcel: Parcel, recv_token: Token, send_token: Token) -> Link {
+    pub(super) fn of_parcel(
+        parcel: Parcel,
+        recv_token: Token,
+        send_token: Token,
+        buffers: Rc<Buffers>,
+    ) -> Link {
         let Parcel { socket, unread, recv_bytes } = parcel;
-        let mut link = Link::new(OwnedFd::from(socket), recv_token, send_token);
-        link.input = RefCell::new(Input { bytes: unread, start: 0 });
+        let mut link = Link::new(OwnedFd::from(socket), recv_token, send_token, buffers);
+        let end = unread.len();
+        link.input = RefCell::new(Input { bytes: unread, end, ..Input::default() });
         link.recv_bytes = Cell::new(recv_bytes);
         link
     }
@@ -147,12 +194,7 @@ impl Link {
             return;
         }
         self.receiving.set(Receiving::InFlight);
-        let mut buffer = self.recv_spare.take();
-        let bytes = self.recv_bytes.get();
-        if buffer.capacity() < bytes || buffer.capacity() > 2 * bytes {
-            buffer = Vec::with_capacity(bytes);
-        }
-        buffer.resize(bytes, 0);
+        let buffer = self.input.borrow_mut().lend(self.recv_bytes.get());
         ring.submit(Op::Recv { socket: self.socket.as_raw_fd(), buffer }, self.recv_token);
     }
 
@@ -170,50 +212,45 @@ impl Link {
                 } else {
                     asked
                 });
-                let free = self.input.borrow_mut().append(buffer, count);
-                if free.capacity() <= RECV_BYTES_MAX {
-                    *self.recv_spare.borrow_mut() = free;
-                }
+                self.input.borrow_mut().take_back(buffer, count);
             }
-            Err(errno) if is_passing(errno) => {
-                *self.recv_spare.borrow_mut() = buffer;
-            }
+            Err(errno) if is_passing(errno) => {}
             _ => self.receiving.set(Receiving::Ended),
         }
         self.wake();
     }
 
+    /// Takes back a buffer that was not sent.
+    pub(super) fn give_back(&self, buffer: Vec<u8>) {
+        self.buffers.give(buffer);
+    }
+
     /// A cleared buffer to encode into.
     pub(super) fn buffer(&self) -> Vec<u8> {
-        std::mem::take(&mut self.outgoing.borrow_mut().spare)
+        self.buffers.take()
     }
 
     /// Sends `bytes` after what was sent before. Does not wait.
-    pub(super) fn send(&self, ring: &dyn Ring, mut bytes: Vec<u8>) {
+    pub(super) fn send(&self, ring: &dyn Ring, bytes: Vec<u8>) {
         let mut outgoing = self.outgoing.borrow_mut();
         if bytes.is_empty() || self.broken.get() {
-            bytes.clear();
-            outgoing.spare = bytes;
+            self.buffers.give(bytes);
         } else if outgoing.in_flight {
             if outgoing.next.is_empty() {
                 outgoing.next = bytes;
             } else {
                 outgoing.next.extend_from_slice(&bytes);
-                bytes.clear();
-                outgoing.spare = bytes;
+                self.buffers.give(bytes);
             }
         } else {
             outgoing.in_flight = true;
             let socket = self.socket.as_raw_fd();
             ring.submit(Op::Send { socket, buffer: bytes, from: 0 }, self.send_token);
         }
-        if outgoing.spare.capacity() > SPARE_BYTES_MAX {
-            outgoing.spare = Vec::new();
-        }
     }
 
     /// The Send has completed; `buffer` and `from` are its own.
-    pub(super) fn sent(&self, ring: &dyn Ring, result: Result<u32, i32>, mut buffer: Vec<u8>) {
+    pub(super) fn sent(&self, ring: &dyn Ring, result: Result<u32, i32>, buffer: Vec<u8>) {
         let mut outgoing = self.outgoing.borrow_mut();
         let socket = self.socket.as_raw_fd();
         match result {
@@ -239,17 +276,11 @@ impl Link {
             }
         }
         outgoing.taken = 0;
-        buffer.clear();
+        self.buffers.give(buffer);
         if outgoing.next.is_empty() {
             outgoing.in_flight = false;
-            if buffer.capacity() <= SPARE_BYTES_MAX {
-                outgoing.spare = buffer;
-            }
         } else {
             let next = std::mem::take(&mut outgoing.next);
-            if buffer.capacity() <= SPARE_BYTES_MAX {
-                outgoing.spare = buffer;
-            }
             ring.submit(Op::Send { socket, buffer: next, from: 0 }, self.send_token);
         }
         drop(outgoing);

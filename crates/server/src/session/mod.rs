@@ -5,13 +5,16 @@
 //! response leaves only after it has settled; whatever goes wrong in one session ends that session
 //! only.
 
+mod ahead;
 mod conversation;
 mod link;
 mod moving;
+mod newcomer;
 mod sessions;
 mod start;
 #[cfg(test)]
 mod tests;
 mod wire;
 
+pub use newcomer::Newcomer;
 pub use sessions::{SessionOptions, Sessions};

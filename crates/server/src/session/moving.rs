@@ -101,7 +101,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         if !stands {
             return false;
         }
-        let wanted = connection.backend.borrow().as_ref().and_then(B::wanted);
+        let wanted = connection.backend.borrow().as_ref().and_then(|backend| backend.wanted());
         let wanted = wanted
             .filter(|to| *to != instance.id() && usize::from(to.0) < instance.hub().instances());
         let Some(to) = wanted else { return false };
@@ -146,7 +146,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         let session = match backend.depart() {
             Ok(session) => session,
             Err(backend) => {
-                *connection.backend.borrow_mut() = Some(backend);
+                *connection.backend.borrow_mut() = Some(Box::new(backend));
                 return self.stays(instance, &connection);
             }
         };
@@ -186,13 +186,14 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             origin: own.is_none().then_some(origin),
             secret: Cell::new(secret),
             address,
-            link: Link::of_parcel(parcel, receive, send),
+            link: Link::of_parcel(parcel, receive, send, self.buffers.clone()),
             phase: Cell::new(Phase::Open),
             running: Cell::new(false),
             verdict: Cell::new(Verdict::Open),
             progress: Cell::default(),
             interrupt: RefCell::new(Some(backend.interrupt())),
-            backend: RefCell::new(Some(backend)),
+            backend: RefCell::new(Some(Box::new(backend))),
+            unsettled: RefCell::default(),
         });
         self.connections.borrow_mut()[number as usize] = Place::Here(connection.clone());
         if self.stopping.get() {
@@ -218,6 +219,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         if matches!(place, Place::Away(..)) {
             *place = Place::Free;
             self.free.borrow_mut().push(number);
+            self.live.set(self.live.get() - 1);
         }
     }
 
@@ -243,15 +245,17 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             origin: None,
             secret: Cell::new(Secret::new(secret)),
             address,
-            link: Link::new(socket, receive, send),
+            link: Link::new(socket, receive, send, self.buffers.clone()),
             phase: Cell::new(Phase::Starting),
             running: Cell::new(false),
             verdict: Cell::new(Verdict::Open),
             progress: Cell::default(),
             backend: RefCell::default(),
+            unsettled: RefCell::default(),
             interrupt: RefCell::default(),
         });
         self.connections.borrow_mut()[number as usize] = Place::Here(connection.clone());
+        self.live.set(self.live.get() + 1);
         connection
     }
 }

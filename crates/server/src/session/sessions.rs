@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use atoll_kernel::io::{Completion, Returned};
 use atoll_kernel::runtime::{
     Class, Instance, InstanceState, Poll, Service, ServiceId, TaskContext, TaskEnd,
 };
-use atoll_kernel::txn::{Interrupt, Reason};
+use atoll_kernel::txn::{Interrupt, Reason, Unsettled};
 use atoll_sql::session::client::TransactionStatus;
 use atoll_sql::{SqlError, SqlState};
 
@@ -28,8 +27,9 @@ use crate::backend::{Backend, ClientStart};
 use crate::codec::{Decoded, Limits, Out, Protocol, decode};
 
 use super::conversation::{Conversation, Progress, Verdict};
-use super::link::{Link, Receiving};
+use super::link::{Buffers, Link, Receiving};
 use super::moving::{Origin, Place, Secret};
+use super::newcomer::Newcomer;
 use super::start::{First, farewell, first, secret_bytes, welcome};
 use super::wire::Wire;
 
@@ -82,7 +82,10 @@ pub(super) struct Connection<B> {
     pub(super) running: Cell<bool>,
     pub(super) verdict: Cell<Verdict>,
     pub(super) progress: Cell<Progress>,
-    pub(super) backend: RefCell<Option<B>>,
+    // Boxed: a conversation takes it and gives it back.
+    pub(super) backend: RefCell<Option<Box<B>>>,
+    // Encoded answers of a conversation that has ended and has not settled.
+    pub(super) unsettled: RefCell<Vec<u8>>,
     pub(super) interrupt: RefCell<Option<Arc<Interrupt>>>,
 }
 
@@ -98,6 +101,14 @@ pub struct Sessions<S: InstanceState, B: Backend<S>> {
     pub(super) connections: RefCell<Vec<Place<B>>>,
     pub(super) free: RefCell<Vec<u32>>,
     pub(super) leaving: RefCell<Vec<u32>>,
+    // How many that were accepted here there are, wherever they are now.
+    pub(super) live: Cell<usize>,
+    // Response buffers of all links.
+    pub(super) buffers: Rc<Buffers>,
+    // Connections whose answers wait for the instance's own log, in order of their conversations'
+    // ends, which is nearly the order of commits: who is settled behind one who is not waits a
+    // flush longer at most. They count as running.
+    settling: RefCell<VecDeque<Rc<Connection<B>>>>,
     draining: RefCell<Vec<(u64, u32)>>,
     // Connections by the time at which they must have started their session, ascending.
     starting: RefCell<VecDeque<(u64, Weak<Connection<B>>)>>,
@@ -122,6 +133,9 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             connections: RefCell::default(),
             free: RefCell::default(),
             leaving: RefCell::default(),
+            live: Cell::new(0),
+            buffers: Rc::default(),
+            settling: RefCell::default(),
             draining: RefCell::default(),
             starting: RefCell::default(),
             stopping: Cell::new(false),
@@ -133,12 +147,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
 
     /// How many connections that were accepted here there are, wherever they are now.
     pub fn count(&self) -> usize {
-        let is_own = |place: &&Place<B>| match place {
-            Place::Free => false,
-            Place::Here(connection) => connection.origin.is_none(),
-            Place::Away(..) => true,
-        };
-        self.connections.borrow().iter().filter(is_own).count()
+        self.live.get()
     }
 
     /// The connections that are here.
@@ -150,17 +159,25 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         self.connections.borrow().iter().filter_map(here).collect()
     }
 
-    /// Takes over a connection that was accepted somewhere. `address` is the peer's, for TCP.
-    pub fn adopt(&self, instance: &Instance<S>, socket: OwnedFd, address: Option<String>) {
+    /// Takes over a connection that was accepted somewhere, or hands it on if there is no room here
+    /// and there may be some elsewhere.
+    pub(super) fn adopt(&self, instance: &Instance<S>, mut newcomer: Newcomer) {
         if self.stopping.get() {
             return;
         }
+        let has_room = self.count() < self.options.sessions_max;
+        if !has_room && newcomer.refusals + 1 < instance.hub().instances() {
+            newcomer.refusals += 1;
+            let next = (usize::from(instance.id().0) + 1) % instance.hub().instances();
+            return newcomer.send::<S, B>(instance, InstanceId(next as u16), self.id.get());
+        }
+        let Newcomer { socket, address, .. } = newcomer;
         let mut secret = [0; 16];
         if self.random.borrow_mut().read_exact(&mut secret).is_err() {
             return;
         }
         let connection = self.new_connection(socket, address, secret);
-        if self.count() > self.options.sessions_max {
+        if !has_room {
             let message = "sorry, too many clients already";
             let error = SqlError::new(SqlState::TOO_MANY_CONNECTIONS, message);
             return self.last_words(instance, &connection, &error);
@@ -295,7 +312,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         let secret = connection.secret.get().with_length(secret_bytes(protocol));
         connection.secret.set(secret);
         *connection.interrupt.borrow_mut() = Some(backend.interrupt());
-        *connection.backend.borrow_mut() = Some(backend);
+        *connection.backend.borrow_mut() = Some(Box::new(backend));
         connection.phase.set(Phase::Open);
         let mut out = Out { bytes: connection.link.buffer() };
         welcome(&mut out, &reported, process, secret.told());
@@ -319,21 +336,26 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         self.run(instance, connection, class, move |context| {
             let Some(mut backend) = task.backend.take() else { return };
             let mut progress = task.progress.get();
-            let mut conversation = Conversation {
-                backend: &mut backend,
-                wire: Wire::new(context, &task.link, &limits),
-                progress: &mut progress,
-                scratch,
+            let (verdict, scratch) = {
+                let mut conversation = Conversation {
+                    backend: &mut *backend,
+                    wire: Wire::new(context, &task.link, &limits),
+                    progress: &mut progress,
+                    scratch,
+                };
+                let verdict = conversation.run();
+                if verdict == Verdict::Settle {
+                    *task.unsettled.borrow_mut() = conversation.wire.take_encoded();
+                }
+                (verdict, std::mem::take(&mut conversation.scratch))
             };
-            let verdict = conversation.run();
-            let scratch = conversation.scratch;
             if let Some(sessions) = me.upgrade() {
                 sessions.keep(scratch);
             }
             task.progress.set(progress);
             task.verdict.set(verdict);
             match verdict {
-                Verdict::Open => *task.backend.borrow_mut() = Some(backend),
+                Verdict::Open | Verdict::Settle => *task.backend.borrow_mut() = Some(backend),
                 Verdict::Close => backend.end(context),
             }
         });
@@ -389,6 +411,10 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             TaskEnd::Done if connection.verdict.get() == Verdict::Close => {
                 self.drain(instance, connection);
             }
+            TaskEnd::Done if connection.verdict.get() == Verdict::Settle => {
+                connection.running.set(true);
+                self.settling.borrow_mut().push_back(connection.clone());
+            }
             TaskEnd::Done if self.stopping.get() => {
                 self.leave(instance, connection, Some(&shutting_down()));
             }
@@ -403,6 +429,25 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
                 self.last_words(instance, connection, &SqlError::from(error));
             }
             TaskEnd::Abandoned => {}
+        }
+    }
+
+    /// Sends what has settled meanwhile.
+    fn release_settled(&self, instance: &Instance<S>) {
+        loop {
+            let connection = {
+                let mut settling = self.settling.borrow_mut();
+                let Some(first) = settling.front() else { return };
+                let waits = |backend: &mut Box<B>| backend.unsettled() != Unsettled::Nothing;
+                if first.backend.borrow_mut().as_mut().is_some_and(waits) {
+                    return;
+                }
+                settling.pop_front()
+            };
+            let Some(connection) = connection else { return };
+            connection.link.send(instance.ring(), connection.unsettled.take());
+            connection.verdict.set(Verdict::Open);
+            self.has_run(instance, &connection, TaskEnd::Done);
         }
     }
 
@@ -446,8 +491,9 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             std::mem::replace(&mut self.connections.borrow_mut()[number as usize], Place::Free);
         self.free.borrow_mut().push(number);
         drop(gone);
-        if let Some(origin) = connection.origin {
-            self.tell_origin(instance, origin);
+        match connection.origin {
+            Some(origin) => self.tell_origin(instance, origin),
+            None => self.live.set(self.live.get() - 1),
         }
     }
 
@@ -484,7 +530,12 @@ impl<S: InstanceState, B: Backend<S>> Service<S> for Sessions<S, B> {
         }
     }
 
+    fn expects(&self, completions: &[Completion]) {
+        self.ask_ahead(completions);
+    }
+
     fn poll(&self, instance: &Instance<S>) -> Poll {
+        self.release_settled(instance);
         self.let_go(instance);
         if self.draining.borrow().is_empty() && self.starting.borrow().is_empty() {
             return Poll::Idle;

@@ -54,6 +54,11 @@ impl<'c, S: InstanceState> Wire<'c, S> {
         }
     }
 
+    /// Takes what is encoded: it is handed to the link later, when it has settled.
+    pub(super) fn take_encoded(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out.bytes)
+    }
+
     /// ErrorResponse.
     pub(super) fn error(&mut self, severity: ErrorSeverity, error: &SqlError) {
         write_error(&mut self.out, severity, error.fields());
@@ -136,6 +141,12 @@ pub(super) fn write_error(out: &mut Out, severity: ErrorSeverity, fields: &Error
     let always = [(b'C', fields.sqlstate.as_str()), (b'M', fields.message.as_str())];
     let told = optional.into_iter().filter_map(|(letter, value)| Some((letter, value.as_deref()?)));
     out.error(severity, always.into_iter().chain(told));
+}
+
+impl<S: InstanceState> Drop for Wire<'_, S> {
+    fn drop(&mut self) {
+        self.link.give_back(std::mem::take(&mut self.out.bytes));
+    }
 }
 
 impl<S: InstanceState> Client for Wire<'_, S> {

@@ -16,6 +16,11 @@ pub struct Encoder {
 }
 
 impl Encoder {
+    /// Bytes that it keeps, about.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity().max(self.ends.capacity())
+    }
+
     /// Begins a new row.
     pub fn clear(&mut self) {
         self.bytes.clear();

@@ -81,6 +81,43 @@ pub struct SubplanState<'p> {
     table: Option<subplan::Table>,
 }
 
+/// What a session lets its executions do.
+#[derive(Default)]
+pub struct Allowed {
+    /// What executions may take; without it, as much as they like.
+    pub memory: Option<Rc<spill::MemorySettings>>,
+    /// Who wants to know what the next execution's operators do.
+    pub watch: Option<Rc<watch::Watch>>,
+}
+
+/// Scratch memory that nobody uses. The sessions of an instance share it: an idle one keeps none, and
+/// what was used last is still in the processor's caches.
+#[derive(Default)]
+pub struct ScratchPool(RefCell<Vec<Scratch>>);
+
+/// How many a pool keeps, and how long their parts may be.
+const SCRATCHES_MAX: usize = 16;
+const SCRATCH_BYTES_MAX: usize = 64 * 1024;
+const SCRATCH_VALUES_MAX: usize = 1024;
+
+impl ScratchPool {
+    /// Memory for an execution that is allowed what `allowed` says, until it is given back.
+    pub fn lend(&self, allowed: &mut Allowed) -> Scratch {
+        let mut scratch = self.0.borrow_mut().pop().unwrap_or_default();
+        (scratch.memory, scratch.watch) = (allowed.memory.take(), allowed.watch.take());
+        scratch
+    }
+
+    /// Takes it back after the execution's end.
+    pub fn give_back(&self, mut scratch: Scratch, allowed: &mut Allowed) {
+        (allowed.memory, allowed.watch) = (scratch.memory.take(), scratch.watch.take());
+        let mut kept = self.0.borrow_mut();
+        if kept.len() < SCRATCHES_MAX && scratch.is_small() {
+            kept.push(scratch);
+        }
+    }
+}
+
 /// Memory that executions use one after the other.
 #[derive(Default)]
 pub struct Scratch {
@@ -95,6 +132,14 @@ pub struct Scratch {
     pub memory: Option<Rc<spill::MemorySettings>>,
     /// Who wants to know what the next execution's operators do.
     pub watch: Option<Rc<watch::Watch>>,
+}
+
+impl Scratch {
+    fn is_small(&self) -> bool {
+        let values = self.frame.capacity().max(self.stack.capacity()).max(self.output.capacity());
+        let bytes = self.bytes.capacity().max(self.encoder.capacity());
+        values <= SCRATCH_VALUES_MAX && bytes <= SCRATCH_BYTES_MAX
+    }
 }
 
 /// One execution of a plan.

@@ -89,7 +89,7 @@ impl Session {
             self.show_cursors();
         }
         let Fetching { running, snapshot, view, parameters } = fetching;
-        let (kernel, scratch) = (&mut self.kernel, &mut self.scratch);
+        let (kernel, pool, allowed) = (&mut self.kernel, &self.local.scratch, &mut self.allowed);
         let Some(transaction) = &mut self.transaction else {
             return Err(SqlError::internal("a portal without a transaction"));
         };
@@ -104,9 +104,12 @@ impl Session {
                 };
                 let state = execution.state.take().unwrap_or_else(|| Suspended::new(planned));
                 let asked = (&*functions as &dyn crate::functions::FunctionContext, &*view);
-                let mut cx = Cx::resume(planned, parameters, asked, &mut statement, scratch, state);
+                let mut scratch = pool.lend(allowed);
+                let lent = &mut scratch;
+                let mut cx = Cx::resume(planned, parameters, asked, &mut statement, lent, state);
                 let result = take(&mut Pull::new(planned, &mut operator, &mut cx));
-                execution.state = Some(cx.suspend(scratch));
+                execution.state = Some(cx.suspend(&mut scratch));
+                pool.give_back(scratch, allowed);
                 execution.operator = Some(operator);
                 result
             }),
@@ -244,7 +247,7 @@ impl Session {
         // What is not sent now outlives the cursor: it has an account of its own.
         let memory = match most {
             0 => None,
-            _ => self.scratch.memory.as_ref().map(Memory::new),
+            _ => self.allowed.memory.as_ref().map(Memory::new),
         };
         let mut send = |row: &[Datum], source: &mut dyn Source| {
             if let (Some(memory), true) = (&memory, sent >= most) {

@@ -15,9 +15,10 @@ use crate::plan::{Action, Modification, Planned, TableUse};
 use crate::relations::CatalogView;
 use crate::types::Datum;
 use atoll_kernel::api::{
-    Access, Context, Error, Parker, Statement as KernelStatement, TableLockMode,
+    Access, Catalog, Context, Error, Parker, Statement as KernelStatement, TableLockMode,
 };
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// How the rows of a statement are sent.
 #[derive(Clone, Copy)]
@@ -71,9 +72,9 @@ impl Session {
     /// A statement begins: its clock, its time limit.
     pub(super) fn begin_statement(&mut self, context: &Context) {
         self.kernel.interrupt().clear();
-        let timeout_ms = self.context.settings.borrow().integer("statement_timeout");
-        self.kernel.deadline_ns =
-            (timeout_ms > 0).then(|| context.now_ns() + timeout_ms as u64 * 1_000_000);
+        self.apply_settings();
+        let timeout_ns = self.defaults.timeout_ns;
+        self.kernel.deadline_ns = timeout_ns.map(|timeout| context.now_ns() + timeout);
     }
 
     /// The plan of a statement for the catalog as it is now.
@@ -149,12 +150,7 @@ impl Session {
         let is_virtual = planned.uses_virtual;
         let view = {
             let mut view = functions.view.borrow_mut();
-            if !std::sync::Arc::ptr_eq(&view.catalog, statement.catalog()) {
-                view.catalog = (**statement.catalog()).clone();
-            }
-            if !std::sync::Arc::ptr_eq(&view.path, &self.path) {
-                view.path = self.path.clone();
-            }
+            refresh_view(&mut view, statement.catalog(), &self.path);
             if is_virtual {
                 view.statistics = self.local.engine.statistics.newest();
             }
@@ -169,8 +165,10 @@ impl Session {
                 &empty
             }
         };
+        let (pool, allowed) = (&self.local.scratch, &mut self.allowed);
+        let mut scratch = pool.lend(allowed);
         let mut cx =
-            Cx::begin(planned, parameters, &*functions, view, &mut statement, &mut self.scratch);
+            Cx::begin(planned, parameters, &*functions, view, &mut statement, &mut scratch);
         if let (Some(columns), Answer::Send) = (&planned.columns, sending.answer) {
             client.begin_rows(columns, sending.formats, sending.announce);
         }
@@ -191,7 +189,8 @@ impl Session {
             }
             Ok(true)
         });
-        cx.end(&mut self.scratch);
+        cx.end(&mut scratch);
+        pool.give_back(scratch, allowed);
         let count = result?;
         let tag = tag_of(&planned.action, sent, count);
         Ok(Some(Done::limited(tag, sending.rows_max, sent, rest)))
@@ -224,6 +223,16 @@ impl Session {
         self.kernel.deadline_ns = None;
         self.report_settings(client);
         Ok(done)
+    }
+}
+
+/// The view shows this catalog and search path; written only if it did not.
+fn refresh_view(view: &mut CatalogView, catalog: &Arc<Catalog>, path: &Arc<[Arc<str>]>) {
+    if !Arc::ptr_eq(&view.catalog, catalog) {
+        view.catalog = catalog.clone();
+    }
+    if !Arc::ptr_eq(&view.path, path) {
+        view.path = path.clone();
     }
 }
 

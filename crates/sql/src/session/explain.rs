@@ -51,7 +51,7 @@ impl Session {
                 self.check_writable(command_word(&statement))?;
             }
             let watch = Rc::new(Watch::default());
-            self.scratch.watch = Some(watch.clone());
+            self.allowed.watch = Some(watch.clone());
             let answer = Answer::Discard;
             let silent = Sending { announce: Announce::No, formats: &[], rows_max: 0, answer };
             if entry.planned.uses_virtual {

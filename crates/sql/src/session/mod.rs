@@ -30,13 +30,16 @@ mod walk;
 
 use crate::SqlError;
 use crate::error::SqlResult;
-use crate::exec::Scratch;
 use crate::exec::spill::{Budget, MemorySettings};
+use crate::exec::{Allowed, ScratchPool};
 use crate::plan::Choices;
 use crate::relations::{CatalogView, Registry};
 use crate::statistics::Shelf;
 use affinity::{Affinity, Routing};
-use atoll_kernel::api::{AffinityKey, Context, Database, Instance, Interrupt, Transaction};
+use atoll_kernel::api::{
+    AffinityKey, Context, Database, Instance, Interrupt, Isolation, Transaction, Unsettled,
+};
+use atoll_kernel::sync::prefetch_value;
 use cache::{Cache, CachedStatement};
 use client::{Client, Severity, TransactionStatus};
 use context::SessionContext;
@@ -94,13 +97,18 @@ pub const QUERY_MEMORY_BYTES: u64 = 1 << 30;
 /// What the sessions of one instance share: cached plans and scratch memory.
 pub struct Local {
     pub(crate) engine: Arc<Engine>,
+    pub(crate) scratch: ScratchPool,
     cache: Cache,
 }
 
 impl Local {
     /// For one instance.
     pub fn new(engine: &Arc<Engine>) -> Rc<Local> {
-        Rc::new(Local { engine: engine.clone(), cache: Cache::default() })
+        Rc::new(Local {
+            engine: engine.clone(),
+            scratch: ScratchPool::default(),
+            cache: Cache::default(),
+        })
     }
 }
 
@@ -133,6 +141,19 @@ enum Phase {
     Failed,
 }
 
+/// Settings that every statement and transaction asks for, read once.
+struct Defaults {
+    timeout_ns: Option<u64>,
+    isolation: SqlResult<Isolation>,
+    read_only: bool,
+}
+
+impl Default for Defaults {
+    fn default() -> Defaults {
+        Defaults { timeout_ns: None, isolation: Ok(Isolation::ReadCommitted), read_only: false }
+    }
+}
+
 /// A client's session.
 pub struct Session {
     pub(crate) local: Rc<Local>,
@@ -145,13 +166,14 @@ pub struct Session {
     /// The version of the settings that everything derived from them is of.
     settings_version: Option<u64>,
     choices: Choices,
+    defaults: Defaults,
     prepared: HashMap<String, Rc<CachedStatement>>,
     portals: HashMap<String, Portal>,
     /// Of the transaction block, the oldest first.
     savepoints: Vec<Savepoint>,
     /// Portals and savepoints made so far: orders the ones among the others.
     births: u64,
-    pub(crate) scratch: Scratch,
+    pub(crate) allowed: Allowed,
     /// Has the transaction run a query? Then its isolation stands.
     pub(crate) queried: bool,
     affinity: Affinity,
@@ -201,11 +223,12 @@ impl Session {
             path_version,
             settings_version: None,
             choices: Choices::default(),
+            defaults: Defaults::default(),
             prepared: HashMap::new(),
             portals: HashMap::new(),
             savepoints: Vec::new(),
             births: 0,
-            scratch: Scratch::default(),
+            allowed: Allowed::default(),
             queried: false,
             affinity: Affinity::new(instance.id(), instance.hub().instances()),
         };
@@ -240,6 +263,20 @@ impl Session {
             transaction.settle(&self.kernel, context);
         }
         Ok(self.kernel.settle(context)?)
+    }
+
+    /// What [`Session::settle`] would wait for, between transactions; see the kernel's.
+    pub fn unsettled(&mut self) -> Unsettled {
+        match self.transaction {
+            Some(_) => Unsettled::Others,
+            None => self.kernel.unsettled(),
+        }
+    }
+
+    /// A statement is about to come: asks for the memory that it will need.
+    pub fn prefetch(&self) {
+        prefetch_value(&*self.context);
+        prefetch_value(&**self.kernel.interrupt());
     }
 
     /// Would [`Session::settle`] return at once? Only asked between transactions.
@@ -285,8 +322,16 @@ impl Session {
         self.context.refresh();
         let settings = self.context.settings.borrow();
         self.choices = settings.choices();
+        self.defaults = Defaults {
+            timeout_ns: u64::try_from(settings.integer("statement_timeout"))
+                .ok()
+                .filter(|timeout_ms| *timeout_ms > 0)
+                .map(|timeout_ms| timeout_ms * 1_000_000),
+            isolation: transaction::isolation_of(&settings.known("default_transaction_isolation")),
+            read_only: settings.boolean("default_transaction_read_only"),
+        };
         let kilobytes = |name| u64::try_from(settings.integer(name)).ok().map(|kb| kb * 1024);
-        self.scratch.memory = Some(Rc::new(MemorySettings {
+        self.allowed.memory = Some(Rc::new(MemorySettings {
             work_bytes: kilobytes("work_mem").unwrap_or(0) as usize,
             temp_bytes_max: kilobytes("temp_file_limit"),
             budget: self.local.engine.budget.clone(),

@@ -25,10 +25,9 @@ impl Session {
         }
         if self.transaction.is_none() {
             self.context.begin_statement(true);
-            let settings = self.context.settings.borrow();
-            let isolation = isolation_of(&settings.known("default_transaction_isolation"))?;
-            let read_only = settings.boolean("default_transaction_read_only");
-            drop(settings);
+            self.apply_settings();
+            let (isolation, read_only) =
+                (self.defaults.isolation.clone()?, self.defaults.read_only);
             self.begin_kernel(context, isolation, read_only)?;
         } else {
             self.context.begin_statement(false);
@@ -147,15 +146,11 @@ impl Session {
         }
         if self.transaction.is_none() {
             self.context.begin_statement(true);
-            let settings = self.context.settings.borrow();
-            let by_default = isolation_of(&settings.known("default_transaction_isolation"));
-            let read_only = modes
-                .read_only
-                .unwrap_or_else(|| settings.boolean("default_transaction_read_only"));
-            drop(settings);
+            self.apply_settings();
+            let read_only = modes.read_only.unwrap_or(self.defaults.read_only);
             let isolation = match isolation {
                 Some(isolation) => isolation,
-                None => by_default?,
+                None => self.defaults.isolation.clone()?,
             };
             self.begin_kernel(context, isolation, read_only)?;
         } else {
@@ -317,7 +312,7 @@ fn number_of(transaction: &Transaction) -> u64 {
 }
 
 /// The isolation that a name means; SERIALIZABLE is refused, not weakened.
-fn isolation_of(name: &str) -> SqlResult<Isolation> {
+pub(super) fn isolation_of(name: &str) -> SqlResult<Isolation> {
     match name {
         "serializable" => Err(SqlError::not_supported("the isolation level SERIALIZABLE")),
         "repeatable read" => Ok(Isolation::RepeatableRead),

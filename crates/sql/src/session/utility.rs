@@ -174,10 +174,12 @@ impl Session {
         };
         let mut statement = transaction.statement(&mut self.kernel, context)?;
         let functions = self.context.clone();
-        let mut cx =
-            Cx::begin(&planned.0, &[], &*functions, &view, &mut statement, &mut self.scratch);
+        let (pool, allowed) = (&self.local.scratch, &mut self.allowed);
+        let mut scratch = pool.lend(allowed);
+        let mut cx = Cx::begin(&planned.0, &[], &*functions, &view, &mut statement, &mut scratch);
         let value = planned.1.eval(&mut cx);
-        cx.end(&mut self.scratch);
+        cx.end(&mut scratch);
+        pool.give_back(scratch, allowed);
         value
     }
 }

@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod intake;
 mod stepped;
 mod threads;
 

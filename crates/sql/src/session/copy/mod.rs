@@ -134,8 +134,10 @@ impl Session {
         lock_for_copy(&mut statement, modify, options)?;
         client.begin_copy_in(names.len(), wire_format(options))?;
         let functions = self.context.clone();
+        let (pool, allowed) = (&self.local.scratch, &mut self.allowed);
+        let mut scratch = pool.lend(allowed);
         let mut cx =
-            Cx::begin(&entry.planned, &[], &*functions, &view, &mut statement, &mut self.scratch);
+            Cx::begin(&entry.planned, &[], &*functions, &view, &mut statement, &mut scratch);
         let types = names.iter().map(|name| {
             let index = info.column(name).unwrap_or(0);
             info.columns[index].ty
@@ -154,7 +156,8 @@ impl Session {
         };
         let result = reader.run(client, &mut cx);
         let count = reader.rows;
-        cx.end(&mut self.scratch);
+        cx.end(&mut scratch);
+        pool.give_back(scratch, allowed);
         result.map(|()| count)
     }
 }
