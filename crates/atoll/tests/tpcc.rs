@@ -7,12 +7,13 @@ use std::process::{Command, Stdio};
 
 use atoll_bench::report::Report;
 use atoll_bench::setting::{Durability, Isolation, Server, Setting};
-use atoll_bench::tpcc::{Kind, Mix, Size, Tpcc};
+use atoll_bench::tpcc::{Affinity, Kind, Mix, Size, Tpcc};
 use atoll_bench::wire::tpcc::check;
 use atoll_bench::wire::{connect_to, run};
 use common::Scratch;
 
-const TINY: Tpcc = Tpcc { warehouses: 2, size: Size::TINY, mix: Mix::Standard };
+const TINY: Tpcc =
+    Tpcc { warehouses: 2, size: Size::TINY, mix: Mix::Standard, affinity: Affinity::Home };
 
 fn setting(isolation: Isolation) -> Setting {
     Setting {

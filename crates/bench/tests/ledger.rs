@@ -13,7 +13,7 @@ use std::time::Duration;
 use atoll_bench::ledger::{Class, Costs, Counting, Known, Unknown};
 use atoll_bench::native::run;
 use atoll_bench::setting::{Durability, Isolation, Place, Setting};
-use atoll_bench::tpcc::{Mix, Size, Tpcc};
+use atoll_bench::tpcc::{Affinity, Mix, Size, Tpcc};
 use atoll_kernel::api::{Database, InstanceId, Instances, Options, Parker, Target};
 use atoll_kernel::latch::{HybridLatch, Release};
 use atoll_kernel::sync::ledger::{self, Entry, Label, What, share};
@@ -33,7 +33,8 @@ fn scaling_md() -> PathBuf {
 
 /// TPC-C on two home warehouses, two instances, on disk.
 fn count_tpcc() -> Costs {
-    let workload = Tpcc { warehouses: 2, size: Size::STANDARD, mix: Mix::Standard };
+    let affinity = Affinity::Home;
+    let workload = Tpcc { warehouses: 2, size: Size::STANDARD, mix: Mix::Standard, affinity };
     let setting = Setting {
         clients: 8,
         seconds: 4,

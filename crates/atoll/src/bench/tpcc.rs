@@ -1,6 +1,6 @@
 //! `atoll bench tpcc`: TPC-C natively, in this process; over the wire with `--url`.
 
-use atoll_bench::tpcc::{Mix, Size, Tpcc};
+use atoll_bench::tpcc::{Affinity, Mix, Size, Tpcc};
 
 use super::common::Common;
 
@@ -14,6 +14,10 @@ pub struct Arguments {
     #[arg(long, default_value = "standard",
         value_parser = ["standard", "payment", "new-order", "new-order-delivery"])]
     mix: String,
+    /// Natively: `home`, a terminal's transactions run on the instance of its home warehouse; `none`:
+    /// a warehouse's terminals are spread over all instances.
+    #[arg(long, default_value = "home", value_parser = ["home", "none"])]
+    affinity: String,
     #[command(flatten)]
     common: Common,
 }
@@ -25,5 +29,9 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         warehouses: arguments.warehouses,
         size: Size::STANDARD,
         mix: Mix::ALL.into_iter().find(named).unwrap_or(Mix::Standard),
+        affinity: Affinity::ALL
+            .into_iter()
+            .find(|it| it.name() == arguments.affinity)
+            .unwrap_or(Affinity::Home),
     })
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use atoll_bench::setting::{self as bench, Durability, Isolation, Setting};
-use atoll_bench::tpcc::{self, Mix, OrderKey, Size, Tpcc};
+use atoll_bench::tpcc::{self, Affinity, Mix, OrderKey, Size, Tpcc};
 use atoll_bench::wire::{self, tpcc as over_wire};
 use child::Server;
 
@@ -169,8 +169,12 @@ fn verify(server: &Server, arguments: &Arguments, entered: &[OrderKey]) -> Resul
 }
 
 fn over_the_wire(server: &Server, arguments: &Arguments) -> Result<()> {
-    let workload =
-        Tpcc { warehouses: arguments.warehouses, size: Size::STANDARD, mix: Mix::Standard };
+    let workload = Tpcc {
+        warehouses: arguments.warehouses,
+        size: Size::STANDARD,
+        mix: Mix::Standard,
+        affinity: Affinity::Home,
+    };
     let setting = Setting {
         clients: arguments.clients,
         seconds: arguments.seconds,

@@ -15,7 +15,7 @@ use atoll_bench::native::{Course, Native, Told, drive, prepare};
 use atoll_bench::report::Driven;
 use atoll_bench::setting::{Durability, Isolation, Setting};
 use atoll_bench::ticker::Ticker;
-use atoll_bench::tpcc::{self, Kind, Mix, NOTE, OrderKey, Size, Tpcc};
+use atoll_bench::tpcc::{self, Affinity, Kind, Mix, NOTE, OrderKey, Size, Tpcc};
 use atoll_bench::workload::Acknowledge;
 use atoll_kernel::api::Database;
 
@@ -59,6 +59,7 @@ impl Running {
             warehouses: arguments.bench_warehouses,
             size: Size::STANDARD,
             mix: Mix::Standard,
+            affinity: Affinity::Home,
         };
         let setting = Setting {
             clients: arguments.bench_clients,

@@ -191,7 +191,7 @@ pub struct StockLevel {
 impl Input {
     /// The next input of a terminal of `home`, of the workload's mix.
     pub fn draw(random: &mut Random, workload: &Tpcc, home: i32) -> Input {
-        let Tpcc { warehouses, size, mix } = workload;
+        let Tpcc { warehouses, size, mix, .. } = workload;
         match mix.draw(random) {
             Kind::NewOrder => Input::NewOrder(new_order(random, size, *warehouses, home)),
             Kind::Payment => Input::Payment(payment(random, size, *warehouses, home)),
@@ -284,12 +284,14 @@ fn who(random: &mut Random, size: &Size) -> Who {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Affinity;
     use super::*;
 
     #[test]
     fn the_mix_and_the_remote_shares_are_the_standards() {
         let (mut random, size) = (Random::new(7), Size::STANDARD);
-        let workload = Tpcc { warehouses: 4, size, mix: Mix::Standard };
+        let affinity = Affinity::Home;
+        let workload = Tpcc { warehouses: 4, size, mix: Mix::Standard, affinity };
         let (mut kinds, mut lines, mut remote, mut rollbacks) = ([0_u32; 5], 0, 0, 0);
         let (mut payments, mut away, mut names) = (0, 0, 0);
         for _ in 0..100_000 {
@@ -326,7 +328,8 @@ mod tests {
             (Mix::NewOrder, [1000, 0, 0, 0, 0]),
             (Mix::NewOrderDelivery, [500, 0, 0, 500, 0]),
         ] {
-            let workload = Tpcc { warehouses: 2, size: Size::TINY, mix };
+            let affinity = Affinity::Home;
+            let workload = Tpcc { warehouses: 2, size: Size::TINY, mix, affinity };
             let mut kinds = [0_i32; 5];
             for _ in 0..1000 {
                 kinds[Input::draw(&mut random, &workload, 1).kind() as usize] += 1;

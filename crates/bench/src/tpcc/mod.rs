@@ -66,6 +66,28 @@ impl Size {
     }
 }
 
+/// On which instance a terminal's transactions run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Affinity {
+    /// On that of its home warehouse.
+    Home,
+    /// On any: a warehouse's terminals are spread over all instances.
+    None,
+}
+
+impl Affinity {
+    /// Both.
+    pub const ALL: [Affinity; 2] = [Affinity::Home, Affinity::None];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Affinity::Home => "home",
+            Affinity::None => "none",
+        }
+    }
+}
+
 /// The workload. A client's home warehouse goes by its number.
 #[derive(Clone, Copy, Debug)]
 pub struct Tpcc {
@@ -75,6 +97,8 @@ pub struct Tpcc {
     pub size: Size,
     /// Which transactions run.
     pub mix: Mix,
+    /// Natively: where they run.
+    pub affinity: Affinity,
 }
 
 impl Tpcc {
@@ -113,6 +137,7 @@ impl Workload for Tpcc {
         vec![
             ("warehouses", json!(self.warehouses)),
             ("mix", json!(self.mix.name())),
+            ("affinity", json!(self.affinity.name())),
             ("note", json!(NOTE)),
         ]
     }
@@ -217,7 +242,11 @@ impl Native for Tpcc {
     }
 
     fn home(&self, client: u64, instances: usize) -> usize {
-        (self.home(client) - 1) as usize % instances
+        match self.affinity {
+            Affinity::Home => (self.home(client) - 1) as usize % instances,
+            // Its terminals one after the other.
+            Affinity::None => (client / self.warehouses as u64) as usize % instances,
+        }
     }
 
     fn look(&self, database: &Database, loaded: &Loaded) -> std::result::Result<(), String> {

@@ -15,7 +15,7 @@ use crate::tpcc::schema::{customer, district, history, new_order, order_line, or
 use crate::tpcc::stored::Stored;
 
 fn tiny(warehouses: i32) -> Tpcc {
-    Tpcc { warehouses, size: Size::TINY, mix: Mix::Standard }
+    Tpcc { warehouses, size: Size::TINY, mix: Mix::Standard, affinity: Affinity::Home }
 }
 
 #[test]
@@ -42,13 +42,15 @@ fn tables_are_what_their_sql_says() {
 
 #[test]
 fn tiny_runs_keep_all_conditions() {
-    for (warehouses, instances, isolation) in [
-        (1, 1, Isolation::RepeatableRead),
-        (3, 2, Isolation::RepeatableRead),
-        (2, 2, Isolation::ReadCommitted),
+    for (warehouses, instances, isolation, affinity) in [
+        (1, 1, Isolation::RepeatableRead, Affinity::Home),
+        (3, 2, Isolation::RepeatableRead, Affinity::None),
+        (2, 2, Isolation::ReadCommitted, Affinity::Home),
+        (2, 2, Isolation::ReadCommitted, Affinity::None),
     ] {
         let place = Place { instances: Instances::Count(instances), ..place() };
-        let report = run(&tiny(warehouses), &setting(isolation), &place, &mut |_| ()).unwrap();
+        let workload = Tpcc { affinity, ..tiny(warehouses) };
+        let report = run(&workload, &setting(isolation), &place, &mut |_| ()).unwrap();
         let counts = report.driven.counts;
         for (kind, latencies) in Kind::NAMES.iter().zip(&report.driven.by_kind) {
             assert!(latencies.count() > 0, "no {kind} was done");
@@ -57,6 +59,7 @@ fn tiny_runs_keep_all_conditions() {
         let json = report.json();
         assert!(json["log_bytes_per_txn"]["payload"].as_f64().unwrap() > 100.0, "{json}");
         assert!(json["new_orders"].as_u64().unwrap() > 0, "{json}");
+        assert_eq!(json["affinity"], affinity.name());
         assert!(report.to_string().contains("no think times"));
         assert!(report.to_string().contains("all twelve consistency conditions hold"));
     }
@@ -77,6 +80,22 @@ fn partial_mixes_keep_all_conditions() {
             assert_eq!(count > 0, expect.contains(&kind), "{mix:?}: {count} {kind:?}");
         }
         assert_eq!(report.json()["mix"], mix.name());
+    }
+}
+
+/// A warehouse's terminals are on one instance, or on both.
+#[test]
+fn terminals_are_at_home_or_everywhere() {
+    let places = |affinity, warehouse: u64| {
+        let workload = Tpcc { affinity, ..tiny(4) };
+        let own = (0..64).filter(|client| client % 4 == warehouse);
+        let places: Vec<usize> = own.map(|client| Native::home(&workload, client, 2)).collect();
+        places.iter().filter(|place| **place == 1).count()
+    };
+    for warehouse in 0..4 {
+        let expected = if warehouse % 2 == 1 { 16 } else { 0 };
+        assert_eq!(places(Affinity::Home, warehouse), expected);
+        assert_eq!(places(Affinity::None, warehouse), 8);
     }
 }
 
