@@ -47,7 +47,21 @@ struct Inner {
     wake_posted: bool,
     /// Completions on their way from the queue to `ready`.
     taken: Vec<cqueue::Entry>,
+    receive: Receive,
 }
+
+/// How a receive begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Receive {
+    /// By an attempt.
+    AtOnce,
+    /// By waiting for input: sessions ask for it when they have answered, before their clients have
+    /// read that, so that an attempt would fail. From Linux 5.19 on.
+    WhenReady,
+}
+
+/// The system's IORING_RECVSEND_POLL_FIRST.
+const POLL_FIRST: u16 = 1;
 
 struct Flying {
     op: Op,
@@ -76,6 +90,9 @@ enum Step {
     Itself,
     /// Waiting until a non-blocking socket is ready; then the operation is posted again.
     Readiness,
+    /// The operation again. The system never waits for a non-blocking socket: told to, it would
+    /// answer EAGAIN for ever.
+    Ready,
     /// Syncing after a write whose file system knows no durable writes.
     SyncAfter,
 }
@@ -83,7 +100,7 @@ enum Step {
 impl UringRing {
     /// A ring for this thread; `Unusable` where the operating system forbids or lacks it.
     pub fn new() -> Result<UringRing> {
-        let ring = build().map_err(|e| unusable(&e))?;
+        let (ring, receive) = build().map_err(|e| unusable(&e))?;
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe).map_err(|e| unusable(&e))?;
         let needed = [
@@ -111,6 +128,7 @@ impl UringRing {
             ready: Vec::new(),
             wake_posted: false,
             taken: Vec::new(),
+            receive,
         };
         Ok(UringRing { inner: RefCell::new(inner), event })
     }
@@ -120,8 +138,9 @@ fn unusable(error: &std::io::Error) -> Error {
     Error::Unusable { detail: format!("io_uring cannot be used: {error}") }
 }
 
-/// The fastest set-up that this kernel takes.
-fn build() -> std::io::Result<IoUring> {
+/// The fastest set-up that this kernel takes, and how it receives. The fastest is younger than
+/// [`POLL_FIRST`].
+fn build() -> std::io::Result<(IoUring, Receive)> {
     let fastest = IoUring::builder()
         .setup_cqsize(COMPLETIONS)
         .setup_clamp()
@@ -130,8 +149,10 @@ fn build() -> std::io::Result<IoUring> {
         .setup_taskrun_flag()
         .setup_submit_all()
         .build(SUBMISSIONS);
-    fastest
-        .or_else(|_| IoUring::builder().setup_cqsize(COMPLETIONS).setup_clamp().build(SUBMISSIONS))
+    fastest.map(|ring| (ring, Receive::WhenReady)).or_else(|_| {
+        let plain = IoUring::builder().setup_cqsize(COMPLETIONS).setup_clamp().build(SUBMISSIONS);
+        plain.map(|ring| (ring, Receive::AtOnce))
+    })
 }
 
 impl Ring for UringRing {
@@ -196,7 +217,7 @@ impl Inner {
     /// Queues what operation `index` needs next.
     fn post(&mut self, index: usize) {
         let flying = self.flying[index].as_mut().expect("the caller posts what flies");
-        let entry = flying.entry().user_data(index as u64);
+        let entry = flying.entry(self.receive).user_data(index as u64);
         self.queued.push_back(entry);
     }
 
@@ -310,7 +331,7 @@ enum Advance {
 }
 
 impl Flying {
-    fn entry(&mut self) -> squeue::Entry {
+    fn entry(&mut self, receive: Receive) -> squeue::Entry {
         let moved = self.moved;
         match (&mut self.op, self.step) {
             (Op::Write { file, .. }, Step::SyncAfter) => {
@@ -346,7 +367,10 @@ impl Flying {
                     .build()
             }
             (Op::Recv { socket, buffer }, _) => {
+                let waits = receive == Receive::WhenReady && self.step == Step::Itself;
+                let first = if waits { POLL_FIRST } else { 0 };
                 opcode::Recv::new(types::Fd(*socket), buffer.as_mut_ptr(), length(buffer.len()))
+                    .ioprio(first)
                     .build()
             }
             (Op::Send { socket, buffer, from }, _) => {
@@ -366,11 +390,11 @@ impl Flying {
         };
         match self.step {
             Step::Readiness => {
-                self.step = Step::Itself;
+                self.step = Step::Ready;
                 return Advance::Again;
             }
             Step::SyncAfter => return Advance::Done(Ok(length(self.moved))),
-            Step::Itself => {}
+            Step::Itself | Step::Ready => {}
         }
         match &self.op {
             Op::Write { buffer, .. } => {

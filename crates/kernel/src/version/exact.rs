@@ -30,6 +30,9 @@ use crate::tree::table::LeafView;
 const RANGES_MAX: usize = 512;
 /// A range that was not ready is passed over for at most so many sweeps.
 const PAUSE_MAX: u64 = 64;
+/// Places of its rows' leaves that a sweep remembers, as a power of two: an index leaf's rows lie in
+/// many leaves, and without a hint half of a look at a row is the way to its leaf.
+const SWEEP_HINTS: u32 = 11;
 /// What a leaf that needs no look at its entries counts like, in entries.
 const LEAF_COST: usize = 16;
 
@@ -71,7 +74,7 @@ impl Default for Unswept {
             ranges: RefCell::default(),
             round: Cell::new(0),
             scratch: RefCell::default(),
-            hints: LeafHints::new(8),
+            hints: LeafHints::new(SWEEP_HINTS),
         }
     }
 }

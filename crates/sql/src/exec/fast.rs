@@ -84,10 +84,10 @@ pub fn modify(action: &Action, cx: &mut Cx<'_, '_>, returned: Returned<'_>) -> S
     }
     match &modify.modification {
         Modification::Insert { source: InsertPlan::Values(rows), new_row, .. } => {
-            for row in rows {
-                insert(modify, row, new_row, cx)?;
-            }
-            Ok(rows.len() as u64)
+            // Several rows go together.
+            let [row] = &rows[..] else { return super::modify::run(modify, cx, returned) };
+            insert(modify, row, new_row, cx)?;
+            Ok(1)
         }
         Modification::Update { plan, target, assignments, recheck, new_row, .. } => {
             let Some(row) = find(scan_of(plan)?, cx)? else { return Ok(0) };

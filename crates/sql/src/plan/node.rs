@@ -96,6 +96,19 @@ pub struct TableScan {
 }
 
 impl TableScan {
+    /// Whether it looks rows up in the table by whole keys of a unique index.
+    pub fn is_whole_points(&self) -> bool {
+        match &self.access {
+            Access::Points(index, keys) => {
+                let whole = index.def.columns.len();
+                index.def.kind.is_unique()
+                    && keys.iter().all(|key| key.len() == whole)
+                    && !self.is_index_only()
+            }
+            Access::All | Access::Point(..) | Access::Range { .. } => false,
+        }
+    }
+
     /// Whether rows are told by the index's entries alone, where the index answers for its rows:
     /// the kernel does so if the index has all columns that are read.
     pub fn is_index_only(&self) -> bool {

@@ -176,6 +176,7 @@ impl Session {
         values.clear();
         let (columns, types) = if let Some(part) = cached.planned_part() {
             let entry = self.plan(context, part)?;
+            values.reserve(entry.planned.parameters.len());
             self.read_parameters(
                 &entry.planned.parameters,
                 parameter_formats,

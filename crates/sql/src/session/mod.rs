@@ -44,9 +44,9 @@ use cache::{Cache, CachedStatement};
 use client::{Client, Severity, TransactionStatus};
 use context::SessionContext;
 use extended::Portal;
+use rustc_hash::FxHashMap;
 use savepoint::Savepoint;
 use settings::Settings;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -167,8 +167,8 @@ pub struct Session {
     settings_version: Option<u64>,
     choices: Choices,
     defaults: Defaults,
-    prepared: HashMap<String, Rc<CachedStatement>>,
-    portals: HashMap<String, Portal>,
+    prepared: FxHashMap<String, Rc<CachedStatement>>,
+    portals: FxHashMap<String, Portal>,
     /// Of the transaction block, the oldest first.
     savepoints: Vec<Savepoint>,
     /// Portals and savepoints made so far: orders the ones among the others.
@@ -224,8 +224,8 @@ impl Session {
             settings_version: None,
             choices: Choices::default(),
             defaults: Defaults::default(),
-            prepared: HashMap::new(),
-            portals: HashMap::new(),
+            prepared: FxHashMap::default(),
+            portals: FxHashMap::default(),
             savepoints: Vec::new(),
             births: 0,
             allowed: Allowed::default(),

@@ -39,6 +39,10 @@ pub struct PointAhead<'a> {
     pub(crate) place: Cell<Option<KeyPlace>>,
 }
 
+/// Where a look-up's key was found ahead, for who cannot keep the look-up itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FoundAhead(Option<KeyPlace>);
+
 impl<'a> PointAhead<'a> {
     /// Of which nothing is known yet.
     #[inline]
@@ -48,6 +52,17 @@ impl<'a> PointAhead<'a> {
         columns: &'a [u16],
     ) -> PointAhead<'a> {
         PointAhead { table, index, key, columns, place: Cell::new(None) }
+    }
+
+    /// Where its key was found.
+    pub fn found(&self) -> FoundAhead {
+        FoundAhead(self.place.get())
+    }
+
+    /// With what was found for the same key.
+    pub fn with_found(self, found: FoundAhead) -> PointAhead<'a> {
+        self.place.set(found.0);
+        self
     }
 }
 

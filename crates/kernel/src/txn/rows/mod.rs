@@ -19,7 +19,7 @@ mod rollback;
 mod tests;
 mod write;
 
-pub use ahead::{PointAhead, WIDTH as AHEAD_ROWS, prefetch_points};
+pub use ahead::{FoundAhead, PointAhead, WIDTH as AHEAD_ROWS, prefetch_points};
 pub use changes::{GivenBack, Mark, SlotChanges, Stamping};
 pub use insert::{Frozen, RowValues, RowsProgress};
 pub use long::Longs;

@@ -1,13 +1,17 @@
 //! Scans of kernel tables, whole or by index.
 //!
 //! Invariants: a scan reads the columns its plan names and no others; rows of several keys of one
-//! list come once even if two keys are equal.
+//! list come once even if two keys are equal. Rows of whole keys of a unique index are fetched from
+//! memory together before the first of them is read.
+
+mod points;
 
 use super::{Cx, Operator, decode_row, keys};
 use crate::error::SqlResult;
 use crate::plan::node::{Access, Order, TableScan};
 use crate::types::Datum;
 use atoll_kernel::api::{IndexCursor, KeyBytes, KeyRange, RowId, ScanDirection, TableCursor};
+use points::Points;
 use std::collections::HashSet;
 
 enum State {
@@ -20,6 +24,8 @@ enum State {
         cursor: Option<IndexCursor>,
         seen: HashSet<Vec<u8>>,
     },
+    /// The same, of whole keys of a unique index.
+    Whole(Points),
     End,
 }
 
@@ -76,6 +82,7 @@ impl<'p> Scan<'p> {
         Ok(match &self.plan.access {
             Access::All => State::All(cx.statement.scan(table, ids)),
             Access::Point(..) => State::End,
+            Access::Points(..) if self.plan.is_whole_points() => State::Whole(Points::default()),
             Access::Points(..) => State::Points { next: 0, cursor: None, seen: HashSet::new() },
             Access::Range { index, prefix, low, high, order } => {
                 let range = keys::range(index, prefix, low.as_ref(), high.as_ref(), cx)?;
@@ -143,6 +150,7 @@ impl Operator for Scan<'_> {
                 State::All(cursor) => cursor.next(cx.statement, &mut cx.row)?,
                 State::Index(cursor) => next_entry(cursor, cx)?,
                 State::Points { .. } => self.next_point(cx)?,
+                State::Whole(points) => points.next(self.plan, cx)?,
                 State::New | State::End => None,
             };
             match row {
