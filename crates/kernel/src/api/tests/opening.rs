@@ -5,8 +5,8 @@ use crate::base::PAGE_BYTES;
 use crate::io::{Disk, IoChoice, RealDisk};
 use crate::log::manifest::Manifest;
 
-/// Pages are in no file yet, but rows and keys of larger pages may not fit smaller ones: the size in
-/// the manifest counts, and who refuses it says both sizes and writes nothing.
+/// Pages are in no file yet, but rows and keys of larger pages may not fit smaller ones: the size
+/// in the manifest counts, and who refuses it says both sizes and writes nothing.
 #[test]
 fn a_database_with_pages_of_another_size_is_refused_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();

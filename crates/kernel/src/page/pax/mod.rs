@@ -61,8 +61,8 @@ pub(crate) const AT_UPPER: usize = 56;
 pub(crate) const AT_ROWS: usize = 64;
 /// Bytes that rows share.
 pub(crate) const USABLE_BYTES: usize = PAGE_BYTES - AT_ROWS;
-/// Kept for what two rows have besides their ids and values: a byte of bits for each of 201 columns and
-/// for deletion. With more columns the largest rows are alone in their leaves.
+/// Kept for what two rows have besides their ids and values: a byte of bits for each of 201
+/// columns and for deletion. With more columns the largest rows are alone in their leaves.
 const BITS_BYTES: usize = 202;
 const ROW_ID_BYTES: usize = 8;
 /// In the length of a variable value: its bytes are a reference to a long value.
