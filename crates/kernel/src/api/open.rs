@@ -64,6 +64,21 @@ pub(super) struct Recovered {
     log: LogOptions,
 }
 
+/// The manifest of the database that `disk` holds, if there is one. `Unusable` if its pages have
+/// another size than this build's: rows and keys of one may be too long for the other.
+fn read_manifest(disk: &dyn Disk) -> Result<Option<Manifest>> {
+    let found = Manifest::read(disk)?;
+    match found.as_ref().map(|manifest| manifest.page_bytes) {
+        Some(bytes) if bytes as usize != PAGE_BYTES => Err(Error::Unusable {
+            detail: format!(
+                "the database has pages of {bytes} bytes; this program reads pages of \
+                 {PAGE_BYTES} only"
+            ),
+        }),
+        _ => Ok(found),
+    }
+}
+
 /// Opens what `machine.disk` holds, or makes it. `progress` gets lines for people.
 pub(super) fn recover(
     machine: Machine,
@@ -71,13 +86,13 @@ pub(super) fn recover(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Recovered> {
     // Before the lock file is written: a foreign directory is left as it is.
-    Manifest::read(&*machine.disk)?;
+    read_manifest(&*machine.disk)?;
     let lock = machine.disk.lock(&options.lock_note)?;
     let instances = options.instances.count();
     super::temporary::remove_old(&*machine.disk)?;
     let clock = Clock::choose(options.clock)?;
     let workers = machine.workers;
-    let found = Manifest::read(&*machine.disk)?;
+    let found = read_manifest(&*machine.disk)?;
     let homes = found.as_ref().map_or(instances, |manifest| manifest.homes.max(instances));
     let pool = BufferPool::new(usize::from(homes), options.buffer_pool_bytes as usize)?;
     let versions = VersionSpace::new(usize::from(instances));
@@ -178,7 +193,7 @@ pub(super) fn inspect(
     options: &Options,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Catalog> {
-    let Some(manifest) = Manifest::read(&**disk)? else {
+    let Some(manifest) = read_manifest(&**disk)? else {
         return Err(Error::Unusable { detail: "there is no database here".to_owned() });
     };
     let _lock = disk.lock(&options.lock_note)?;

@@ -424,7 +424,7 @@ impl FunctionContext for SessionContext {
 /// What PostgreSQL's sequences take: a page.
 const SEQUENCE_BYTES: i64 = 8192;
 
-const PAGE_BYTES: i64 = 16_384;
+const PAGE_BYTES: i64 = atoll_kernel::base::PAGE_BYTES as i64;
 
 /// About: rows live in pages of which most are full.
 fn table_bytes(table: &TableEntry) -> i64 {

@@ -9,6 +9,7 @@ use super::*;
 mod index_only;
 mod large;
 mod long;
+mod opening;
 mod savepoints;
 mod sequences;
 mod shrink;

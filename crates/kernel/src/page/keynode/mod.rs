@@ -9,7 +9,7 @@
 //!      (rule 5.7)
 //! 20   u16 level: 0 for a leaf, one more than its children's for an inner node; 22 u16 zero
 //! 32   u16 count of slots
-//! 34   u16 heap: where the lowest byte in use of the heap is (PAGE_BYTES = 16384: it is empty)
+//! 34   u16 heap: where the lowest byte in use of the heap is (PAGE_BYTES: it is empty)
 //! 36   u16 dead: bytes of the heap that belong to nothing
 //! 38   u16 prefix: bytes that all keys here share, not stored with them
 //! 40   u16 offset, u16 length of the lower fence (inclusive; length 0: before every key)
@@ -53,8 +53,9 @@ use crate::latch::PageBytes;
 
 use super::header::{self, PageKind};
 
-/// Bytes of the longest key of an index entry, without its row id (54000 beyond it).
-pub const KEY_BYTES_MAX: usize = 2000;
+/// Bytes of the longest key of an index entry, without its row id (54000 beyond it): 2,000 with
+/// pages of 16 KiB, and the same part of smaller ones.
+pub const KEY_BYTES_MAX: usize = 125 * PAGE_BYTES / 1024;
 /// Bytes of the longest entry or separator.
 pub const ENTRY_BYTES_MAX: usize = KEY_BYTES_MAX + ROW_BYTES;
 /// Bytes of a row id at the end of an entry.
@@ -88,6 +89,8 @@ const ENTRY_SPACE_MAX: usize = ENTRY_BYTES_MAX + SLOT_BYTES + SWIP_BYTES;
 const _: () = {
     assert!(AT_HEAP == AT_COUNT + 2 && AT_RUN + 2 <= AT_HINTS);
     assert!(AT_SLOTS == AT_HINTS + 4 * HINTS);
+    // The documented limit of pages as they are unless a build says otherwise.
+    assert!(KEY_BYTES_MAX == 2000 || PAGE_BYTES != 16 * 1024);
     // Two fences, and room for at least four of the longest entries: a split always makes room.
     assert!(2 * ENTRY_BYTES_MAX + 4 * ENTRY_SPACE_MAX < SPACE_BYTES);
     // Half of a full page, the key that crosses the middle, and two fences fit a page.

@@ -42,8 +42,9 @@ use crate::base::{Error, PAGE_BYTES, Result, RowId};
 use crate::latch::PageBytes;
 use crate::sync::mutant;
 
-/// Bytes of the largest row: its part of every minipage and its heap bytes.
-pub const ROW_BYTES_MAX: usize = 8000;
+/// Bytes of the largest row: its part of every minipage and its heap bytes. What two to a page
+/// leave each, in whole hundreds: 8,000 with pages of 16 KiB, 3,900 of 8 KiB, 1,900 of 4 KiB.
+pub const ROW_BYTES_MAX: usize = ((USABLE_BYTES - BITS_BYTES) / 2 - ROW_ID_BYTES) / 100 * 100;
 /// What is too large when a row is (an `Error::TooLarge`'s `what`).
 pub const ROW: &str = "row";
 
@@ -60,6 +61,10 @@ pub(crate) const AT_UPPER: usize = 56;
 pub(crate) const AT_ROWS: usize = 64;
 /// Bytes that rows share.
 pub(crate) const USABLE_BYTES: usize = PAGE_BYTES - AT_ROWS;
+/// Kept for what two rows have besides their ids and values: a byte of bits for each of 201
+/// columns and for deletion. With more columns the largest rows are alone in their leaves.
+const BITS_BYTES: usize = 202;
+const ROW_ID_BYTES: usize = 8;
 /// In the length of a variable value: its bytes are a reference to a long value.
 pub(crate) const LONG: u16 = 1 << 15;
 /// The upper fence of the last leaf.
@@ -70,8 +75,11 @@ const _: () = {
     assert!(AT_HEAP_START == AT_CAPACITY + 2 && AT_HEAP_DEAD == AT_HEAP_START + 2);
     assert!(AT_RESERVED == AT_HEAP_DEAD + 2 && AT_DELETED == AT_RESERVED + 2);
     assert!(AT_LOWER == AT_DELETED + 4 && AT_UPPER == AT_LOWER + 8 && AT_ROWS == AT_UPPER + 8);
-    // Two rows of the largest size, with their ids and bits for 1,600 columns, fit a page.
-    assert!(2 * (ROW_BYTES_MAX + 8) + 202 <= USABLE_BYTES);
+    assert!(2 * (ROW_BYTES_MAX + ROW_ID_BYTES) + BITS_BYTES <= USABLE_BYTES);
+    // The largest row with a bit for each of 1,600 columns fits a page of its own.
+    assert!(ROW_BYTES_MAX + ROW_ID_BYTES + 1 + super::layout::COLUMNS_MAX <= USABLE_BYTES);
+    // The documented limit of pages as they are unless a build says otherwise.
+    assert!(ROW_BYTES_MAX == 8000 || PAGE_BYTES != 16 * 1024);
     assert!(ROW_BYTES_MAX < LONG as usize);
 };
 
