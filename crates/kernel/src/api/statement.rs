@@ -196,35 +196,19 @@ impl<'t> Statement<'t> {
         self.insert_row(table, values, Frozen::No)
     }
 
-    /// Inserts rows as [`Statement::insert`] does one after the other, and cheaper: their ids are in
-    /// `ids`, in order. All or none. Errors: as there; they do not say of which row (insert them one by
-    /// one to know). What is inserted at once should not be much more than a page or two.
+    /// Inserts rows as [`Statement::insert`] does one after the other, and cheaper, or, frozen, as
+    /// [`Statement::insert_frozen`]: their ids are in `ids`, in order. All or none. Errors: as there;
+    /// they do not say of which row (insert them singly to know). What is inserted at once should not
+    /// be much more than a page or two.
     pub fn insert_rows(
-        &mut self,
-        table: &TableEntry,
-        rows: RowValues<'_>,
-        ids: &mut Vec<RowId>,
-    ) -> Result<()> {
-        self.insert_several(table, (rows, Frozen::No), ids)
-    }
-
-    /// As [`Statement::insert_rows`], without undo, as [`Statement::insert_frozen`].
-    pub fn insert_rows_frozen(
-        &mut self,
-        table: &TableEntry,
-        rows: RowValues<'_>,
-        ids: &mut Vec<RowId>,
-    ) -> Result<()> {
-        self.check_made(table)?;
-        self.insert_several(table, (rows, Frozen::Yes), ids)
-    }
-
-    fn insert_several(
         &mut self,
         table: &TableEntry,
         (rows, frozen): (RowValues<'_>, Frozen),
         ids: &mut Vec<RowId>,
     ) -> Result<()> {
+        if frozen == Frozen::Yes {
+            self.check_made(table)?;
+        }
         ids.clear();
         let mut progress = RowsProgress::default();
         let done = self

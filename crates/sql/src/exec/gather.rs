@@ -10,24 +10,15 @@ use super::{Cx, Encoder};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::ModifyPlan;
 use crate::types::{Datum, storage};
-use atoll_kernel::api::{ColumnId, Error, RowId, RowValues};
+use atoll_kernel::api::{ColumnId, Error, Frozen, RowId, RowValues};
 
 /// About a page or two of rows.
 const ROWS_MAX: usize = 64;
 const BYTES_MAX: usize = 16 << 10;
 
-/// Whether rows go into a table new in this transaction, without undo (COPY FREEZE).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Freeze {
-    /// They do.
-    Yes,
-    /// They have undo as all others.
-    No,
-}
-
 /// Rows that wait to be inserted.
 pub struct Gathered {
-    freeze: Freeze,
+    frozen: Frozen,
     encoder: Encoder,
     /// Of each row, where its maker says that it comes from.
     places: Vec<u64>,
@@ -51,8 +42,8 @@ impl From<Refused> for SqlError {
 
 impl Gathered {
     /// None yet.
-    pub fn new(freeze: Freeze) -> Gathered {
-        Gathered { freeze, encoder: Encoder::default(), places: Vec::new(), ids: Vec::new() }
+    pub fn new(frozen: Frozen) -> Gathered {
+        Gathered { frozen, encoder: Encoder::default(), places: Vec::new(), ids: Vec::new() }
     }
 
     /// Takes a row that comes from `place`; if there are many now, inserts them all.
@@ -95,16 +86,14 @@ impl Gathered {
             return Ok(());
         }
         let columns = plan.types.len();
-        let Gathered { freeze, encoder, places, ids } = self;
+        let Gathered { frozen, encoder, places, ids } = self;
         let done = encoder.with_values(|values| {
             let rows = RowValues::new(values, columns);
-            let together = match freeze {
-                Freeze::Yes => cx.statement.insert_rows_frozen(&plan.table, rows, ids),
-                Freeze::No => cx.statement.insert_rows(&plan.table, rows, ids),
-            };
+            let together = cx.statement.insert_rows(&plan.table, (rows, *frozen), ids);
             match together {
                 Err(Error::UniqueViolation { .. } | Error::KeyTooLong { .. }) => {
-                    one_by_one(plan, rows, *freeze, cx).map_err(|(row, error)| (places[row], error))
+                    one_by_one(plan, (rows, *frozen), ids, cx)
+                        .map_err(|(row, error)| (places[row], error))
                 }
                 other => other.map_err(|error| (places[0], error.into())),
             }
@@ -120,16 +109,13 @@ impl Gathered {
 #[cold]
 fn one_by_one(
     plan: &ModifyPlan,
-    rows: RowValues<'_>,
-    freeze: Freeze,
+    (rows, frozen): (RowValues<'_>, Frozen),
+    ids: &mut Vec<RowId>,
     cx: &mut Cx<'_, '_>,
 ) -> Result<(), (usize, SqlError)> {
     for number in 0..rows.len() {
         let values = rows.row(number);
-        let done = match freeze {
-            Freeze::Yes => cx.statement.insert_frozen(&plan.table, values),
-            Freeze::No => cx.statement.insert(&plan.table, values),
-        };
+        let done = cx.statement.insert_rows(&plan.table, (rows.only(number), frozen), ids);
         if let Err(error) = done {
             let value = |column: ColumnId| {
                 let (ty, bytes) = (plan.types[column.index()].oid, values[column.index()]);

@@ -4,7 +4,7 @@
 //! kernel (23505, completed here with the constraint's name and the key). A row that changed
 //! since the snapshot is read again, checked again and tried again (READ COMMITTED).
 
-use super::gather::{Freeze, Gathered};
+use super::gather::Gathered;
 use super::lock::{read_again, row_of};
 use super::program::Program;
 use super::{Cx, Encoder, open};
@@ -12,7 +12,9 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::plan::node::{LockTarget, Plan};
 use crate::plan::{ConflictPlan, InsertPlan, Modification, ModifyPlan, NewRow};
 use crate::types::{Datum, TypeOid, text};
-use atoll_kernel::api::{ColumnId, Error, IndexEntry, Presence, RowId, TableEntry, WriteOutcome};
+use atoll_kernel::api::{
+    ColumnId, Error, Frozen, IndexEntry, Presence, RowId, TableEntry, WriteOutcome,
+};
 use std::collections::HashSet;
 
 /// What takes the rows of RETURNING.
@@ -77,7 +79,7 @@ fn insert_all(plan: &ModifyPlan, source: &InsertPlan, cx: &mut Cx<'_, '_>) -> Sq
         insert(plan, row, &NewRow::default(), cx)?;
         return Ok(1);
     }
-    let mut gathered = Gathered::new(Freeze::No);
+    let mut gathered = Gathered::new(Frozen::No);
     let made = make_all(plan, source, &mut gathered, cx);
     gathered.flush(plan, cx)?;
     made

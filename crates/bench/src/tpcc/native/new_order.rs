@@ -1,6 +1,6 @@
 //! New-Order (clause 2.4): enters an order of five to fifteen lines.
 
-use atoll_kernel::api::{ColumnId, KeyBytes, PointAhead, Result, Statement};
+use atoll_kernel::api::{ColumnId, Frozen, KeyBytes, PointAhead, Result, Statement};
 
 use super::super::inputs::{Line, NewOrder};
 use super::super::random::now;
@@ -66,7 +66,7 @@ impl Terminal {
         self.keys = keys;
         let Terminal { lines, rows, .. } = self;
         lines.rows(ORDER_LINE_COLUMNS, |lines| {
-            statement.insert_rows(&tables.order_line, lines, rows)
+            statement.insert_rows(&tables.order_line, (lines, Frozen::No), rows)
         })?;
         if let Some(ended) = ended {
             return Ok(ended);

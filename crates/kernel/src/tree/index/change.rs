@@ -12,6 +12,7 @@
 
 use crate::base::{Outcome, RowId, Stop};
 use crate::buffer::PageWrite;
+use crate::latch::PageBytes;
 use crate::page::keynode::{self, KeyNode, Probe, SplitPoint};
 use crate::sync::mutant;
 use crate::tree::descent::{SplitLeaf, SplitPlan, fault};
@@ -278,6 +279,17 @@ enum Walked {
     GoesOn(Vec<u8>),
 }
 
+/// Where an entry with the key goes in the first leaf that can hold it, if that leaf shows that
+/// there is none: neither in it nor further right.
+pub(super) fn place_of_new<P: PageBytes>(node: &KeyNode<P>, key: &[u8]) -> Option<usize> {
+    let at = node.place(Probe::before(key));
+    let has_key = match at < node.count() {
+        true => node.begins_with(at, key),
+        false => node.upper_begins_with(key),
+    };
+    (!has_key).then_some(at)
+}
+
 /// Judges the entries of other rows with the key in one held leaf.
 fn judge_leaf(
     leaf: &PageWrite,
@@ -286,10 +298,12 @@ fn judge_leaf(
     judge: &mut dyn FnMut(RowId) -> Outcome<Judgement>,
 ) -> Outcome<Walked> {
     let node = KeyNode::new(leaf.owned());
-    // In a leaf further right all that is there lies behind the place before the key.
     let is_first = node.covers(Probe::before(key));
-    let from = if is_first { node.place(Probe::before(key)) } else { 0 };
-    let mut at = from;
+    if is_first && let Some(at) = place_of_new(&node, key) {
+        return Ok(Walked::NotThere(at));
+    }
+    // In a leaf further right all that is there lies behind the place before the key.
+    let mut at = if is_first { node.place(Probe::before(key)) } else { 0 };
     while at < node.count() && node.begins_with(at, key) {
         let other = node.row(at);
         if other != row && judge(other)? == Judgement::Taken {
@@ -298,7 +312,7 @@ fn judge_leaf(
         at += 1;
     }
     if at < node.count() || !node.upper_begins_with(key) {
-        return Ok(if at == from && is_first { Walked::NotThere(at) } else { Walked::End });
+        return Ok(Walked::End);
     }
     let mut fence = Vec::new();
     node.upper(&mut fence);

@@ -42,6 +42,7 @@ pub use bulk::IndexBuilder;
 pub use change::{Added, Judgement, Keep, Removed, UniqueAnswer};
 pub use exact::{Exact, KeySpan, Keyed, Keys, LeafSwept};
 pub use near::Near;
+pub use together::Others;
 
 /// Attempts of an operation that finds its leaf full again after a split.
 const FULL_TRIES: u32 = 32;

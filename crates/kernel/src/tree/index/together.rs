@@ -11,7 +11,7 @@ use crate::buffer::PageWrite;
 use crate::page::keynode::{self, KeyNode, Probe};
 use crate::sync::mutant;
 
-use super::change::Held;
+use super::change::{Held, place_of_new};
 use super::{Entry, IndexTree, Keys, Near};
 
 /// Where an entry goes in a held leaf.
@@ -24,8 +24,9 @@ enum Goes {
 }
 
 /// Whether another row may have the key.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Others {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Others {
+    /// It may.
     May,
     /// The index is unique.
     MayNot,
@@ -49,39 +50,19 @@ impl Others {
         if self == Others::May {
             return node.find(entry.bytes()).map_or_else(Goes::To, |_| Goes::Already);
         }
-        let at = node.place(Probe::before(key));
-        let has_key = match at < node.count() {
-            true => node.begins_with(at, key),
-            false => node.upper_begins_with(key),
-        };
-        if has_key && !mutant("index_together_unjudged") { Goes::Elsewhere } else { Goes::To(at) }
+        match place_of_new(&node, key) {
+            Some(at) => Goes::To(at),
+            None if mutant("index_together_unjudged") => Goes::To(node.place(Probe::before(key))),
+            None => Goes::Elsewhere,
+        }
     }
 }
 
 impl IndexTree {
     /// Adds entries from the first on, as [`IndexTree::insert`], as far as they lie in the first
-    /// one's leaf and find room there. Answers how many; none: the first needs the long way.
+    /// one's leaf and find room there; where others may not have the key, as far as no entry, of
+    /// whatever row, has one of the keys. Answers how many; none: the first needs the long way.
     pub fn insert_together<'k>(
-        &self,
-        near: Near<'_>,
-        entries: impl Iterator<Item = (&'k [u8], RowId)>,
-        keys: Keys,
-    ) -> Outcome<usize> {
-        self.together(near, entries, keys, Others::May)
-    }
-
-    /// As [`IndexTree::insert_together`], of a unique index: as far as no entry, of whatever row,
-    /// has one of the keys.
-    pub fn insert_unique_together<'k>(
-        &self,
-        near: Near<'_>,
-        entries: impl Iterator<Item = (&'k [u8], RowId)>,
-        keys: Keys,
-    ) -> Outcome<usize> {
-        self.together(near, entries, keys, Others::MayNot)
-    }
-
-    fn together<'k>(
         &self,
         near: Near<'_>,
         entries: impl Iterator<Item = (&'k [u8], RowId)>,

@@ -10,7 +10,7 @@ use super::{RowValues, RowWriter};
 use crate::base::{Error, Outcome, RowId};
 use crate::page::pax::SlotIndex;
 use crate::sync::point;
-use crate::tree::index::{Judgement, Keys, Near, UniqueAnswer};
+use crate::tree::index::{Judgement, Keys, Near, Others, UniqueAnswer};
 use crate::tree::table::LeafWrite;
 use crate::version::undo::{HasKey, HasNull, Reader, copy_held, resolve_keys};
 use crate::version::{TableAccess, Unique};
@@ -153,10 +153,9 @@ impl RowWriter<'_> {
         let entries = entries.map(|pending| (work.key_of(pending), pending.row));
         let index = &table.indexes[first.index as usize];
         let near = Near::Hints(&self.changes.versions.hints);
-        match first.what {
-            PendingWhat::AddUnique => index.tree.insert_unique_together(near, entries, first.keys),
-            _ => index.tree.insert_together(near, entries, first.keys),
-        }
+        let is_unique = first.what == PendingWhat::AddUnique;
+        let others = if is_unique { Others::MayNot } else { Others::May };
+        index.tree.insert_together(near, entries, first.keys, others)
     }
 
     /// Rule 5.6: check and insertion under the latch of the first leaf that can hold the key.

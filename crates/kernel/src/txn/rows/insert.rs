@@ -44,6 +44,11 @@ impl<'a> RowValues<'a> {
         self.len() == 0
     }
 
+    /// That row alone.
+    pub fn only(&self, number: usize) -> RowValues<'a> {
+        RowValues::new(self.row(number), self.columns)
+    }
+
     /// The values of a row.
     #[inline]
     pub fn row(&self, number: usize) -> &'a [Option<&'a [u8]>] {

@@ -11,7 +11,7 @@ use super::execute::{Answer, Sending};
 use crate::copy::{CopyFormat, Decoded, Decoder, Fields, Form};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::exec::Cx;
-use crate::exec::gather::{Freeze, Gathered, Refused};
+use crate::exec::gather::{Gathered, Refused};
 use crate::exec::program::{Program, Step};
 use crate::parse::ast::{At, Body, Expr, ExprKind, FromItem, Name, Query, Select, Target, With};
 use crate::parse::statement::{Copy, CopyDirection, Insert, Overriding, Statement};
@@ -19,7 +19,7 @@ use crate::plan::{Action, InsertPlan, Modification, ModifyPlan};
 use crate::relations::RelationInfo;
 use crate::session::cache::CachedStatement;
 use crate::types::{Datum, Type, binary, text as text_form};
-use atoll_kernel::api::{Context, Error, Statement as KernelStatement, TableLockMode};
+use atoll_kernel::api::{Context, Error, Frozen, Statement as KernelStatement, TableLockMode};
 
 fn expr(kind: ExprKind) -> Expr {
     Expr { kind, at: At::NONE }
@@ -147,7 +147,7 @@ impl Session {
             programs: &rows[0],
             names: &names,
             types: types.collect(),
-            gathered: Gathered::new(if options.freeze { Freeze::Yes } else { Freeze::No }),
+            gathered: Gathered::new(if options.freeze { Frozen::Yes } else { Frozen::No }),
             form: options.form,
             decoder: Decoder::new(options, &names),
             fields: Fields::new(),
