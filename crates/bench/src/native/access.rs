@@ -175,11 +175,43 @@ impl RowAccess {
     ) -> Result<()> {
         match self.change(statement, at, read, changed, compute)? {
             WriteOutcome::Done => Ok(()),
-            other => {
-                let detail = format!("a row of {} answered {other:?}", at.0.def.name);
-                Err(Error::Internal { detail })
-            }
+            other => Err(not_changed(at.0, other)),
         }
+    }
+
+    /// Changes `changed` of rows to what is in `self.stored`, row after row. A row that others have
+    /// changed meanwhile is read again, and computed anew by `compute`, which is given its number.
+    pub fn must_change_rows(
+        &mut self,
+        statement: &mut Statement<'_>,
+        (table, rows): (&TableEntry, &[RowId]),
+        read: &[ColumnId],
+        changed: &[ColumnId],
+        mut compute: impl FnMut(usize, &RowBuffer, &mut Stored) -> Result<()>,
+    ) -> Result<()> {
+        let mut stored = std::mem::take(&mut self.stored);
+        stored.rows(changed.len(), |values| {
+            let mut first = 0;
+            while first < rows.len() {
+                let rest = (&rows[first..], values.from(first));
+                let (done, outcome) = statement.update_rows(table, changed, rest)?;
+                first += done;
+                if outcome == WriteOutcome::Changed {
+                    let row = rows[first];
+                    statement.get_newest(table, row, read, &mut self.row)?;
+                    self.must_change(statement, (table, row), read, changed, |row, stored| {
+                        compute(first, row, stored)
+                    })?;
+                    first += 1;
+                } else if outcome != WriteOutcome::Done {
+                    return Err(not_changed(table, outcome));
+                }
+            }
+            Ok(())
+        })?;
+        stored.clear();
+        self.stored = stored;
+        Ok(())
     }
 
     /// Inserts what is in `self.stored`.
@@ -207,6 +239,12 @@ impl RowAccess {
         let range = KeyRange::prefix(self.key.clone());
         statement.index_scan(table, index, range, direction, columns)
     }
+}
+
+/// A row that should have been changed.
+#[cold]
+fn not_changed(table: &TableEntry, outcome: WriteOutcome) -> Error {
+    Error::Internal { detail: format!("a row of {} answered {outcome:?}", table.def.name) }
 }
 
 /// A row that should be there.

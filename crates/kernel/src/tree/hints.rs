@@ -87,7 +87,7 @@ impl LeafHints {
 
     /// Of a row and its neighbours.
     #[inline]
-    pub(super) fn of_row(&self, tree: TreeId, row: RowId) -> &Cell<LeafHint> {
+    pub fn of_row(&self, tree: TreeId, row: RowId) -> &Cell<LeafHint> {
         self.at((row.0 >> ROWS_LOG2) ^ u64::from(tree.0) << 40)
     }
 

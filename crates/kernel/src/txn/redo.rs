@@ -158,6 +158,22 @@ impl RedoBuffer {
         }
     }
 
+    /// As [`RedoBuffer::update`], none of the values long.
+    #[inline]
+    pub fn update_columns<'v>(
+        &mut self,
+        tree: TreeId,
+        row: RowId,
+        changes: impl ExactSizeIterator<Item = (u16, Option<&'v [u8]>)>,
+    ) {
+        self.head(UPDATE, tree, row);
+        put_varint(&mut self.bytes, changes.len() as u64);
+        for (column, value) in changes {
+            put_varint(&mut self.bytes, column.into());
+            put_value(&mut self.bytes, value, None);
+        }
+    }
+
     /// A long value of `raw_bytes` begins; answers its number. Its blocks and its end follow
     /// before anything else.
     pub fn begin_long(&mut self, raw_bytes: u32) -> u64 {

@@ -120,6 +120,16 @@ impl TableAccess {
         RowAt { space, leaf, side: leaf.side(), tree, pool, row, slot }
     }
 
+    /// Whether changes of these columns are done in place: they have fixed width, and no key has one.
+    #[inline]
+    pub(crate) fn in_place(&self, mut columns: impl Iterator<Item = u16>) -> bool {
+        let types = self.tree.layout().columns();
+        columns.all(|column| {
+            let known = types.get(usize::from(column));
+            known.is_some_and(|known| known.fixed_bytes().is_some()) && !self.is_indexed(column)
+        })
+    }
+
     /// Whether a key of some index has the column.
     #[inline]
     pub(crate) fn is_indexed(&self, column: u16) -> bool {

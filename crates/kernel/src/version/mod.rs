@@ -40,8 +40,8 @@ pub(crate) mod undo {
     };
     pub(crate) use super::space::UndoRef;
     pub(crate) use super::twin::{
-        newest as newest_of, prefetch as prefetch_twin, prefetch_entry as prefetch_twin_entry,
-        reserved as reserved_of,
+        newest as newest_of, newest_and_reserved, prefetch as prefetch_twin,
+        prefetch_entry as prefetch_twin_entry, reserved as reserved_of,
     };
 }
 

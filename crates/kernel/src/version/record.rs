@@ -278,6 +278,16 @@ impl ImageBuilder {
         self.columns += 1;
     }
 
+    /// Adds a changed column whose value has fixed width.
+    #[inline]
+    pub(crate) fn push_fixed(&mut self, column: u16, value: Option<&[u8]>) {
+        let len = value.map_or(IMAGE_NULL, |value| value.len() as u16);
+        let head = u32::from(column) | u32::from(len) << 16;
+        self.bytes.extend_from_slice(&head.to_le_bytes());
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+        self.columns += 1;
+    }
+
     /// Whether any value is a reference to a long one.
     #[inline]
     pub(crate) fn has_long(&self) -> bool {

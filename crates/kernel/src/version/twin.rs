@@ -167,6 +167,16 @@ pub(crate) fn newest(side: &SideSlot, row: RowId) -> UndoRef {
     table.run_of(row)
 }
 
+/// As [`newest`], and what is [`reserved`] for the row. The frame is held exclusively.
+#[inline]
+pub(crate) fn newest_and_reserved(side: &SideSlot, row: RowId) -> (UndoRef, u32) {
+    let Some(table) = Table::of(side) else { return (UndoRef::NONE, 0) };
+    let Ok(entry) = table.find(row) else { return (table.run_of(row), 0) };
+    let record = UndoRef(entry[1].load(Ordering::Relaxed));
+    let reserved = entry[2].load(Ordering::Relaxed) as u32;
+    (if record.is_none() { table.run_of(row) } else { record }, reserved)
+}
+
 /// Asks for the leaf's twin table, if it has one; of a larger one, for the beginning.
 #[inline]
 pub(crate) fn prefetch(side: &SideSlot) {

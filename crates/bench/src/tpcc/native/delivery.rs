@@ -45,9 +45,8 @@ impl Terminal {
         let mut keys = std::mem::take(&mut self.keys);
         let wanted = (&mut keys, taken.iter().map(|it| [w, it.district, it.order]));
         let orders = points_ahead(&statement, &tables.orders, wanted, &ORDERS);
-        for (it, order) in taken.iter_mut().zip(&orders) {
-            self.deliver(&mut statement, w, (it, order), input.carrier)?;
-        }
+        self.carry(&mut statement, (&mut taken, &orders), input.carrier)?;
+        self.date_lines(&mut statement, w, &mut taken)?;
         let wanted = (&mut keys, taken.iter().map(|it| [w, it.district, it.customer]));
         let customers = points_ahead(&statement, &tables.customer, wanted, &CUSTOMER);
         for (it, customer) in taken.iter().zip(&customers) {
@@ -71,38 +70,60 @@ impl Terminal {
         })
     }
 
-    /// The order has a carrier, its lines have a date; what they cost, and for whom they are, goes
-    /// to `taken`.
-    fn deliver(
+    /// The orders have a carrier; for whom they are goes to `taken`.
+    fn carry(
         &mut self,
         statement: &mut Statement<'_>,
-        w: i32,
-        (taken, order): (&mut Taken, &PointAhead<'_>),
+        (taken, orders): (&mut [Taken], &[PointAhead<'_>]),
         carrier: i32,
     ) -> Result<()> {
         let tables = self.tables.clone();
-        let key = [w, taken.district, taken.order];
-        let row = self.get_ahead(statement, &tables.orders, order)?;
-        taken.customer = int(&self.row, 0)?;
-        let (at, changed) = ((&*tables.orders, row), [orders::O_CARRIER_ID]);
-        self.must_change(statement, at, &ORDERS, &changed, |_, stored| {
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.clear();
+        self.stored.clear();
+        for (it, order) in taken.iter_mut().zip(orders) {
+            rows.push(self.get_ahead(statement, &tables.orders, order)?);
+            it.customer = int(&self.row, 0)?;
+            self.stored.int(carrier);
+        }
+        let (at, changed) = ((&*tables.orders, &rows[..]), [orders::O_CARRIER_ID]);
+        self.must_change_rows(statement, at, &ORDERS, &changed, |_, _, stored| {
             stored.int(carrier);
             Ok(())
         })?;
+        self.rows = rows;
+        Ok(())
+    }
 
+    /// The orders' lines have a date; what they cost goes to `taken`.
+    fn date_lines(
+        &mut self,
+        statement: &mut Statement<'_>,
+        w: i32,
+        taken: &mut [Taken],
+    ) -> Result<()> {
+        let tables = self.tables.clone();
         let time = now();
         let index = (&*tables.order_line, &*tables.order_line.indexes[0]);
         let columns = [order_line::OL_AMOUNT];
-        let mut cursor = self.prefix(statement, index, &key, ScanDirection::Forward, &columns);
-        let mut line = RowBuffer::new();
-        while let Some(row) = cursor.next(statement, &mut line)? {
-            taken.amount += decimal(&line, 0, 2)?;
-            let (at, changed) = ((&*tables.order_line, row), [order_line::OL_DELIVERY_D]);
-            self.must_change(statement, at, &columns, &changed, |_, stored| {
-                stored.time(time);
-                Ok(())
-            })?;
+        let (mut rows, mut line) = (std::mem::take(&mut self.rows), RowBuffer::new());
+        rows.clear();
+        self.stored.clear();
+        for it in taken {
+            let key = [w, it.district, it.order];
+            let mut cursor = self.prefix(statement, index, &key, ScanDirection::Forward, &columns);
+            while let Some(row) = cursor.next(statement, &mut line)? {
+                it.amount += decimal(&line, 0, 2)?;
+                rows.push(row);
+                self.stored.time(time);
+            }
         }
+        let (at, changed) = ((&*tables.order_line, &rows[..]), [order_line::OL_DELIVERY_D]);
+        self.must_change_rows(statement, at, &columns, &changed, |_, _, stored| {
+            stored.time(time);
+            Ok(())
+        })?;
+        self.rows = rows;
         Ok(())
     }
 

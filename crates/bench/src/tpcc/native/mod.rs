@@ -40,6 +40,7 @@ pub struct Terminal {
     access: RowAccess,
     /// The lines of an order, which are inserted together.
     lines: Stored,
+    ordered: Vec<new_order::Ordered>,
     /// Of look-ups that are to come.
     keys: Vec<KeyBytes>,
     /// What the terminal would show: the texts that transactions retrieve.
@@ -72,6 +73,7 @@ impl Terminal {
             tables,
             access: RowAccess::default(),
             lines: Stored::default(),
+            ordered: Vec::new(),
             keys: Vec::new(),
             shown: Vec::new(),
             numbers: Vec::new(),

@@ -1,12 +1,13 @@
 //! New-Order (clause 2.4): enters an order of five to fifteen lines.
 
-use atoll_kernel::api::{ColumnId, Frozen, KeyBytes, PointAhead, Result, Statement};
+use atoll_kernel::api::{ColumnId, Frozen, KeyBytes, PointAhead, Result, RowBuffer, Statement};
 
 use super::super::inputs::{Line, NewOrder};
 use super::super::random::now;
 use super::super::schema::{Tables, customer, district, item, stock, warehouse};
 use super::super::stored::decimal;
 use super::{Commands, Ended, Terminal, bytes, int, lock, point, set_key};
+use crate::stored::Stored;
 
 const CUSTOMER: [ColumnId; 3] = [customer::C_DISCOUNT, customer::C_LAST, customer::C_CREDIT];
 const ITEM: [ColumnId; 3] = [item::I_PRICE, item::I_DATA, item::I_NAME];
@@ -46,21 +47,20 @@ impl Terminal {
         let (customer, rest) = points.split_first().expect("a customer, and what he orders");
         let (items, stocks) = rest.split_at(input.lines().len());
         let (order, charge) = self.order_head(&mut statement, input, customer)?;
-        let (mut total, repeats) = (0, input.repeats());
         self.lines.clear();
-        let mut ended = None;
-        for (number, at) in (1..).zip(0..input.lines().len()) {
-            if repeats {
-                // An item that comes twice: the second time sees what the first has done.
+        let (mut total, mut ended, mut first) = (0, None, 0);
+        // An item that comes twice: the second time sees what the first has done.
+        let together = if input.repeats() { 1 } else { input.lines().len() };
+        for (items, stocks) in items.chunks(together).zip(stocks.chunks(together)) {
+            if first > 0 {
                 drop(statement);
                 statement = commands.next()?;
             }
-            let line = (&input.lines()[at], &items[at], &stocks[at]);
-            match self.order_line(&mut statement, input, (order, number), line)? {
-                Some(amount) => total += amount,
-                // The last one, which there is not: what was entered is entered in vain.
-                None => ended = Some(Ended::Rollback),
-            }
+            let found = self.order_lines(&mut statement, input, (order, first), (items, stocks))?;
+            total += found.amount;
+            first += found.lines;
+            // The last one, which there is not: what was entered is entered in vain.
+            ended = (found.lines < items.len()).then_some(Ended::Rollback);
         }
         drop(points);
         self.keys = keys;
@@ -122,47 +122,108 @@ impl Terminal {
         Ok((order, charge))
     }
 
-    /// One line, into `self.lines`: its amount in cents, none if there is no such item.
-    fn order_line(
+    /// Lines of which no two have the same stock, from the line `first` on, into `self.lines`. Each
+    /// step is done for all of them before the next.
+    fn order_lines(
         &mut self,
         statement: &mut Statement<'_>,
         input: &NewOrder,
-        (order, number): (i32, i32),
-        (line, item, stock): (&Line, &PointAhead<'_>, &PointAhead<'_>),
-    ) -> Result<Option<i64>> {
+        (order, first): (i32, usize),
+        (items, stocks): (&[PointAhead<'_>], &[PointAhead<'_>]),
+    ) -> Result<Found> {
         let tables = self.tables.clone();
-        if statement.index_point_ahead(item, &mut self.row)?.is_none() {
-            return Ok(None);
+        let lines = &input.lines()[first..][..items.len()];
+        let mut ordered = std::mem::take(&mut self.ordered);
+        ordered.clear();
+        for (item, line) in items.iter().zip(lines) {
+            if statement.index_point_ahead(item, &mut self.row)?.is_none() {
+                break;
+            }
+            let amount = decimal(&self.row, 0, 2)? * i64::from(line.quantity);
+            let is_original = contains_original(bytes(&self.row, 1)?);
+            self.show(2);
+            ordered.push(Ordered { amount, is_original });
         }
-        let amount = decimal(&self.row, 0, 2)? * i64::from(line.quantity);
-        let is_original = contains_original(bytes(&self.row, 1)?);
-        self.show(2);
+        let found =
+            Found { lines: ordered.len(), amount: ordered.iter().map(|line| line.amount).sum() };
 
+        self.rows.clear();
+        self.stored.clear();
         let columns = stock_columns(input.district);
-        let row = self.get_ahead(statement, &tables.stock, stock)?;
-        let remote = i32::from(line.supply != input.warehouse);
-        let at = (&*tables.stock, row);
-        self.must_change(statement, at, &columns, &STOCK_CHANGED, |row, stored| {
-            let left = int(row, 0)? - line.quantity;
-            stored.int(if left >= 10 { left } else { left + 91 });
-            stored.int(int(row, 1)? + line.quantity);
-            stored.int(int(row, 2)? + 1);
-            stored.int(int(row, 3)? + remote);
-            Ok(())
-        })?;
-        let is_original = is_original && contains_original(bytes(&self.row, 4)?);
-        self.shown.push(if is_original { b'B' } else { b'G' });
+        for (at, (it, stock)) in ordered.iter().zip(stocks).enumerate() {
+            let row = self.get_ahead(statement, &tables.stock, stock)?;
+            self.rows.push(row);
+            let Terminal { lines: texts, access, shown, .. } = self;
+            let (line, number) = (&lines[at], (first + at + 1) as i32);
+            ordered_stock(&access.row, &mut access.stored, (input, line))?;
+            let is_original = it.is_original && contains_original(bytes(&access.row, 4)?);
+            shown.push(if is_original { b'B' } else { b'G' });
 
-        for key in [order, input.district, input.warehouse, number, line.item, line.supply] {
-            self.lines.int(key);
+            for key in [order, input.district, input.warehouse, number, line.item, line.supply] {
+                texts.int(key);
+            }
+            texts.null();
+            texts.int(line.quantity);
+            texts.decimal(it.amount, 2);
+            // As it is stored: both are char(24).
+            texts.raw(bytes(&access.row, 5)?);
         }
-        self.lines.null();
-        self.lines.int(line.quantity);
-        self.lines.decimal(amount, 2);
-        // As it is stored: both are char(24).
-        self.lines.raw(bytes(&self.access.row, 5)?);
-        Ok(Some(amount))
+        self.ordered = ordered;
+        self.change_stocks(statement, input, &lines[..found.lines], &columns)?;
+        Ok(found)
     }
+
+    /// Writes what is in `self.stored` to the stocks in `self.rows`, which these lines take from.
+    fn change_stocks(
+        &mut self,
+        statement: &mut Statement<'_>,
+        input: &NewOrder,
+        lines: &[Line],
+        columns: &[ColumnId],
+    ) -> Result<()> {
+        let tables = self.tables.clone();
+        let stock = &*tables.stock;
+        let rows = std::mem::take(&mut self.rows);
+        let access = &mut self.access;
+        access.must_change_rows(
+            statement,
+            (stock, &rows),
+            columns,
+            &STOCK_CHANGED,
+            |at, row, stored| ordered_stock(row, stored, (input, &lines[at])),
+        )?;
+        self.rows = rows;
+        Ok(())
+    }
+}
+
+/// How far lines were entered.
+struct Found {
+    /// So many have an item.
+    lines: usize,
+    /// What these cost, in cents.
+    amount: i64,
+}
+
+/// A line's item.
+pub(super) struct Ordered {
+    /// What the line costs, in cents.
+    amount: i64,
+    is_original: bool,
+}
+
+/// What becomes of a stock that a line takes from.
+fn ordered_stock(
+    row: &RowBuffer,
+    stored: &mut Stored,
+    (input, line): (&NewOrder, &Line),
+) -> Result<()> {
+    let left = int(row, 0)? - line.quantity;
+    stored.int(if left >= 10 { left } else { left + 91 });
+    stored.int(int(row, 1)? + line.quantity);
+    stored.int(int(row, 2)? + 1);
+    stored.int(int(row, 3)? + i32::from(line.supply != input.warehouse));
+    Ok(())
 }
 
 /// What is looked up: the customer, then the items, then their stocks. They are anywhere.

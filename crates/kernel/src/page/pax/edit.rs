@@ -26,8 +26,8 @@ pub enum RowState {
 
 /// A leaf that is held exclusively.
 pub struct LeafMut<'a> {
-    page: &'a mut [u8; PAGE_BYTES],
-    layout: &'a Layout,
+    pub(super) page: &'a mut [u8; PAGE_BYTES],
+    pub(super) layout: &'a Layout,
 }
 
 impl<'a> LeafMut<'a> {

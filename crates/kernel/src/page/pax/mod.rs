@@ -24,6 +24,7 @@
 
 mod check;
 mod edit;
+mod fixed;
 mod merge;
 mod reshape;
 #[cfg(all(test, not(loom)))]
@@ -32,6 +33,7 @@ mod tests;
 pub use check::check;
 pub(crate) use edit::reserve;
 pub use edit::{LeafMut, RowState};
+pub use fixed::FixedValues;
 pub(crate) use merge::{is_underfull, lower_fence, merge};
 pub(crate) use reshape::{format, relayout, split};
 

@@ -9,7 +9,7 @@ use crate::base::{Pid, RowId};
 use crate::buffer::{FrameRef, PageWrite, SideSlot};
 use crate::latch::{OwnedPage, PageBytes, RacyPage, Version};
 use crate::page::Layout;
-use crate::page::pax::{self, Leaf, LeafMut, RowState, SlotIndex};
+use crate::page::pax::{self, FixedValues, Leaf, LeafMut, RowState, SlotIndex};
 
 /// What the tree asks of the twin tables (`version` implements it). All calls come with the
 /// leaves' latches held exclusively; none may fail, wait, or take a latch.
@@ -152,6 +152,12 @@ impl<'t> LeafWrite<'t> {
     #[inline]
     pub fn set_column(&mut self, slot: SlotIndex, column: usize, value: Option<&[u8]>) -> isize {
         self.edit().set_column(slot, column, value)
+    }
+
+    /// A row's values of fixed width, to be read and replaced.
+    #[inline]
+    pub fn fixed(&mut self, slot: SlotIndex) -> FixedValues<'_> {
+        self.edit().into_fixed(slot)
     }
 
     /// Says that the value's bytes are a reference to a long value ([`LeafMut::set_long`]).

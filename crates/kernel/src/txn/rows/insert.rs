@@ -19,7 +19,8 @@ use crate::tree::table::LeafWrite;
 use crate::version::TableAccess;
 use crate::version::undo::{Kind, UndoRef, record_words};
 
-/// Rows to be inserted: the physical values of all columns of the first, then of the second ...
+/// Values of rows: the physical values of all columns of the first (to be inserted), or of those to be
+/// changed, then of the second ...
 #[derive(Clone, Copy, Debug)]
 pub struct RowValues<'a> {
     values: &'a [Option<&'a [u8]>],
@@ -42,6 +43,11 @@ impl<'a> RowValues<'a> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Those from row `first` on.
+    pub fn from(&self, first: usize) -> RowValues<'a> {
+        RowValues::new(&self.values[first * self.columns..], self.columns)
     }
 
     /// That row alone.

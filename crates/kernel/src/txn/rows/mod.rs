@@ -11,6 +11,7 @@ mod ahead;
 mod changes;
 mod entries;
 mod holder;
+mod in_place;
 mod insert;
 mod long;
 mod read;
@@ -21,6 +22,7 @@ mod write;
 
 pub use ahead::{FoundAhead, PointAhead, WIDTH as AHEAD_ROWS, prefetch_points};
 pub use changes::{GivenBack, Mark, SlotChanges, Stamping};
+pub use in_place::UpdatesProgress;
 pub use insert::{Frozen, RowValues, RowsProgress};
 pub use long::Longs;
 pub use read::{KeyCheck, RowBatch, RowReader, read_newest};

@@ -22,7 +22,7 @@ use crate::version::undo::{
 };
 
 /// Whether the row may be changed now.
-enum Claim {
+pub(super) enum Claim {
     /// It may, or the transaction has it already (then its newest record is the own one).
     Granted(Held),
     /// It may not be changed by this command as it is.
@@ -31,7 +31,7 @@ enum Claim {
 
 /// Whether the transaction held the row before.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Held {
+pub(super) enum Held {
     Before,
     Not,
 }
@@ -76,6 +76,14 @@ impl RowWriter<'_> {
     ) -> Outcome<WriteOutcome> {
         if progress.row.is_none() {
             let near = progress.near;
+            if longs.is_empty() && table.in_place(changes.iter().map(|(column, _)| *column)) {
+                let outcome = self.update_in_place(table, row, changes.iter().copied(), &near)?;
+                if outcome == WriteOutcome::Done {
+                    progress.row = Some(row);
+                    self.changes.work.clear_pending();
+                }
+                return Ok(outcome);
+            }
             let outcome = if longs.is_empty() {
                 self.update_row(table, row, changes, (longs, &near))?
             } else {
@@ -246,7 +254,7 @@ impl RowWriter<'_> {
     /// Whether the row's newest version is the transaction's to change (rule 6.4). If it is newer
     /// than a READ COMMITTED snapshot, it is locked now. Stops: `WaitFor::Row` while
     /// another has it, or is to have it first; `SerializationFailure`.
-    fn claim(
+    pub(super) fn claim(
         &mut self,
         table: &TableAccess,
         leaf: &mut LeafWrite<'_>,
@@ -462,12 +470,12 @@ fn wait_for(holder: Xid, table: &TableAccess, row: RowId) -> Stop {
 }
 
 /// Lets go of a leaf in which nothing was changed.
-fn let_go(leaf: LeafWrite<'_>, stop: Stop) -> Stop {
+pub(super) fn let_go(leaf: LeafWrite<'_>, stop: Stop) -> Stop {
     leaf.unchanged();
     stop
 }
 
-fn gone(leaf: LeafWrite<'_>) -> WriteOutcome {
+pub(super) fn gone(leaf: LeafWrite<'_>) -> WriteOutcome {
     leaf.unchanged();
     WriteOutcome::Gone
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use super::{
     Frozen, GivenBack, KeyCheck, Longs, Mark, Progress, RowBatch, RowReader, RowValues, RowWriter,
-    RowsProgress, SlotChanges, Stamping,
+    RowsProgress, SlotChanges, Stamping, UpdatesProgress,
 };
 use super::{WriteOutcome, read_newest};
 use crate::base::{
@@ -448,6 +448,19 @@ impl Txn {
     fn update(&mut self, world: &World, row: RowId, changes: &[(u16, Option<Vec<u8>>)]) {
         let done = self.try_update(world, row, changes, &mut Progress::default());
         assert_eq!(done.expect("nothing is in the way"), WriteOutcome::Done);
+    }
+
+    /// Changes balances of several rows by one call.
+    fn try_update_rows(
+        &mut self,
+        world: &World,
+        (rows, balances): (&[RowId], &[i64]),
+        progress: &mut UpdatesProgress,
+    ) -> Outcome<WriteOutcome> {
+        let bytes: Vec<_> = balances.iter().map(|balance| balance.to_le_bytes()).collect();
+        let values: Vec<_> = bytes.iter().map(|bytes| Some(&bytes[..])).collect();
+        let what = (rows, RowValues::new(&values, 1));
+        self.writer(world).update_rows(&world.table, &[BALANCE], what, progress)
     }
 
     fn set_balance(&mut self, world: &World, row: RowId, balance: i64) -> Outcome<WriteOutcome> {

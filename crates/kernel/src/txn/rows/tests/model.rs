@@ -369,6 +369,46 @@ impl Model {
         });
     }
 
+    /// Changes a column of several rows by one call, in place.
+    fn update_together(&mut self, at: usize) {
+        let xid = self.running[at].txn.xid;
+        let count = self.random.usize(1..12);
+        let rows: Vec<RowId> = (0..count).filter_map(|_| self.some_row()).collect();
+        let balances: Vec<i64> = rows.iter().map(|_| self.random.i64(..)).collect();
+        let (mut progress, mut done) = (UpdatesProgress::default(), 0);
+        while done < rows.len() {
+            let at = self.running.iter().position(|r| r.txn.xid == xid).expect("it runs");
+            let txn = &mut self.running[at].txn;
+            let found = txn.try_update_rows(&self.world, (&rows, &balances), &mut progress);
+            for number in done..progress.done {
+                let row = rows[number];
+                let expected = self.expected_write(at, row);
+                assert_eq!(Expected::Is(WriteOutcome::Done), expected, "step {}: {row}", self.step);
+                let own = self.running[at].own(row).next_back().map(|(version, _)| version.clone());
+                let newest = own.or_else(|| self.newest(row).map(|(.., version)| version.clone()));
+                let old = newest.flatten().expect("it was changed");
+                let new = Row { balance: balances[number], ..old };
+                self.running[at].note(row, What::Version(Some(new)));
+                self.count("row changed in place");
+            }
+            done = progress.done;
+            if matches!(found, Ok(WriteOutcome::Done)) {
+                self.count(if done < rows.len() {
+                    "turn told at once"
+                } else {
+                    "rows changed together"
+                });
+                continue;
+            }
+            let expected = self.expected_write(at, rows[done]);
+            self.check_write(at, rows[done], &expected, &found, What::Lock);
+            match expected {
+                Expected::Wait(other) if self.random.bool() => self.end(other),
+                _ => return,
+            }
+        }
+    }
+
     fn check_write(
         &mut self,
         at: usize,
@@ -496,7 +536,8 @@ impl Model {
         match self.random.u8(..100) {
             0..17 => self.insert_some(at),
             17..20 => self.insert_together(at),
-            20..45 => self.update(at),
+            20..41 => self.update(at),
+            41..45 => self.update_together(at),
             45..58 => self.delete_or_lock(at),
             58..66 => self.read(at),
             66..69 => self.scan(at),
@@ -548,6 +589,9 @@ fn random_histories_agree_with_the_model() {
         "collected",
         "rolled back to a savepoint",
         "rows together",
+        "row changed in place",
+        "rows changed together",
+        "turn told at once",
         "row of a run",
         "row wait",
         "serialization failure",
