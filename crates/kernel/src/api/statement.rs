@@ -415,8 +415,14 @@ impl<'t> Statement<'t> {
         let at = table.indexes.iter().position(|it| it.def.oid == index.def.oid);
         let path = &table.access.indexes[at.ok_or(Error::CatalogChanged)?];
         let mut found = std::mem::take(&mut self.rows);
-        let holder =
-            self.run(|writer| writer.unique_holder(&table.access, (path, key.bytes()), &mut found));
+        let waiter = self.session.waiter(self.context);
+        let states = &*self.core.shared.txn;
+        let holder = self.core.txn.run_look(self.handle, &waiter, |txn| {
+            let (snapshot, isolation) = (txn.snapshot(), txn.isolation());
+            let (changes, observed) = txn.parts_mut();
+            let mut writer = RowWriter { snapshot, isolation, states, observed, changes };
+            writer.unique_holder(&table.access, (path, key.bytes()), &mut found)
+        });
         self.rows = found;
         holder
     }

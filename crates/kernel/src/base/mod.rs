@@ -10,7 +10,7 @@ mod stop;
 
 pub use error::{Error, Result};
 pub use id::{
-    CommandId, Cts, HomeId, InstanceId, LogPosition, Observed, Pid, RowId, SlotId, Stamp, TreeId,
+    CommandId, Cts, HomeId, InstanceId, KeyHash, LogPosition, Observed, Pid, RowId, SlotId, Stamp, TreeId,
     Xid,
 };
 pub use limits::{

@@ -15,6 +15,7 @@ use super::handle::{HeldSnapshot, Parts, Phase, TxnHandle};
 use super::horizon::{Floor, Snapshots};
 use super::locks::LockCache;
 use super::observe::{Observations, Session, Unsettled};
+use super::row_queue::Took;
 use super::shared::{IoWaker, StableWaker, TxnShared};
 use super::slot::{FreeSlots, SlotEntry, Wake};
 use crate::base::{
@@ -186,6 +187,8 @@ impl<E: Environment> TxnLocal<E> {
     /// table locks (rule 6.4), or call [`TxnLocal::refresh_snapshot`] after those that waited.
     pub fn begin_command(&self, txn: &mut TxnHandle<E>) {
         txn.command = CommandId(txn.command.0 + 1);
+        // A turn at a key lasts no longer than the command that looked.
+        self.leave_row(txn, Took::Nothing);
         match txn.isolation {
             Isolation::ReadCommitted => self.refresh_snapshot(txn),
             Isolation::RepeatableRead if txn.ticket.is_none() => self.take_snapshot(txn),
@@ -213,6 +216,7 @@ impl<E: Environment> TxnLocal<E> {
     /// The command is over and nothing (no open cursor) uses its snapshot: READ COMMITTED no
     /// longer holds the horizon back.
     pub fn end_command(&self, txn: &mut TxnHandle<E>) {
+        self.leave_row(txn, Took::Nothing);
         if txn.isolation == Isolation::ReadCommitted {
             self.release_snapshot(txn);
         }

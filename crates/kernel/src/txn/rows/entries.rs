@@ -152,14 +152,36 @@ impl RowWriter<'_> {
         let entries = work.pending[next..].iter().take_while(alike);
         let entries = entries.map(|pending| (work.key_of(pending), pending.row));
         let index = &table.indexes[first.index as usize];
-        let near = Near::Hints(&self.changes.versions.hints);
         let is_unique = first.what == PendingWhat::AddUnique;
+        // Whose turn it is at a key is looked at one by one.
+        if is_unique && self.states.are_keys_awaited() {
+            return Ok(0);
+        }
+        let near = Near::Hints(&self.changes.versions.hints);
         let others = if is_unique { Others::MayNot } else { Others::May };
         index.tree.insert_together(near, entries, first.keys, others)
     }
 
-    /// Rule 5.6: check and insertion under the latch of the first leaf that can hold the key.
+    /// Rule 5.6: check and insertion under the latch of the first leaf that can hold the key. Whose
+    /// turn it is was looked at before, without that latch: a turn missed is no key lost.
     fn add_unique(&mut self, table: &TableAccess, pending: Pending) -> Outcome<()> {
+        if self.states.are_keys_awaited() {
+            let index = &table.indexes[pending.index as usize];
+            let key = self.changes.work.key_of(&pending).to_vec();
+            self.check_key_turn(table, (index, &key), &mut Vec::new())?;
+        }
+        let answer = self.try_add_unique(table, pending);
+        let index = table.indexes[pending.index as usize].tree.tree();
+        match self.noting_waits(answer)? {
+            UniqueAnswer::Added | UniqueAnswer::Already => {
+                self.changes.key_added(index, &pending);
+                Ok(())
+            }
+            UniqueAnswer::Taken(_) => Err(Error::UniqueViolation { index }.into()),
+        }
+    }
+
+    fn try_add_unique(&mut self, table: &TableAccess, pending: Pending) -> Outcome<UniqueAnswer> {
         let row = pending.row;
         let index = &table.indexes[pending.index as usize];
         let super::changes::Work { keys, row: buffer, key: check, .. } = &mut self.changes.work;
@@ -174,12 +196,7 @@ impl RowWriter<'_> {
             Ok(if has == HasKey::Yes { Judgement::Taken } else { Judgement::Free })
         };
         let near = Near::Hints(&self.changes.versions.hints);
-        match index.tree.insert_unique(near, (key, row), pending.keys, &mut judge)? {
-            UniqueAnswer::Added | UniqueAnswer::Already => Ok(()),
-            UniqueAnswer::Taken(_) => {
-                Err(Error::UniqueViolation { index: index.tree.tree() }.into())
-            }
-        }
+        index.tree.insert_unique(near, (key, row), pending.keys, &mut judge)
     }
 }
 
