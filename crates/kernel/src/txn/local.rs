@@ -43,13 +43,13 @@ pub struct TxnCounters {
     pub preparing_met: u64,
     /// Reads that did not validate and were repeated.
     pub retries: u64,
-    /// Waits for another transaction's end, those for a row included.
+    /// Waits for a row or key: for another transaction's end, or for the turn.
     pub end_waits: u64,
     /// How often those who waited so were woken.
     pub end_wakes: u64,
-    /// Operations that stood in a row's queue,
+    /// Operations that stood in a row's or key's queue,
     pub rows_awaited: u64,
-    /// ... and how many of them took their row: it was handed over.
+    /// ... and how many of them took it: it was handed over.
     pub row_turns: u64,
     /// Waits for a table lock.
     pub table_lock_waits: u64,

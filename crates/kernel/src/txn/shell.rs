@@ -20,7 +20,9 @@ use super::observe::{Session, Synchronous};
 use super::row_queue::{Next, RowName, Stands, Took, Wants};
 use super::shared::{IoWaker, StableWaker};
 use super::slot::Edge;
-use crate::base::{Cts, Error, HomeId, KeyHash, Observed, Outcome, Result, Stop, TreeId, WaitFor, Xid};
+use crate::base::{
+    Cts, Error, HomeId, KeyHash, Observed, Outcome, Result, Stop, TreeId, WaitFor, Xid,
+};
 use crate::runtime::{Parked, Parker};
 use crate::sync::{ledger, mutant, point, spin};
 

@@ -16,9 +16,7 @@ use super::snapshot::{Fate, Judgement, Observe, SnapshotView, TransactionStates}
 use super::space::UndoRef;
 use super::twin;
 use super::{Presence, VersionSpace};
-use crate::base::{
-    CommandId, Cts, HomeId, Observed, Outcome, RowId, Stamp, Stop, TreeId, Xid,
-};
+use crate::base::{CommandId, Cts, HomeId, Observed, Outcome, RowId, Stamp, Stop, TreeId, Xid};
 use crate::buffer::{BufferPool, SideSlot};
 use crate::latch::PageBytes;
 use crate::page::pax::{Leaf, RowState, SlotIndex};

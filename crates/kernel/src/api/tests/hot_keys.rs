@@ -53,8 +53,7 @@ fn crowd(
     work: impl Fn(&mut Statement<'_>) -> Result<()> + Sync,
 ) -> Counted {
     let before = wakes(database);
-    let (ended, got_it, violated) =
-        (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let (ended, got_it, violated) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let one = |context: &Context| {
         let mut session = Session::new(context.instance());
         let mut transaction =
@@ -93,7 +92,6 @@ fn crowd(
         violated: violated.into_inner(),
     };
     println!("{counted:?}");
-    assert!(counted.wakes <= 2 * CROWD as u64, "{counted:?}");
     counted
 }
 
@@ -141,11 +139,14 @@ fn opened() -> (Database, Oid) {
 }
 
 const ALL: i64 = CROWD as i64;
+/// Who waits, once each.
+const OTHERS: u64 = CROWD as u64 - 1;
 
 #[test]
 fn a_hot_row_wakes_one_at_each_end() {
     let (database, table) = opened();
     let counted = crowd(&database, End::Commit, |it| add(it, table, 1, 1));
+    assert!(counted.wakes <= OTHERS, "{counted:?}");
     assert_eq!((counted.got_it, counted.violated), (CROWD, 0));
     assert_eq!(all(&database, table), [(1, ALL)]);
 }
@@ -154,6 +155,7 @@ fn a_hot_row_wakes_one_at_each_end() {
 fn a_key_that_is_given_back_goes_to_one_at_each_end() {
     let (database, table) = opened();
     let counted = crowd(&database, End::RollBack, |it| insert(it, table, 2, 0).map(drop));
+    assert!(counted.wakes <= OTHERS, "{counted:?}");
     assert_eq!((counted.got_it, counted.violated), (CROWD, 0));
     assert_eq!(all(&database, table), [(1, 0)]);
     check(&database);
@@ -163,6 +165,7 @@ fn a_key_that_is_given_back_goes_to_one_at_each_end() {
 fn a_key_that_is_taken_for_good_fails_all_at_once() {
     let (database, table) = opened();
     let counted = crowd(&database, End::Commit, |it| insert(it, table, 2, 7).map(drop));
+    assert!(counted.wakes <= OTHERS, "{counted:?}");
     assert_eq!((counted.got_it, counted.violated), (1, CROWD - 1));
     assert_eq!(all(&database, table), [(1, 0), (2, 7)]);
     check(&database);
@@ -172,6 +175,7 @@ fn a_key_that_is_taken_for_good_fails_all_at_once() {
 fn upserts_of_a_hot_row_wake_one_at_each_end() {
     let (database, table) = opened();
     let counted = crowd(&database, End::Commit, |it| upsert(it, table, 1));
+    assert!(counted.wakes <= OTHERS, "{counted:?}");
     assert_eq!((counted.got_it, counted.violated), (CROWD, 0));
     assert_eq!(all(&database, table), [(1, ALL)]);
 }
@@ -180,6 +184,7 @@ fn upserts_of_a_hot_row_wake_one_at_each_end() {
 fn upserts_of_a_new_key_wake_all_once_and_then_one_at_each_end() {
     let (database, table) = opened();
     let counted = crowd(&database, End::Commit, |it| upsert(it, table, 2));
+    assert!(counted.wakes <= 2 * OTHERS, "{counted:?}");
     assert_eq!((counted.got_it, counted.violated), (CROWD, 0));
     assert_eq!(all(&database, table), [(1, 0), (2, ALL)]);
     check(&database);
@@ -189,6 +194,7 @@ fn upserts_of_a_new_key_wake_all_once_and_then_one_at_each_end() {
 fn upserts_that_are_given_back_wake_one_at_each_end() {
     let (database, table) = opened();
     let counted = crowd(&database, End::RollBack, |it| upsert(it, table, 2));
+    assert!(counted.wakes <= OTHERS, "{counted:?}");
     assert_eq!((counted.got_it, counted.violated), (CROWD, 0));
     assert_eq!(all(&database, table), [(1, 0)]);
     check(&database);
@@ -221,7 +227,10 @@ fn delete(statement: &mut Statement<'_>, table: Oid, id: i64) {
 /// for nobody that waits for it.
 #[test]
 fn who_gave_a_key_up_may_have_it_back_though_others_wait_for_it() {
-    let (database, table) = opened();
+    // A deadlock that should not be is to be found.
+    let database = Database::open_in_memory(options(1)).unwrap();
+    let table = make_accounts(&database);
+    transact(&database, Isolation::ReadCommitted, |it| insert(it, table, 1, 0)).unwrap();
     std::thread::scope(|scope| {
         in_transaction(&database, |context, session, transaction| {
             let mut statement = transaction.statement(session, context).unwrap();
@@ -322,8 +331,9 @@ fn a_row_that_only_happens_to_be_in_flight_is_no_reason_to_wait_for_its_key() {
         add(&mut statement, table, 1, 1).unwrap();
         drop(statement);
         let mut other = Session::new(context.instance());
-        let mut second =
-            other.begin(context, Isolation::ReadCommitted, Access::ReadWrite).unwrap();
+        // Should it wait all the same, it is not to hang.
+        other.deadline_ns = Some(context.now_ns() + 2_000_000_000);
+        let mut second = other.begin(context, Isolation::ReadCommitted, Access::ReadWrite).unwrap();
         let mut statement = second.statement(&mut other, context).unwrap();
         let failed = insert(&mut statement, table, 1, 5);
         assert!(matches!(failed, Err(Error::UniqueViolation { .. })), "{failed:?}");

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::base::{
-    CommandId, Cts, Error, HomeId, KeyHash, LogPosition, Observed, Outcome, Result, RowId, SlotId, Stop,
-    TreeId, WaitFor, Xid,
+    CommandId, Cts, Error, HomeId, KeyHash, LogPosition, Observed, Outcome, Result, RowId, SlotId,
+    Stop, TreeId, WaitFor, Xid,
 };
 use crate::txn::rows::Stamping;
 use crate::txn::{Changes, Environment, Isolation, Observations, TxnHandle, TxnShared};
