@@ -114,7 +114,13 @@ impl RowWriter<'_> {
                     self.one_entry(table, pending)?;
                     1
                 }
-                several => several,
+                several => {
+                    for number in *next..*next + several {
+                        let added = self.changes.work.pending[number];
+                        self.changes.key_added(index.tree.tree(), &added);
+                    }
+                    several
+                }
             };
             self.changes.versions.note_cleared(table, index);
             *next += done;
@@ -149,14 +155,13 @@ impl RowWriter<'_> {
         if first.what == PendingWhat::ClearExact || rest.first().is_none_or(|it| !alike(&it)) {
             return Ok(0);
         }
-        let entries = work.pending[next..].iter().take_while(alike);
-        let entries = entries.map(|pending| (work.key_of(pending), pending.row));
         let index = &table.indexes[first.index as usize];
         let is_unique = first.what == PendingWhat::AddUnique;
-        // Whose turn it is at a key is looked at one by one.
-        if is_unique && self.states.are_keys_awaited() {
-            return Ok(0);
-        }
+        // Of a key that others wait for, the long way sees whose turn it is.
+        let is_free =
+            |it: &&Pending| !is_unique || self.first_at_key(index, work.key_of(it)).is_none();
+        let entries = work.pending[next..].iter().take_while(alike).take_while(is_free);
+        let entries = entries.map(|pending| (work.key_of(pending), pending.row));
         let near = Near::Hints(&self.changes.versions.hints);
         let others = if is_unique { Others::MayNot } else { Others::May };
         index.tree.insert_together(near, entries, first.keys, others)
@@ -165,10 +170,10 @@ impl RowWriter<'_> {
     /// Rule 5.6: check and insertion under the latch of the first leaf that can hold the key. Whose
     /// turn it is was looked at before, without that latch: a turn missed is no key lost.
     fn add_unique(&mut self, table: &TableAccess, pending: Pending) -> Outcome<()> {
-        if self.states.are_keys_awaited() {
-            let index = &table.indexes[pending.index as usize];
+        let index = &table.indexes[pending.index as usize];
+        if let Some(first) = self.first_at_key(index, self.changes.work.key_of(&pending)) {
             let key = self.changes.work.key_of(&pending).to_vec();
-            self.check_key_turn(table, (index, &key), &mut Vec::new())?;
+            self.check_key_turn(table, (index, &key), (first, &mut Vec::new()))?;
         }
         let answer = self.try_add_unique(table, pending);
         let index = table.indexes[pending.index as usize].tree.tree();

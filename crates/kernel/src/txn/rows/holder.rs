@@ -72,25 +72,31 @@ impl RowWriter<'_> {
                 return Ok(Some(row));
             }
         }
-        self.check_key_turn(table, (index, key), found)?;
+        if let Some(first) = self.first_at_key(index, key) {
+            self.check_key_turn(table, (index, key), (first, found))?;
+        }
         Ok(None)
     }
 
-    /// The key is free: whether it is this transaction's to take (rule 6.5). `found` is scratch.
+    /// Who has the first right to a free key, if others wait for it (rule 6.5).
     #[inline]
+    pub(super) fn first_at_key(&self, index: &IndexAccess, key: &[u8]) -> Option<Xid> {
+        if !self.states.are_keys_awaited() || mutant("key-queue-jumped") {
+            return None;
+        }
+        let own = self.changes.xid();
+        self.states.in_front_at_key(index.tree.tree(), KeyHash::of(key), own)
+    }
+
+    /// `first` waits for a key that may be free: whether it is this transaction's to take all the
+    /// same. `found` is scratch. Stops: `WaitFor::Key`.
     pub(super) fn check_key_turn(
         &mut self,
         table: &TableAccess,
         (index, key): (&IndexAccess, &[u8]),
-        found: &mut Vec<RowId>,
+        (first, found): (Xid, &mut Vec<RowId>),
     ) -> Outcome<()> {
-        if !self.states.are_keys_awaited() || mutant("key-queue-jumped") {
-            return Ok(());
-        }
-        let (own, hash) = (self.changes.xid(), KeyHash::of(key));
-        let Some(first) = self.states.in_front_at_key(index.tree.tree(), hash, own) else {
-            return Ok(());
-        };
+        let own = self.changes.xid();
         // They may wait for this transaction, which must not wait for them then.
         found.clear();
         index.tree.point(Near::Hints(&self.changes.versions.hints), key, found)?;
