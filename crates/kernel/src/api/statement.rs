@@ -402,8 +402,10 @@ impl<'t> Statement<'t> {
     }
 
     /// The row that has this whole key (without NULLs) of a unique index in the newest state of
-    /// the table, whether this command sees it or not; waits for transactions that have the key in
-    /// flight. The answer may be outdated at once: insert, or lock the row and ask again. Errors:
+    /// the table, whether this command sees it or not; waits for transactions whose end decides who
+    /// has it. The answer may be outdated at once: insert, or lock the row and ask again. If it
+    /// waited and there is none, others wait behind this transaction until its next operation has
+    /// ended, or its command. Errors:
     /// `SerializationFailure` (REPEATABLE READ, a row that others inserted since the snapshot),
     /// `Deadlock`, `Cancelled`.
     pub fn unique_holder(
