@@ -2,9 +2,8 @@
 //! counted, not timed. Each that has it ends only when all who are still to come sleep, so waking
 //! all of them at each end would cost some two thousand wake-ups.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use super::*;
+use crate::sync::{AtomicUsize, Ordering};
 
 const CROWD: usize = 64;
 
@@ -24,7 +23,13 @@ struct Counted {
 }
 
 fn wakes(database: &Database) -> u64 {
-    database.metrics().unwrap().transactions.iter().map(|it| it.end_wakes).sum()
+    database
+        .metrics()
+        .expect("nothing is in the way")
+        .transactions
+        .iter()
+        .map(|it| it.end_wakes)
+        .sum()
 }
 
 /// How many transactions wait for another.
@@ -56,9 +61,11 @@ fn crowd(
     let (ended, got_it, violated) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let one = |context: &Context| {
         let mut session = Session::new(context.instance());
-        let mut transaction =
-            session.begin(context, Isolation::ReadCommitted, Access::ReadWrite).unwrap();
-        let mut statement = transaction.statement(&mut session, context).unwrap();
+        let mut transaction = session
+            .begin(context, Isolation::ReadCommitted, Access::ReadWrite)
+            .expect("nothing is in the way");
+        let mut statement =
+            transaction.statement(&mut session, context).expect("nothing is in the way");
         let result = work(&mut statement);
         drop(statement);
         match result {
@@ -68,7 +75,9 @@ fn crowd(
                 // Before the end: the next one counts on it.
                 ended.fetch_add(1, Ordering::SeqCst);
                 match end {
-                    End::Commit => drop(transaction.commit(&mut session, context).unwrap()),
+                    End::Commit => drop(
+                        transaction.commit(&mut session, context).expect("nothing is in the way"),
+                    ),
                     End::RollBack => transaction.rollback(&mut session),
                 }
             }
@@ -83,13 +92,13 @@ fn crowd(
     std::thread::scope(|scope| {
         for _ in 0..CROWD {
             let one = &one;
-            scope.spawn(move || database.run(Target::Any, one).unwrap());
+            scope.spawn(move || database.run(Target::Any, one).expect("nothing is in the way"));
         }
     });
     let counted = Counted {
         wakes: wakes(database) - before,
-        got_it: got_it.into_inner(),
-        violated: violated.into_inner(),
+        got_it: got_it.load(Ordering::SeqCst),
+        violated: violated.load(Ordering::SeqCst),
     };
     println!("{counted:?}");
     counted
@@ -132,9 +141,10 @@ fn patient() -> Options {
 }
 
 fn opened() -> (Database, Oid) {
-    let database = Database::open_in_memory(patient()).unwrap();
+    let database = Database::open_in_memory(patient()).expect("nothing is in the way");
     let table = make_accounts(&database);
-    transact(&database, Isolation::ReadCommitted, |it| insert(it, table, 1, 0)).unwrap();
+    transact(&database, Isolation::ReadCommitted, |it| insert(it, table, 1, 0))
+        .expect("nothing is in the way");
     (database, table)
 }
 
@@ -207,20 +217,21 @@ fn in_transaction<T: Send>(
 ) -> T {
     let ran = database.run(Target::Any, move |context| {
         let mut session = Session::new(context.instance());
-        let mut transaction =
-            session.begin(context, Isolation::ReadCommitted, Access::ReadWrite).unwrap();
+        let mut transaction = session
+            .begin(context, Isolation::ReadCommitted, Access::ReadWrite)
+            .expect("nothing is in the way");
         let said = body(context, &mut session, &mut transaction);
-        transaction.commit(&mut session, context).unwrap();
+        transaction.commit(&mut session, context).expect("nothing is in the way");
         said
     });
-    ran.unwrap()
+    ran.expect("nothing is in the way")
 }
 
 fn delete(statement: &mut Statement<'_>, table: Oid, id: i64) {
-    let (row, _) = find(statement, table, id).unwrap().expect("it is there");
-    statement.lock_table(table, TableLockMode::RowExclusive).unwrap();
-    let entry = statement.table(table).unwrap();
-    assert_eq!(statement.delete(&entry, row).unwrap(), WriteOutcome::Done);
+    let (row, _) = find(statement, table, id).expect("nothing is in the way").expect("it is there");
+    statement.lock_table(table, TableLockMode::RowExclusive).expect("nothing is in the way");
+    let entry = statement.table(table).expect("nothing is in the way");
+    assert_eq!(statement.delete(&entry, row).expect("nothing is in the way"), WriteOutcome::Done);
 }
 
 /// Three wait for a key whose row was deleted; who deleted it takes the key again itself: it waits
@@ -261,11 +272,11 @@ fn who_gave_a_key_up_may_have_it_back_though_others_wait_for_it() {
 }
 
 fn insert_rows(statement: &mut Statement<'_>, table: Oid, ids: &[i64]) {
-    let entry = statement.table(table).unwrap();
+    let entry = statement.table(table).expect("nothing is in the way");
     let bytes: Vec<[u8; 8]> = ids.iter().flat_map(|id| [bytes(*id), bytes(0)]).collect();
     let values: Vec<Option<&[u8]>> = bytes.iter().map(|it| Some(&it[..])).collect();
     let rows = (RowValues::new(&values, 2), Frozen::No);
-    statement.insert_rows(&entry, rows, &mut Vec::new()).unwrap();
+    statement.insert_rows(&entry, rows, &mut Vec::new()).expect("nothing is in the way");
 }
 
 /// Three wait for a key; the head, the middle one or the last is cancelled. The others get it,
