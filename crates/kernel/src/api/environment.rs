@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::registry::LocalTables;
 use crate::base::{
-    Cts, HomeId, LogPosition, Observed, Outcome, Result, RowId, SlotId, TreeId, Xid,
+    Cts, HomeId, KeyHash, LogPosition, Observed, Outcome, Result, RowId, SlotId, TreeId, Xid,
 };
 use crate::log::{ChunkRef, LogWriter, Reservation, StableMarks};
 use crate::txn::rows::{SlotChanges, Stamping};
@@ -107,6 +107,10 @@ impl Changes for SlotChanges {
 
     fn has_just_taken(&self, tree: TreeId, row: RowId) -> bool {
         SlotChanges::has_just_taken(self, tree, row)
+    }
+
+    fn has_just_added(&self, index: TreeId, key: KeyHash) -> bool {
+        SlotChanges::has_just_added(self, index, key)
     }
 
     fn redo(&self) -> &[u8] {

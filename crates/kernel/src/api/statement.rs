@@ -454,8 +454,10 @@ impl<'t> Statement<'t> {
     }
 
     /// The row that has this whole key (without NULLs) of a unique index in the newest state of
-    /// the table, whether this command sees it or not; waits for transactions that have the key in
-    /// flight. The answer may be outdated at once: insert, or lock the row and ask again. Errors:
+    /// the table, whether this command sees it or not; waits for transactions whose end decides who
+    /// has it. The answer may be outdated at once: insert, or lock the row and ask again. If it
+    /// waited and there is none, others wait behind this transaction until its next operation has
+    /// ended, or its command. Errors:
     /// `SerializationFailure` (REPEATABLE READ, a row that others inserted since the snapshot),
     /// `Deadlock`, `Cancelled`.
     pub fn unique_holder(
@@ -467,8 +469,14 @@ impl<'t> Statement<'t> {
         let at = table.indexes.iter().position(|it| it.def.oid == index.def.oid);
         let path = &table.access.indexes[at.ok_or(Error::CatalogChanged)?];
         let mut found = std::mem::take(&mut self.rows);
-        let holder =
-            self.run(|writer| writer.unique_holder(&table.access, (path, key.bytes()), &mut found));
+        let waiter = self.session.waiter(self.context);
+        let states = &*self.core.shared.txn;
+        let holder = self.core.txn.run_look(self.handle, &waiter, |txn| {
+            let (snapshot, isolation) = (txn.snapshot(), txn.isolation());
+            let (changes, observed) = txn.parts_mut();
+            let mut writer = RowWriter { snapshot, isolation, states, observed, changes };
+            writer.unique_holder(&table.access, (path, key.bytes()), &mut found)
+        });
         self.rows = found;
         holder
     }

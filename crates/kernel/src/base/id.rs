@@ -60,6 +60,20 @@ id! {
     Cts(u64)
 }
 
+id! {
+    /// Stands for a whole key of one index where those who wait for it are kept. Two keys may have
+    /// the same one: then who waits for the one waits its turn behind who waits for the other.
+    KeyHash(u64)
+}
+
+impl KeyHash {
+    /// Of a key's bytes (FNV-1a). The same in every run: simulations repeat.
+    pub fn of(key: &[u8]) -> KeyHash {
+        let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        KeyHash(key.iter().fold(0xcbf2_9ce4_8422_2325, mix))
+    }
+}
+
 impl Pid {
     /// The PID of page `number` of `home`; `number` has 48 bits.
     pub const fn new(home: HomeId, number: u64) -> Pid {

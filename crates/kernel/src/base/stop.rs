@@ -3,7 +3,7 @@
 //! Every core operation is a plain function that never blocks; it returns [`Outcome`]. The shell
 //! around it (`txn::shell`) does what [`Stop`] asks and calls the operation again.
 
-use super::{Cts, Error, HomeId, Pid, RowId, TreeId, Xid};
+use super::{Cts, Error, HomeId, KeyHash, Pid, RowId, TreeId, Xid};
 
 /// What a core operation answers: a result, or the reason it stopped.
 pub type Outcome<T> = std::result::Result<T, Stop>;
@@ -30,8 +30,6 @@ impl From<Error> for Stop {
 /// What an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitFor {
-    /// The transaction ends (commits or rolls back).
-    End(Xid),
     /// The row is the caller's turn to take (rule 6.5).
     Row {
         /// Who has it in flight, or is to have it next.
@@ -40,6 +38,16 @@ pub enum WaitFor {
         tree: TreeId,
         /// The row.
         row: RowId,
+    },
+    /// Whether a key of a unique index is free is decided, and it is the caller's turn to look
+    /// (rules 5.6 and 6.5).
+    Key {
+        /// Whose end decides it, or who is to look next.
+        holder: Xid,
+        /// The index's tree.
+        index: TreeId,
+        /// The key.
+        key: KeyHash,
     },
     /// The word of the *preparing* transaction changes (rule 3.5).
     Decision(Xid),

@@ -90,7 +90,7 @@ fn describe(cycle: &[Member]) -> String {
         let (xid, end) = (member.xid, if index + 1 == cycle.len() { "." } else { ";\n" });
         // Writing to a string cannot fail.
         let _ = match member.wait.edge {
-            Edge::End(_) | Edge::Row(..) => {
+            Edge::Row(..) => {
                 write!(text, "Transaction {xid} waits for the end of transaction {next}{end}")
             }
             Edge::Table(tree, mode, _) => write!(
@@ -149,11 +149,6 @@ impl<W: Wake + Clone> Graph<'_, W> {
     /// Whom the member waits for.
     fn successors(&self, member: &Member) -> Vec<Xid> {
         match member.wait.edge {
-            Edge::End(xid) => {
-                // Who has given rows back has ended this wait, for what the detector knows.
-                let moved = self.slots.get(xid).slot.given_back() != member.wait.given_back;
-                if moved && !mutant("txn-moved-edge-counts") { Vec::new() } else { vec![xid] }
-            }
             Edge::Row(tree, row) => {
                 let name = RowName { tree, row };
                 self.queues.blocker(self.slots, name, member.xid).into_iter().collect()
@@ -215,8 +210,18 @@ mod tests {
 
         fn wait(&self, who: Xid, edge: Edge) -> Count {
             let waker = Count::default();
-            self.slots.get(who).wait.begin(edge, 0, waker.clone());
+            self.slots.get(who).wait.begin(edge, waker.clone());
             waker
+        }
+
+        /// `who` stands at the one row that `holder` has.
+        fn wait_for(&self, who: Xid, holder: Xid) -> Count {
+            let name = RowName { tree: TreeId(1), row: RowId(holder.raw()) };
+            if !self.queues.standing(name).contains(&who) {
+                self.queues.stand(name, (who, Wants::Newest), Count::default());
+            }
+            while self.queues.found(&self.slots, name, who, holder) == Next::Look {}
+            self.wait(who, Edge::Row(name.tree, name.row))
         }
 
         fn detect(&self, who: Xid) -> Detected {
@@ -228,8 +233,8 @@ mod tests {
     fn a_chain_is_no_cycle() {
         let world = World::new();
         let (a, b, c) = (world.begin(0, 1), world.begin(1, 2), world.begin(0, 3));
-        world.wait(a, Edge::End(b));
-        world.wait(b, Edge::End(c));
+        world.wait_for(a, b);
+        world.wait_for(b, c);
         assert_eq!(world.detect(a), Detected::Nothing);
         assert_eq!(world.detect(b), Detected::Nothing);
     }
@@ -238,9 +243,9 @@ mod tests {
     fn the_youngest_of_three_is_chosen_by_whoever_looks_and_the_text_names_all() {
         let world = World::new();
         let (a, b, c) = (world.begin(0, 1), world.begin(1, 7), world.begin(0, 3));
-        world.wait(a, Edge::End(b));
-        let waker = world.wait(b, Edge::End(c));
-        world.wait(c, Edge::End(a));
+        world.wait_for(a, b);
+        let waker = world.wait_for(b, c);
+        world.wait_for(c, a);
         assert_eq!(world.detect(a), Detected::Other(b));
         assert_eq!(waker.times(), 1, "the victim is woken");
         let doomed = world.slots.get(b).wait.doomed().unwrap();
@@ -258,9 +263,9 @@ mod tests {
     fn a_cycle_elsewhere_is_left_to_its_members() {
         let world = World::new();
         let (a, b, c) = (world.begin(0, 1), world.begin(1, 2), world.begin(0, 3));
-        world.wait(a, Edge::End(b));
-        world.wait(b, Edge::End(c));
-        world.wait(c, Edge::End(b));
+        world.wait_for(a, b);
+        world.wait_for(b, c);
+        world.wait_for(c, b);
         assert_eq!(world.detect(a), Detected::Nothing);
         assert_eq!(world.detect(b), Detected::Other(c));
     }
@@ -294,11 +299,11 @@ mod tests {
     fn a_cycle_that_does_not_hold_on_a_second_reading_ends_nobody() {
         let world = World::new();
         let (a, b) = (world.begin(0, 1), world.begin(1, 2));
-        world.wait(a, Edge::End(b));
-        world.wait(b, Edge::End(a));
+        world.wait_for(a, b);
+        world.wait_for(b, a);
         let found = detect_with(&world.slots, (&world.locks, &world.queues), b, || {
             world.slots.get(b).wait.end();
-            world.wait(b, Edge::End(a));
+            world.wait_for(b, a);
         });
         assert_eq!(found, Detected::Nothing, "the wait is another one, though it looks the same");
         assert_eq!(world.detect(a), Detected::Other(b), "now it is real");
@@ -310,9 +315,9 @@ mod tests {
     fn a_wait_for_rows_that_were_given_back_is_no_edge() {
         let world = World::new();
         let (a, b) = (world.begin(0, 1), world.begin(1, 2));
-        world.wait(a, Edge::End(b));
+        world.wait_for(a, b);
         world.slots.get(b).slot.give_back();
-        world.wait(b, Edge::End(a));
+        world.wait_for(b, a);
         assert_eq!(world.detect(a), Detected::Nothing);
         assert_eq!(world.detect(b), Detected::Nothing);
     }
@@ -330,7 +335,7 @@ mod tests {
             world.wait(who, Edge::Row(name.tree, name.row));
         }
         assert_eq!(world.detect(last), Detected::Nothing);
-        world.wait(holder, Edge::End(last));
+        world.wait_for(holder, last);
         assert_eq!(world.detect(head), Detected::Nothing, "its end would help nobody");
         assert_eq!(world.detect(holder), Detected::Other(last), "not the head, who is younger");
         // The holder has gone back to a savepoint: the row is free.
@@ -342,12 +347,12 @@ mod tests {
     fn an_old_use_of_a_reused_slot_is_no_member() {
         let world = World::new();
         let (a, b) = (world.begin(0, 1), world.begin(1, 2));
-        world.wait(a, Edge::End(b));
+        world.wait_for(a, b);
         world.slots.get(b).slot.end();
         world.free[1].give_back(b.slot());
         let again = world.begin(1, 3);
         assert_eq!(again.slot(), b.slot());
-        world.wait(again, Edge::End(a));
+        world.wait_for(again, a);
         assert_eq!(world.detect(a), Detected::Nothing);
     }
 }

@@ -6,7 +6,7 @@
 //! tested without trees or files.
 
 use crate::base::{
-    Cts, HomeId, LogPosition, Observed, Outcome, Result, RowId, SlotId, TreeId, Xid,
+    Cts, HomeId, KeyHash, LogPosition, Observed, Outcome, Result, RowId, SlotId, TreeId, Xid,
 };
 use crate::version::{CollectLimit, Collected};
 
@@ -25,6 +25,9 @@ pub trait Changes {
     fn redo(&self) -> &[u8];
     /// Whether the newest change or lock is of this row, which so is in flight by the transaction.
     fn has_just_taken(&self, tree: TreeId, row: RowId) -> bool;
+    /// Whether the key of a unique index that was waited for last is this one, and the entry has
+    /// been added since.
+    fn has_just_added(&self, index: TreeId, key: KeyHash) -> bool;
     /// How many bytes of redo come before [`Changes::redo`], in chunks: what was spilled, less
     /// what a rollback to a savepoint has discarded since.
     fn redo_spilled_bytes(&self) -> u64;

@@ -20,7 +20,7 @@ use super::environment::Environment;
 use super::horizon::SnapshotTicket;
 use super::locks::{LockMode, ModeSet, Request};
 use super::observe::Observations;
-use super::row_queue::RowName;
+use super::row_queue::{RowName, Wants};
 use crate::base::{CommandId, Cts, Observed, TreeId, Xid};
 use crate::runtime::Unparker;
 use crate::version::{Observe, SnapshotView};
@@ -89,8 +89,8 @@ pub struct TxnHandle<E: Environment> {
     // None once it has ended.
     pub(super) parts: Option<Parts<E>>,
     pub(super) pending: Option<(TreeId, Arc<Request<Unparker>>)>,
-    /// The row in whose queue it stands.
-    pub(super) standing: Option<RowName>,
+    /// The row or key in whose queue it stands, and what for.
+    pub(super) standing: Option<(RowName, Wants)>,
     pub(super) phase: Phase,
     // Runs at *committed*, before any lock is given back.
     pub(super) at_committed: Option<AtCommitted>,

@@ -15,6 +15,7 @@ use super::handle::{HeldSnapshot, Parts, Phase, TxnHandle};
 use super::horizon::{Floor, Snapshots};
 use super::locks::LockCache;
 use super::observe::{Observations, Session, Unsettled};
+use super::row_queue::Took;
 use super::shared::{IoWaker, StableWaker, TxnShared};
 use super::slot::{FreeSlots, SlotEntry, Wake};
 use crate::base::{
@@ -42,13 +43,13 @@ pub struct TxnCounters {
     pub preparing_met: u64,
     /// Reads that did not validate and were repeated.
     pub retries: u64,
-    /// Waits for another transaction's end, those for a row included.
+    /// Waits for a row or key: for another transaction's end, or for the turn.
     pub end_waits: u64,
     /// How often those who waited so were woken.
     pub end_wakes: u64,
-    /// Operations that stood in a row's queue,
+    /// Operations that stood in a row's or key's queue,
     pub rows_awaited: u64,
-    /// ... and how many of them took their row: it was handed over.
+    /// ... and how many of them took it: it was handed over.
     pub row_turns: u64,
     /// Waits for a table lock.
     pub table_lock_waits: u64,
@@ -186,6 +187,8 @@ impl<E: Environment> TxnLocal<E> {
     /// table locks (rule 6.4), or call [`TxnLocal::refresh_snapshot`] after those that waited.
     pub fn begin_command(&self, txn: &mut TxnHandle<E>) {
         txn.command = CommandId(txn.command.0 + 1);
+        // A turn at a key lasts no longer than the command that looked.
+        self.leave_row(txn, Took::Nothing);
         match txn.isolation {
             Isolation::ReadCommitted => self.refresh_snapshot(txn),
             Isolation::RepeatableRead if txn.ticket.is_none() => self.take_snapshot(txn),
@@ -213,6 +216,7 @@ impl<E: Environment> TxnLocal<E> {
     /// The command is over and nothing (no open cursor) uses its snapshot: READ COMMITTED no
     /// longer holds the horizon back.
     pub fn end_command(&self, txn: &mut TxnHandle<E>) {
+        self.leave_row(txn, Took::Nothing);
         if txn.isolation == Isolation::ReadCommitted {
             self.release_snapshot(txn);
         }

@@ -11,7 +11,7 @@ use super::locks::TableLocks;
 use super::row_queue::{RowName, RowQueues};
 use super::slot::{Seen, SlotTable, Wake};
 use super::stability::StableWaiters;
-use crate::base::{Cts, INSTANCES_MAX, InstanceId, RowId, TreeId, WaitFor, Xid};
+use crate::base::{Cts, INSTANCES_MAX, InstanceId, KeyHash, RowId, TreeId, WaitFor, Xid};
 use crate::runtime::{Clock, UnparkClass, Unparker};
 use crate::version::{Fate, Judgement, SnapshotView, TransactionStates};
 
@@ -189,5 +189,14 @@ impl TransactionStates for TxnShared {
     #[inline]
     fn in_front(&self, tree: TreeId, row: RowId, own: Xid) -> Option<Xid> {
         self.rows.in_front(RowName { tree, row }, own)
+    }
+
+    #[inline]
+    fn are_keys_awaited(&self) -> bool {
+        self.rows.are_keys_awaited()
+    }
+
+    fn in_front_at_key(&self, index: TreeId, key: KeyHash, own: Xid) -> Option<Xid> {
+        self.rows.in_front(RowName::of_key(index, key), own)
     }
 }

@@ -19,8 +19,10 @@ use super::locks::{Asked, Asker, LockMode};
 use super::observe::{Session, Synchronous};
 use super::row_queue::{Next, RowName, Stands, Took, Wants};
 use super::shared::{IoWaker, StableWaker};
-use super::slot::{Edge, Enlisted};
-use crate::base::{Cts, Error, HomeId, Observed, Outcome, Result, Stop, TreeId, WaitFor, Xid};
+use super::slot::Edge;
+use crate::base::{
+    Cts, Error, HomeId, KeyHash, Observed, Outcome, Result, Stop, TreeId, WaitFor, Xid,
+};
 use crate::runtime::{Parked, Parker};
 use crate::sync::{ledger, mutant, point, spin};
 
@@ -72,12 +74,6 @@ pub enum Waited {
     Yes,
 }
 
-/// Where a transaction stands on another's list.
-struct Queued {
-    xid: Xid,
-    place: Enlisted,
-}
-
 impl<E: Environment> TxnLocal<E> {
     /// Runs `operation` of the transaction to its end: calls it until it answers something that
     /// is not a reason to wait, and waits in between. Errors: the operation's own, `Deadlock`,
@@ -88,22 +84,33 @@ impl<E: Environment> TxnLocal<E> {
         waiter: &Waiter<'_>,
         mut operation: impl FnMut(&mut TxnHandle<E>) -> Outcome<T>,
     ) -> Result<T> {
-        let mut queued = None;
-        let result = self.run_queued(txn, waiter, &mut queued, &mut operation);
-        self.leave(queued);
-        let otherwise = match &result {
-            Err(Error::SerializationFailure { .. }) => Took::Outrun,
-            _ => Took::Nothing,
-        };
-        self.leave_row(txn, otherwise);
+        let result = self.run_waiting(txn, waiter, &mut operation);
+        self.leave_row(txn, tells_others(&result));
         result
     }
 
-    fn run_queued<T>(
+    /// As [`TxnLocal::run`], of a look whether a key is free. If it is (none), and was waited for,
+    /// the transaction's turn at it lasts to the end of its next operation, or its command.
+    pub fn run_look<T>(
         &self,
         txn: &mut TxnHandle<E>,
         waiter: &Waiter<'_>,
-        queued: &mut Option<Queued>,
+        mut operation: impl FnMut(&mut TxnHandle<E>) -> Outcome<Option<T>>,
+    ) -> Result<Option<T>> {
+        let result = self.run_waiting(txn, waiter, &mut operation);
+        match &result {
+            Ok(None) if !mutant("key-turn-not-kept") => {}
+            // Who has the key has it for all who wait.
+            Ok(Some(_)) => self.leave_row(txn, Took::Outrun),
+            _ => self.leave_row(txn, tells_others(&result)),
+        }
+        result
+    }
+
+    fn run_waiting<T>(
+        &self,
+        txn: &mut TxnHandle<E>,
+        waiter: &Waiter<'_>,
         operation: &mut impl FnMut(&mut TxnHandle<E>) -> Outcome<T>,
     ) -> Result<T> {
         let mut retries = 0;
@@ -114,22 +121,16 @@ impl<E: Environment> TxnLocal<E> {
             self.check_snapshot(txn)?;
             match outcome {
                 Ok(answer) => return Ok(answer),
-                // Enlist, fence, look again: the second look is the operation's own, because who
-                // has the row may give it back before its end.
-                Err(Stop::WaitFor(WaitFor::End(xid))) => match queued.take() {
-                    Some(place) if place.xid == xid => {
-                        self.wait_for_end(txn, place, waiter)?;
-                    }
-                    other => {
-                        self.leave(other);
-                        // Who stands in a row's queue waits for nothing else.
-                        self.leave_row(txn, Took::Nothing);
-                        *queued = self.enlist(txn, xid, waiter);
-                    }
-                },
                 Err(Stop::WaitFor(WaitFor::Row { holder, tree, row })) => {
-                    self.leave(queued.take());
-                    self.wait_for_row(txn, RowName { tree, row }, holder, waiter)?;
+                    let wants = match txn.isolation() {
+                        Isolation::ReadCommitted => Wants::Newest,
+                        Isolation::RepeatableRead => Wants::AsSeen,
+                    };
+                    self.wait_for_turn(txn, (RowName { tree, row }, wants), holder, waiter)?;
+                }
+                Err(Stop::WaitFor(WaitFor::Key { holder, index, key })) => {
+                    let name = (RowName::of_key(index, key), Wants::Key);
+                    self.wait_for_turn(txn, name, holder, waiter)?;
                 }
                 Err(Stop::Retry) => {
                     retries += 1;
@@ -166,8 +167,8 @@ impl<E: Environment> TxnLocal<E> {
     /// Waits for one thing that is not another's end. Nothing is latched.
     fn wait(&self, what: WaitFor, waiter: &Waiter<'_>) -> Result<()> {
         match what {
-            WaitFor::End(xid) | WaitFor::Row { holder: xid, .. } => {
-                let detail = format!("the end of transaction {xid} is waited for through run");
+            WaitFor::Row { holder, .. } | WaitFor::Key { holder, .. } => {
+                let detail = format!("transaction {holder} is waited for through run");
                 Err(Error::Internal { detail })
             }
             WaitFor::Decision(xid) => self.wait_for_decision(xid, waiter),
@@ -197,65 +198,22 @@ impl<E: Environment> TxnLocal<E> {
         }
     }
 
-    /// Enlists for the end of `xid` (rule 6.6); none if it has ended.
-    fn enlist(&self, txn: &mut TxnHandle<E>, xid: Xid, waiter: &Waiter<'_>) -> Option<Queued> {
-        assert_ne!(xid, txn.xid, "a transaction does not wait for itself");
-        let slot = &self.entry(xid).slot;
-        match slot.enlist(xid.sequence(), waiter.parker.unparker()) {
-            Some(place) => Some(Queued { xid, place }),
-            None => {
-                self.observe_end(txn, xid);
-                None
-            }
-        }
-    }
-
-    fn leave(&self, queued: Option<Queued>) {
-        if let Some(Queued { xid, place }) = queued {
-            self.entry(xid).slot.withdraw(place.ticket);
-        }
-    }
-
-    /// Waits until who was enlisted for has ended, or has given rows back. Looks for a deadlock
-    /// after `deadlock_timeout`, then each time after twice as long.
-    fn wait_for_end(
+    /// `holder` has the row or key, or is to have it first: stands in its queue, and sleeps there
+    /// unless it is to be looked at again at once (rule 6.5).
+    fn wait_for_turn(
         &self,
         txn: &mut TxnHandle<E>,
-        queued: Queued,
-        waiter: &Waiter<'_>,
-    ) -> Result<()> {
-        let _waits = ledger::timed(ledger::What::RowWait);
-        let Queued { xid, place } = queued;
-        let slot = &self.entry(xid).slot;
-        self.count(|counters| counters.end_waits += 1);
-        let edge = (Edge::End(xid), place.given_back);
-        let waited =
-            self.park_in_graph(txn.xid, edge, waiter, || slot.has_moved(xid.sequence(), place));
-        slot.withdraw(place.ticket);
-        self.observe_end(txn, xid);
-        waited
-    }
-
-    /// `holder` has the row, or is to have it first: stands in its queue, and sleeps there unless
-    /// the row is to be looked at again at once (rule 6.5).
-    fn wait_for_row(
-        &self,
-        txn: &mut TxnHandle<E>,
-        name: RowName,
+        (name, wants): (RowName, Wants),
         holder: Xid,
         waiter: &Waiter<'_>,
     ) -> Result<()> {
         let _waits = ledger::timed(ledger::What::RowWait);
         let (own, shared) = (txn.xid, &self.shared);
         assert_ne!(holder, own, "a transaction does not wait for itself");
-        if txn.standing != Some(name) {
+        if txn.standing != Some((name, wants)) {
             self.leave_row(txn, Took::Nothing);
-            let wants = match txn.isolation() {
-                Isolation::ReadCommitted => Wants::Newest,
-                Isolation::RepeatableRead => Wants::AsSeen,
-            };
             shared.rows.stand(name, (own, wants), waiter.parker.unparker());
-            txn.standing = Some(name);
+            txn.standing = Some((name, wants));
             self.count(|counters| counters.rows_awaited += 1);
         }
         match shared.rows.found(&shared.slots, name, own, holder) {
@@ -270,7 +228,9 @@ impl<E: Environment> TxnLocal<E> {
             Next::Sleep => {}
         }
         self.count(|counters| counters.end_waits += 1);
-        let edge = (Edge::Row(name.tree, name.row), 0);
+        // Enlist, fence, look again: the second look was the operation's own, because who has the
+        // row may give it back before its end.
+        let edge = Edge::Row(name.tree, name.row);
         let is_over = || shared.rows.is_over(&shared.slots, name, own);
         let waited = self.park_in_graph(own, edge, waiter, is_over);
         let woken = shared.rows.woke(&shared.slots, name, own);
@@ -283,19 +243,26 @@ impl<E: Environment> TxnLocal<E> {
         waited
     }
 
-    /// Stands in no row's queue any more; passes the turn on. `otherwise`: if the row is not taken.
+    /// Stands in no queue any more; passes the turn on. `otherwise`: if the row is not taken.
     #[inline]
     pub(super) fn leave_row(&self, txn: &mut TxnHandle<E>, otherwise: Took) {
-        if let Some(name) = txn.standing.take() {
-            self.leave_queue(txn, name, otherwise);
+        if let Some(standing) = txn.standing.take() {
+            self.leave_queue(txn, standing, otherwise);
         }
     }
 
-    fn leave_queue(&self, txn: &mut TxnHandle<E>, name: RowName, otherwise: Took) {
-        let took = match txn.changes().has_just_taken(name.tree, name.row) {
-            true => Took::TheRow,
-            false => otherwise,
+    fn leave_queue(
+        &self,
+        txn: &mut TxnHandle<E>,
+        (name, wants): (RowName, Wants),
+        otherwise: Took,
+    ) {
+        let changes = txn.changes();
+        let has_it = match wants {
+            Wants::Newest | Wants::AsSeen => changes.has_just_taken(name.tree, name.row),
+            Wants::Key => changes.has_just_added(name.tree, KeyHash(name.row.0)),
         };
+        let took = if has_it { Took::TheRow } else { otherwise };
         self.count(|counters| counters.row_turns += u64::from(took == Took::TheRow));
         self.shared.rows.leave(&self.shared.slots, name, txn.xid, took);
     }
@@ -315,12 +282,12 @@ impl<E: Environment> TxnLocal<E> {
     fn park_in_graph(
         &self,
         own: Xid,
-        (edge, given_back): (Edge, u64),
+        edge: Edge,
         waiter: &Waiter<'_>,
         is_over: impl Fn() -> bool,
     ) -> Result<()> {
         let wait = &self.entry(own).wait;
-        wait.begin(edge, given_back, waiter.parker.unparker());
+        wait.begin(edge, waiter.parker.unparker());
         point("txn-edge-shown");
         let timeout_ns = self.shared.options.deadlock_timeout_ms * 1_000_000;
         let mut next_look_ns = timeout_ns;
@@ -330,7 +297,8 @@ impl<E: Environment> TxnLocal<E> {
                 break Ok(());
             }
             if let Some(detail) = wait.doomed() {
-                break Err(Error::Deadlock { waited_for: waited_for(edge, own), detail });
+                // The text names the holders.
+                break Err(Error::Deadlock { waited_for: own, detail });
             }
             match waiter.park(Some(look_at_ns)) {
                 Err(error) => break Err(error),
@@ -422,8 +390,9 @@ impl<E: Environment> TxnLocal<E> {
             Asked::Granted(observed) => (observed, Waited::No),
             Asked::Queued(request) => {
                 self.count(|counters| counters.table_lock_waits += 1);
+                self.leave_row(txn, Took::Nothing);
                 txn.pending = Some((tree, Arc::clone(&request)));
-                let edge = (Edge::Table(tree, mode, asker.held), 0);
+                let edge = Edge::Table(tree, mode, asker.held);
                 let outcome = self.park_in_graph(txn.xid, edge, waiter, || request.is_granted());
                 txn.pending = None;
                 if let Err(error) = outcome {
@@ -510,10 +479,10 @@ impl<E: Environment> TxnLocal<E> {
     }
 }
 
-fn waited_for(edge: Edge, own: Xid) -> Xid {
-    match edge {
-        Edge::End(xid) => xid,
-        // The text names the holders.
-        Edge::Row(..) | Edge::Table(..) => own,
+/// What the end of an operation that did not take what it stood for tells those behind it.
+fn tells_others<T>(result: &Result<T>) -> Took {
+    match result {
+        Err(Error::SerializationFailure { .. } | Error::UniqueViolation { .. }) => Took::Outrun,
+        _ => Took::Nothing,
     }
 }

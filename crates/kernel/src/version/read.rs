@@ -16,9 +16,7 @@ use super::snapshot::{Fate, Judgement, Observe, SnapshotView, TransactionStates}
 use super::space::UndoRef;
 use super::twin;
 use super::{Presence, VersionSpace};
-use crate::base::{
-    CommandId, Cts, HomeId, Observed, Outcome, RowId, Stamp, Stop, TreeId, WaitFor, Xid,
-};
+use crate::base::{CommandId, Cts, HomeId, Observed, Outcome, RowId, Stamp, Stop, TreeId, Xid};
 use crate::buffer::{BufferPool, SideSlot};
 use crate::latch::PageBytes;
 use crate::page::pax::{Leaf, RowState, SlotIndex};
@@ -62,6 +60,17 @@ pub(crate) enum Newest {
 pub(crate) enum HasKey {
     Yes,
     No,
+}
+
+/// Whether a row of another has a key of a unique index (rule 5.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum UniqueKey {
+    /// It has, however those in flight end.
+    Had,
+    /// It has not.
+    Free,
+    /// This transaction's end decides it.
+    Undecided(Xid),
 }
 
 /// Appends the page's version of `columns` to `out`; answers whether the row is not deleted.
@@ -286,25 +295,28 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
     }
 
     /// Rule 5.6: whether another row than the checker's has the key of `columns` that `matches`
-    /// tests for. A row in flight by another transaction counts if any of its uncommitted versions
-    /// or its newest committed one has it (`WaitFor::End`); one in flight by the checker itself
-    /// counts by its newest version; else the newest committed version decides, and is observed.
+    /// tests for. The newest committed version decides, and is observed; of a row in flight by the
+    /// checker itself its newest version. A row in flight by another transaction has it if its newest
+    /// committed version and all its uncommitted ones do; if some do and some do not, that
+    /// transaction's end decides.
     pub(crate) fn unique_has_key(
         &self,
         reader: &mut Reader<'_>,
         columns: &[u16],
         out: &mut RowBuffer,
         matches: &mut dyn FnMut(&RowBuffer) -> bool,
-    ) -> Outcome<HasKey> {
+    ) -> Outcome<UniqueKey> {
         out.clear();
         let mut matches = |version: &mut RowBuffer| self.key_matches(version, matches);
         if mutant("unique-judge-uses-snapshot") {
             let present = self.visible(reader, columns, out)?;
             let has = present == Presence::Present && matches(out)?;
-            return Ok(if has { HasKey::Yes } else { HasKey::No });
+            return Ok(if has { UniqueKey::Had } else { UniqueKey::Free });
         }
         let mut present = self.copy_page(columns, out);
+        // Whose uncommitted versions there are, and whether any, and all of them, have the key.
         let mut others: Option<Xid> = None;
+        let (mut any_has, mut all_have) = (false, true);
         let mut at = self.newest_record();
         while let Some(record) = self.record(at)? {
             let is_change = record.kind != Kind::Lock;
@@ -313,9 +325,8 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
                 writer => match as_of_now(writer, reader.states)? {
                     Stamp::InFlight(xid) => {
                         if is_change {
-                            if present == Presence::Present && matches(out)? {
-                                return Err(Stop::WaitFor(WaitFor::End(xid)));
-                            }
+                            let has = present == Presence::Present && matches(out)?;
+                            (any_has, all_have) = (any_has || has, all_have && has);
                             others = Some(xid);
                             present = self.undo(at, &record, columns, (&mut *out, 0), present)?;
                         }
@@ -334,11 +345,15 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
             }
             at = record.next;
         }
-        match (present == Presence::Present && matches(out)?, others) {
-            (false, _) => Ok(HasKey::No),
-            (true, None) => Ok(HasKey::Yes),
-            (true, Some(xid)) => Err(Stop::WaitFor(WaitFor::End(xid))),
-        }
+        let has = present == Presence::Present && matches(out)?;
+        let agree = has == any_has && has == all_have;
+        Ok(match others {
+            Some(xid) if !agree || (has && mutant("key-in-flight-awaited")) => {
+                UniqueKey::Undecided(xid)
+            }
+            _ if has => UniqueKey::Had,
+            _ => UniqueKey::Free,
+        })
     }
 
     /// Whether the version in `out` has the key that `matches` tests for, long values read.

@@ -4,7 +4,7 @@
 //! itself: it asks [`TransactionStates`], which `txn` implements (rule 3.5), so that the same
 //! visibility code runs against a fake in tests. Nothing here blocks or latches.
 
-use crate::base::{CommandId, Cts, Observed, RowId, TreeId, WaitFor, Xid};
+use crate::base::{CommandId, Cts, KeyHash, Observed, RowId, TreeId, WaitFor, Xid};
 
 /// A snapshot: commits strictly below `timestamp`, and own changes of commands before `command`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,16 @@ pub trait TransactionStates {
 
     /// Who has the right to a free row before `own` (rule 6.5), if anybody waits for it.
     fn in_front(&self, _tree: TreeId, _row: RowId, _own: Xid) -> Option<Xid> {
+        None
+    }
+
+    /// Whether anybody waits for any key. No more than a hint.
+    fn are_keys_awaited(&self) -> bool {
+        false
+    }
+
+    /// Who has the right to a free key of an index before `own`, if anybody waits for it.
+    fn in_front_at_key(&self, _index: TreeId, _key: KeyHash, _own: Xid) -> Option<Xid> {
         None
     }
 }

@@ -6,6 +6,7 @@ use std::sync::mpsc;
 
 use super::*;
 
+mod hot_keys;
 mod index_only;
 mod large;
 mod long;

@@ -1,4 +1,6 @@
-//! Queues of those who wait for a row (rule 6.5): a hot row goes to one waiter at a time.
+//! Queues of those who wait for a row (rule 6.5), or for a key of a unique index whose fate a
+//! transaction's end decides (rule 5.6): a hot row or key goes to one waiter at a time. What is said
+//! of rows holds of keys too; what is different comes below.
 //!
 //! A row's owner is in its twin entry and undo record; this has only who waits for it, by the
 //! row's name. Nobody touches a queue but who finds a row in another's hands (and a claim looks at
@@ -21,30 +23,43 @@
 //!   goes behind ([`RowQueues::in_front`]). One that came to the page before the head stood may
 //!   still be first; then the head finds it there and watches it.
 //!
+//! **Keys.** Who takes a key adds an entry for a row of its own; that row, in flight, is what is in
+//! the way of the next one, so the turn passes as if the row had been taken. If the end that was
+//! waited for was a commit, the key may be taken for good: then the head has *outrun* word for all
+//! who stand, and lets them go. If it was a rollback (or the commit of a delete), one can win, and
+//! one is woken. A look that finds the key free (ON CONFLICT) **keeps its turn** until its
+//! transaction's next operation, or its command, has ended: it stands, awake, as if it still looked. A
+//! newcomer goes behind those who stand, except the one whom they wait for, which it knows by a row
+//! of its own that has the key in any version: it has the key's fate in its hands, and takes it
+//! where it is. Keys are known by a hash; two of one hash share a queue, and its head may then be
+//! in the way of who wants the other key: it waits longer, for whom its edge shows.
+//!
 //! **No turn is lost.** Whether somebody stands, is the head, and what the head watches change
 //! under the shard's mutex only. A sleeper that is not the head has somebody in front, who leaves
-//! under that mutex some time: by its operation's end, or by its transaction's. Who is let go is
-//! woken after it stands no more, and stands again, behind, if it still wants the row. A head that
-//! watches is on a slot's list, and `slot::handshake` argues that it is woken. A head that does not
-//! watch is awake: it was woken after the turn became its own, or has not slept since it stood.
+//! under that mutex some time: by its operation's end (who keeps its turn: the next one's, or its
+//! command's), or by its transaction's. Who is let go is woken after it stands no more, and stands
+//! again, behind, if it still wants the row. A head that watches is on a slot's list, and
+//! `slot::handshake` argues that it is woken. A head that does not watch is awake: it was woken
+//! after the turn became its own, or has not slept since it stood.
 //!
 //! **No deadlock is hidden.** Who stands here waits for nothing else: an operation that meets
-//! another row, or a key, leaves first. So all of a queue wait for the one that the head watches,
-//! and that is everybody's edge ([`RowQueues::blocker`]). (An edge from the back to the head adds no
-//! cycle that the head's own edge does not make, only members whose end would help nobody.) While
-//! the head looks, it is itself who the others wait for.
+//! another row or key, or a table lock, leaves first. So all of a queue wait for the one that the
+//! head watches, and that is everybody's edge ([`RowQueues::blocker`]). (An edge from the back to
+//! the head adds no cycle that the head's own edge does not make, only members whose end would help
+//! nobody.) While the head looks, it is itself who the others wait for.
 //!
 //! There is one strength yet, exclusive. Weaker ones (rule 6.5) would stand here with theirs, and
 //! the turn would pass to all at the front that do not conflict.
 //!
-//! Who writes: any thread, under the shard's mutex; `standing` too, and claims read it without.
+//! Who writes: any thread, under the shard's mutex; `standing` and `keys` too, and claims read them
+//! without.
 //! Lock order: a leaf's latch, then a shard's mutex, then a slot's list. Wake-ups come after the
 //! mutex. `loom_row_queue_*` runs this code.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::slot::{Enlisted, Slot, SlotTable, Wake};
-use crate::base::{RowId, TreeId, Xid};
+use crate::base::{KeyHash, RowId, TreeId, Xid};
 use crate::sync::{AtomicU64, Mutex, Ordering, mutant, point};
 
 #[cfg(not(loom))]
@@ -52,13 +67,20 @@ const SHARDS: usize = 256;
 #[cfg(loom)]
 const SHARDS: usize = 1;
 
-/// A row for as long as its table lives.
+/// A row, or a key of a unique index, for as long as the table or index lives.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(in crate::txn) struct RowName {
-    /// Its table's tree.
+    /// Its table's tree, or the index's; no table has an index's number.
     pub tree: TreeId,
-    /// The row.
+    /// The row, or what stands for the key.
     pub row: RowId,
+}
+
+impl RowName {
+    /// A key of an index.
+    pub fn of_key(index: TreeId, key: KeyHash) -> RowName {
+        RowName { tree: index, row: RowId(key.0) }
+    }
 }
 
 /// Where slots are found.
@@ -91,17 +113,20 @@ pub(in crate::txn) enum Took {
     TheRow,
     /// It is not.
     Nothing,
-    /// It is not, and it has a version that the leaver's snapshot does not see.
+    /// It is not, and it has a version that the leaver's snapshot does not see; or another row has
+    /// the key for good.
     Outrun,
 }
 
-/// Which version of the row a waiter can do with (rule 6.4).
+/// What a waiter can do with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::txn) enum Wants {
-    /// The newest, whatever it is.
+    /// The row's newest version, whatever it is (rule 6.4).
     Newest,
     /// The one in its snapshot: a newer one fails it.
     AsSeen,
+    /// The key while nobody has it (rule 5.6): a committed row that has it fails it.
+    Key,
 }
 
 /// What a sleeper finds when it wakes.
@@ -163,6 +188,14 @@ struct Shard<W> {
 /// All queues of a database.
 pub(in crate::txn) struct RowQueues<W> {
     shards: Box<[Shard<W>]>,
+    keys: KeysAwaited,
+}
+
+/// A line of its own: whoever adds a unique entry reads it, hardly anybody writes it.
+#[repr(align(128))]
+struct KeysAwaited {
+    // How many stand for keys. Written under a shard's mutex, read without.
+    standing: AtomicU64,
 }
 
 impl<W: Wake + Clone> RowQueues<W> {
@@ -170,7 +203,8 @@ impl<W: Wake + Clone> RowQueues<W> {
     pub fn new() -> RowQueues<W> {
         let shard =
             |_| Shard { standing: AtomicU64::new(0), queues: Mutex::new(HashMap::default()) };
-        RowQueues { shards: (0..SHARDS).map(shard).collect() }
+        let keys = KeysAwaited { standing: AtomicU64::new(0) };
+        RowQueues { shards: (0..SHARDS).map(shard).collect(), keys }
     }
 
     fn shard(&self, name: RowName) -> &Shard<W> {
@@ -191,6 +225,9 @@ impl<W: Wake + Clone> RowQueues<W> {
             debug_assert!(!queue.has(own));
             queue.standing.push_back(Standing { owner: own, wants, waker });
             self.shard(name).standing.fetch_add(1, Ordering::Relaxed);
+            if wants == Wants::Key {
+                self.keys.standing.fetch_add(1, Ordering::Relaxed);
+            }
         });
         point("txn-row-stood");
     }
@@ -252,6 +289,7 @@ impl<W: Wake + Clone> RowQueues<W> {
                 return Vec::new();
             };
             let (before, mut woken) = (queue.standing.len(), Vec::new());
+            let is_key = queue.standing[at].wants == Wants::Key;
             queue.standing.remove(at);
             if at == 0 {
                 if let Some(watched) = queue.watched.take() {
@@ -259,13 +297,17 @@ impl<W: Wake + Clone> RowQueues<W> {
                 }
                 if took == Took::Outrun && !mutant("row-outrun-one-by-one") {
                     let (outrun, rest) =
-                        queue.standing.drain(..).partition(|other| other.wants == Wants::AsSeen);
+                        queue.standing.drain(..).partition(|other| other.wants != Wants::Newest);
                     queue.standing = rest;
                     woken.extend(VecDeque::into_iter(outrun).map(|other| other.waker));
                 }
             }
             let left = before - queue.standing.len();
             self.shard(name).standing.fetch_sub(left as u64, Ordering::Relaxed);
+            if is_key {
+                // A queue is a row's or a key's.
+                self.keys.standing.fetch_sub(left as u64, Ordering::Relaxed);
+            }
             let Some(next) = queue.standing.front() else {
                 queues.remove(&name);
                 return woken;
@@ -287,6 +329,13 @@ impl<W: Wake + Clone> RowQueues<W> {
         if !mutant("row-turn-not-passed-on") {
             next.iter().for_each(Wake::wake);
         }
+    }
+
+    /// Whether somebody stands for a key. Relaxed: who stood before the key was given back did so
+    /// before its holder's latch; who comes later has no right to be seen. Own ones are seen.
+    #[inline]
+    pub fn are_keys_awaited(&self) -> bool {
+        self.keys.standing.load(Ordering::Relaxed) != 0
     }
 
     /// Who has the first right to the row, if that is another than `own`. Called under the leaf's
@@ -323,7 +372,8 @@ impl<W: Wake + Clone> RowQueues<W> {
     #[cfg(all(test, not(loom)))]
     pub fn is_idle(&self) -> bool {
         let idle = |shard: &Shard<W>| shard.queues.lock().expect("no panic").is_empty();
-        self.shards.iter().all(|it| idle(it) && it.standing.load(Ordering::Relaxed) == 0)
+        !self.are_keys_awaited()
+            && self.shards.iter().all(|it| idle(it) && it.standing.load(Ordering::Relaxed) == 0)
     }
 
     /// Who stands at the row, the head first.

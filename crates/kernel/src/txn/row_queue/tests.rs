@@ -155,3 +155,33 @@ fn a_head_that_finds_another_holder_changes_lists() {
     assert_eq!(world.queues.found(&world.slots, NAME, head, second), Next::Look);
     assert!(world.is_over(head), "it watches nobody");
 }
+
+#[test]
+fn a_key_goes_to_one_if_it_is_free_and_its_loss_is_told_to_all() {
+    let world = World::new();
+    let xids: [Xid; 4] = std::array::from_fn(|_| world.begin());
+    let [holder, first, ..] = xids;
+    let bells: Vec<Count> = xids[1..]
+        .iter()
+        .map(|own| {
+            let bell = Count::default();
+            world.queues.stand(NAME, (*own, Wants::Key), bell.clone());
+            while world.queues.found(&world.slots, NAME, *own, holder) == Next::Look {}
+            bell
+        })
+        .collect();
+    let counts = || bells.iter().map(Count::times).collect::<Vec<usize>>();
+    assert!(world.queues.are_keys_awaited());
+    // Given back: the first one takes it, and the next one watches that.
+    world.slots.get(holder).slot.end();
+    world.queues.woke(&world.slots, NAME, first);
+    world.leave(first, Took::TheRow);
+    assert_eq!((counts(), world.enlisted(first)), (vec![1, 0, 0], 1));
+    // Taken for good: the next one is woken, and what it is told holds for the last.
+    world.slots.get(first).slot.end();
+    world.queues.woke(&world.slots, NAME, xids[2]);
+    world.leave(xids[2], Took::Outrun);
+    assert_eq!(counts(), [1, 1, 1]);
+    assert!(world.is_over(xids[3]));
+    assert!(world.queues.is_idle());
+}

@@ -8,7 +8,7 @@
 use std::rc::Rc;
 
 use super::rollback;
-use crate::base::{CommandId, Cts, Result, RowId, SlotId, TreeId, Xid};
+use crate::base::{CommandId, Cts, KeyHash, Result, RowId, SlotId, TreeId, Xid};
 use crate::sync::mutant;
 use crate::tree::index::Keys;
 use crate::txn::redo::{RedoBuffer, RedoMark};
@@ -66,6 +66,15 @@ pub(super) struct Run {
     rows: u16,
 }
 
+/// A key that was waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct AwaitedKey {
+    index: TreeId,
+    key: KeyHash,
+    /// Whether the entry is there now.
+    is_added: bool,
+}
+
 /// Whether stamping is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamping {
@@ -88,6 +97,8 @@ pub struct SlotChanges {
     visits: Visits,
     /// The run that was begun last.
     run: Option<Run>,
+    /// The key that was waited for last.
+    awaited_key: Option<AwaitedKey>,
     pub(super) redo: RedoBuffer,
     /// Rows without undo, in order, and how many they are.
     frozen: Vec<FrozenRun>,
@@ -155,6 +166,7 @@ impl SlotChanges {
             stamp_at: None,
             visits: Visits::None,
             run: None,
+            awaited_key: None,
             redo: RedoBuffer::default(),
             frozen: Vec::new(),
             frozen_rows: 0,
@@ -173,6 +185,7 @@ impl SlotChanges {
         self.forget_frozen();
         self.visits = Visits::None;
         self.run = None;
+        self.awaited_key = None;
     }
 
     /// Whether the slot's undo positions are nearly used up, so that it must be retired: after
@@ -192,6 +205,28 @@ impl SlotChanges {
     pub fn has_just_taken(&self, tree: TreeId, row: RowId) -> bool {
         let newest = (self.last != 0).then(|| self.arena.header(self.last));
         newest.is_some_and(|record| record.tree == tree && record.row == row)
+    }
+
+    /// Whether the key that was waited for last is this one, and has been added since.
+    pub fn has_just_added(&self, index: TreeId, key: KeyHash) -> bool {
+        let added = AwaitedKey { index, key, is_added: true };
+        self.awaited_key.is_some_and(|awaited| awaited == added)
+    }
+
+    /// The key is waited for from now on.
+    pub(super) fn await_key(&mut self, index: TreeId, key: KeyHash) {
+        self.awaited_key = Some(AwaitedKey { index, key, is_added: false });
+    }
+
+    /// An entry of a unique index was added.
+    #[inline]
+    pub(super) fn key_added(&mut self, index: TreeId, pending: &Pending) {
+        if let Some(awaited) = &mut self.awaited_key
+            && awaited.index == index
+            && awaited.key == KeyHash::of(self.work.key_of(pending))
+        {
+            awaited.is_added = true;
+        }
     }
 
     /// The redo so far that was not spilled (see `txn::redo`).
@@ -273,6 +308,7 @@ impl SlotChanges {
     /// Undoes everything after `to`, newest first (rule 6.7). Cannot fail; spins while a latch is
     /// busy. While the slot still says *active* (rule 3.6).
     pub fn roll_back(&mut self, to: Mark, tables: &dyn Tables) -> GivenBack {
+        self.awaited_key = None;
         let mut any = self.last > to.last;
         while self.last > to.last {
             let previous = rollback::undo_one(self, tables);

@@ -114,7 +114,13 @@ impl RowWriter<'_> {
                     self.one_entry(table, pending)?;
                     1
                 }
-                several => several,
+                several => {
+                    for number in *next..*next + several {
+                        let added = self.changes.work.pending[number];
+                        self.changes.key_added(index.tree.tree(), &added);
+                    }
+                    several
+                }
             };
             self.changes.versions.note_cleared(table, index);
             *next += done;
@@ -149,17 +155,38 @@ impl RowWriter<'_> {
         if first.what == PendingWhat::ClearExact || rest.first().is_none_or(|it| !alike(&it)) {
             return Ok(0);
         }
-        let entries = work.pending[next..].iter().take_while(alike);
-        let entries = entries.map(|pending| (work.key_of(pending), pending.row));
         let index = &table.indexes[first.index as usize];
-        let near = Near::Hints(&self.changes.versions.hints);
         let is_unique = first.what == PendingWhat::AddUnique;
+        // Of a key that others wait for, the long way sees whose turn it is.
+        let is_free =
+            |it: &&Pending| !is_unique || self.first_at_key(index, work.key_of(it)).is_none();
+        let entries = work.pending[next..].iter().take_while(alike).take_while(is_free);
+        let entries = entries.map(|pending| (work.key_of(pending), pending.row));
+        let near = Near::Hints(&self.changes.versions.hints);
         let others = if is_unique { Others::MayNot } else { Others::May };
         index.tree.insert_together(near, entries, first.keys, others)
     }
 
-    /// Rule 5.6: check and insertion under the latch of the first leaf that can hold the key.
+    /// Rule 5.6: check and insertion under the latch of the first leaf that can hold the key. Whose
+    /// turn it is was looked at before, without that latch: a turn missed is no key lost.
     fn add_unique(&mut self, table: &TableAccess, pending: Pending) -> Outcome<()> {
+        let index = &table.indexes[pending.index as usize];
+        if let Some(first) = self.first_at_key(index, self.changes.work.key_of(&pending)) {
+            let key = self.changes.work.key_of(&pending).to_vec();
+            self.check_key_turn(table, (index, &key), (first, &mut Vec::new()))?;
+        }
+        let answer = self.try_add_unique(table, pending);
+        let index = table.indexes[pending.index as usize].tree.tree();
+        match self.noting_waits(answer)? {
+            UniqueAnswer::Added | UniqueAnswer::Already => {
+                self.changes.key_added(index, &pending);
+                Ok(())
+            }
+            UniqueAnswer::Taken(_) => Err(Error::UniqueViolation { index }.into()),
+        }
+    }
+
+    fn try_add_unique(&mut self, table: &TableAccess, pending: Pending) -> Outcome<UniqueAnswer> {
         let row = pending.row;
         let index = &table.indexes[pending.index as usize];
         let super::changes::Work { keys, row: buffer, key: check, .. } = &mut self.changes.work;
@@ -174,12 +201,7 @@ impl RowWriter<'_> {
             Ok(if has == HasKey::Yes { Judgement::Taken } else { Judgement::Free })
         };
         let near = Near::Hints(&self.changes.versions.hints);
-        match index.tree.insert_unique(near, (key, row), pending.keys, &mut judge)? {
-            UniqueAnswer::Added | UniqueAnswer::Already => Ok(()),
-            UniqueAnswer::Taken(_) => {
-                Err(Error::UniqueViolation { index: index.tree.tree() }.into())
-            }
-        }
+        index.tree.insert_unique(near, (key, row), pending.keys, &mut judge)
     }
 }
 

@@ -72,7 +72,7 @@ pub struct RowsProgress {
 
 impl RowWriter<'_> {
     /// Inserts a row: row first, entries second, unique indexes by rule 5.6; those values are long
-    /// that `longs` names. `WaitFor::End` for a competitor in flight, `UniqueViolation` for a
+    /// that `longs` names. `WaitFor::Key` for a competitor in flight, `UniqueViolation` for a
     /// committed one; then the row is already there: roll the statement back.
     pub fn insert(
         &mut self,

@@ -7,16 +7,14 @@
 //! for an earlier wait is never taken for this one.
 
 use super::handshake::Wake;
-use crate::base::{RowId, TreeId, Xid};
+use crate::base::{RowId, TreeId};
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use crate::txn::locks::{LockMode, ModeSet};
 
 /// What a transaction waits for, as a detector sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::txn) enum Edge {
-    /// The end of one transaction.
-    End(Xid),
-    /// The turn to take a row; its queue knows whom that is to be waited for.
+    /// The turn to take a row, or a key of an index; its queue knows whom that is to be waited for.
     Row(TreeId, RowId),
     /// A table lock in a mode, while holding others on the same table.
     Table(TreeId, LockMode, ModeSet),
@@ -26,11 +24,9 @@ const TABLE_MARK: u64 = 1 << 62;
 const ROW_MARK: u64 = 1 << 61;
 
 impl Edge {
-    // An xid has the top bit set; a table edge the next one, a row's the one below; 0 is "waits
-    // for nothing".
+    // A table edge has the one mark, a row's the other; 0 is "waits for nothing".
     fn raw(self) -> u64 {
         match self {
-            Edge::End(xid) => xid.raw(),
             Edge::Row(tree, _) => ROW_MARK | tree.0 as u64,
             Edge::Table(tree, mode, held) => {
                 TABLE_MARK | (held.bits() as u64) << 40 | (mode as u64) << 32 | tree.0 as u64
@@ -42,14 +38,8 @@ impl Edge {
         if raw == 0 {
             return None;
         }
-        if raw >> 61 == 1 {
+        if raw & ROW_MARK != 0 {
             return Some(Edge::Row(TreeId(raw as u32), RowId(row)));
-        }
-        if raw >> 63 != 0 {
-            let crate::base::Stamp::InFlight(xid) = crate::base::Stamp::from_raw(raw) else {
-                unreachable!("the top bit is set")
-            };
-            return Some(Edge::End(xid));
         }
         let mode = LockMode::ALL[(raw >> 32 & 0xff) as usize - 1];
         let held = ModeSet::from_bits((raw >> 40 & 0xff) as u8);
@@ -64,9 +54,6 @@ pub(in crate::txn) struct Wait {
     pub number: u64,
     /// What for.
     pub edge: Edge,
-    /// For an end: how often the other had given rows back when this wait began. Once it does so
-    /// again, the wait is over, though the waiter may not have noticed.
-    pub given_back: u64,
 }
 
 struct Doom<W> {
@@ -81,8 +68,6 @@ pub(in crate::txn) struct WaitEdge<W> {
     // The number of the present or last wait. Owner writes; detectors read before and after
     // `edge` (Acquire pairs with the Release of `edge`).
     number: AtomicU64,
-    // Of the wait: see `Wait`. Owner writes before `edge`, detectors read.
-    given_back: AtomicU64,
     // The row of an edge that is one. Owner writes before `edge`, detectors read.
     row: AtomicU64,
     // The edge, 0 = none. Owner writes (Release), detectors read (Acquire).
@@ -95,7 +80,6 @@ impl<W: Wake> Default for WaitEdge<W> {
     fn default() -> Self {
         WaitEdge {
             number: AtomicU64::new(0),
-            given_back: AtomicU64::new(0),
             row: AtomicU64::new(0),
             edge: AtomicU64::new(0),
             doom: Mutex::new(Doom { waker: None, number: 0, detail: String::new() }),
@@ -105,14 +89,13 @@ impl<W: Wake> Default for WaitEdge<W> {
 
 impl<W: Wake> WaitEdge<W> {
     /// The owner begins to wait; `waker` ends its wait early if it is doomed.
-    pub fn begin(&self, edge: Edge, given_back: u64, waker: W) {
+    pub fn begin(&self, edge: Edge, waker: W) {
         let number = self.number.load(Ordering::Relaxed) + 1;
         {
             let mut doom = self.doom.lock().expect("no panic while it is held");
             doom.waker = Some(waker);
             doom.detail.clear();
             self.number.store(number, Ordering::Relaxed);
-            self.given_back.store(given_back, Ordering::Relaxed);
         }
         if let Edge::Row(_, row) = edge {
             self.row.store(row.0, Ordering::Relaxed);
@@ -138,11 +121,10 @@ impl<W: Wake> WaitEdge<W> {
     pub fn read(&self) -> Option<Wait> {
         let raw = self.edge.load(Ordering::Acquire);
         let number = self.number.load(Ordering::Acquire);
-        let given_back = self.given_back.load(Ordering::Acquire);
         let edge = Edge::from_raw(raw, self.row.load(Ordering::Acquire))?;
         // Still the same wait: `number` changes only while `edge` is 0.
         let again = self.edge.load(Ordering::Acquire);
-        (again == raw).then_some(Wait { number, edge, given_back })
+        (again == raw).then_some(Wait { number, edge })
     }
 
     /// A detector ends the wait `number` with a deadlock error; false if it is over already.
@@ -241,7 +223,6 @@ impl HeldTables {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::base::{InstanceId, SlotId};
 
     struct Nobody;
     impl Wake for Nobody {
@@ -250,11 +231,10 @@ mod tests {
 
     #[test]
     fn edges_survive_packing() {
-        let end = Edge::End(Xid::new(InstanceId(3), SlotId(4), 5));
         let held = ModeSet::NONE.with(LockMode::RowExclusive);
         let table = Edge::Table(TreeId(u32::MAX), LockMode::AccessExclusive, held);
         let row = Edge::Row(TreeId(u32::MAX), RowId(u64::MAX - 1));
-        for edge in [end, table, row] {
+        for edge in [table, row] {
             assert_eq!(Edge::from_raw(edge.raw(), u64::MAX - 1), Some(edge));
         }
         assert_eq!(Edge::from_raw(0, 7), None);
@@ -263,12 +243,12 @@ mod tests {
     #[test]
     fn a_doom_for_an_earlier_wait_is_not_taken_for_this_one() {
         let wait = WaitEdge::default();
-        let edge = Edge::End(Xid::new(InstanceId(0), SlotId(0), 1));
-        wait.begin(edge, 0, Nobody);
+        let edge = Edge::Row(TreeId(1), RowId(1));
+        wait.begin(edge, Nobody);
         let first = wait.read().unwrap();
         wait.end();
         assert!(!wait.doom(first.number, "cycle"), "the wait is over");
-        wait.begin(edge, 0, Nobody);
+        wait.begin(edge, Nobody);
         assert!(!wait.doom(first.number, "cycle"), "another wait");
         assert_eq!(wait.doomed(), None);
         assert!(wait.doom(first.number + 1, "cycle"));

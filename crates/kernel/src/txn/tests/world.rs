@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::base::{
-    CommandId, Cts, Error, HomeId, LogPosition, Observed, Outcome, Result, RowId, SlotId, Stop,
-    TreeId, WaitFor, Xid,
+    CommandId, Cts, Error, HomeId, KeyHash, LogPosition, Observed, Outcome, Result, RowId, SlotId,
+    Stop, TreeId, WaitFor, Xid,
 };
 use crate::txn::rows::Stamping;
 use crate::txn::{Changes, Environment, Isolation, Observations, TxnHandle, TxnShared};
@@ -124,21 +124,23 @@ impl World {
     }
 
     /// Adds `delta` to a row's newest version, waiting for whoever has it in flight: in the row's
-    /// queue for every row but each third, there for the holder's end as unique checks do.
+    /// queue, or at each third row as unique checks do in a key's.
     pub fn add(&self, states: &TxnShared, txn: &mut Txn, row: usize, delta: i64) -> Outcome<()> {
         let (changes, versions) = self.copy(row);
         let newest = &versions[0];
         let overwritten = match newest.writer {
             Err(xid) if xid == txn.xid() => None,
             Err(xid) => match states.fate(xid) {
-                Fate::InFlight if row % 3 == 2 => return Err(Stop::WaitFor(WaitFor::End(xid))),
                 Fate::InFlight => return Err(in_the_way(xid, row)),
                 Fate::Reread => return Err(Stop::Retry),
                 Fate::Committed(cts) => Some(cts),
             },
             Ok(cts) => Some(cts),
         };
-        let first = states.in_front(TREE, RowId(row as u64), txn.xid());
+        let first = match key_of(row) {
+            None => states.in_front(TREE, RowId(row as u64), txn.xid()),
+            Some(key) => states.in_front_at_key(KEYS, key, txn.xid()),
+        };
         if let (Some(_), Some(first)) = (overwritten, first) {
             return Err(in_the_way(first, row));
         }
@@ -264,8 +266,19 @@ impl World {
 /// The table that rows are of.
 pub(super) const TREE: TreeId = TreeId(1);
 
+/// The index whose keys some rows are waited for by.
+pub(super) const KEYS: TreeId = TreeId(2);
+
+/// The key that a row is waited for by, if it is one of those.
+pub(super) fn key_of(row: usize) -> Option<KeyHash> {
+    (row % 3 == 2).then(|| KeyHash::of(&row.to_be_bytes()))
+}
+
 fn in_the_way(holder: Xid, row: usize) -> Stop {
-    Stop::WaitFor(WaitFor::Row { holder, tree: TREE, row: RowId(row as u64) })
+    Stop::WaitFor(match key_of(row) {
+        None => WaitFor::Row { holder, tree: TREE, row: RowId(row as u64) },
+        Some(key) => WaitFor::Key { holder, index: KEYS, key },
+    })
 }
 
 fn stable(logs: &[Log], home: HomeId) -> Cts {
@@ -326,6 +339,11 @@ impl Changes for TestChanges {
     fn has_just_taken(&self, tree: TreeId, row: RowId) -> bool {
         assert_eq!(tree, TREE);
         self.own.last().is_some_and(|(own, _)| *own as u64 == row.0)
+    }
+
+    fn has_just_added(&self, index: TreeId, key: KeyHash) -> bool {
+        assert_eq!(index, KEYS);
+        self.own.last().is_some_and(|(own, _)| key_of(*own) == Some(key))
     }
 
     fn redo(&self) -> &[u8] {

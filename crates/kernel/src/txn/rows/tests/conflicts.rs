@@ -212,7 +212,7 @@ fn the_holder_of_a_key_is_who_has_it_now() {
     mover.update(&world, row, &key(2));
     for key in [1, 2] {
         let answer = old.holder(&world, key);
-        assert!(matches!(answer, Err(Stop::WaitFor(WaitFor::End(it))) if it == mover.xid));
+        assert!(waits_for(&answer, mover.xid));
         assert_eq!(mover.holder(&world, key).ok(), Some((key == 2).then_some(row)));
     }
     let new = mover.insert(&world, &Row::new(3, 1, b"b", 0));

@@ -525,7 +525,7 @@ impl Txn {
 /// Whether the outcome is a wait for the end of `xid`.
 fn waits_for<T: std::fmt::Debug>(outcome: &Outcome<T>, xid: Xid) -> bool {
     match outcome {
-        Err(Stop::WaitFor(WaitFor::End(found))) => *found == xid,
+        Err(Stop::WaitFor(WaitFor::Key { holder, index: BY_KEY, .. })) => *holder == xid,
         Err(Stop::WaitFor(WaitFor::Row { holder, tree: TABLE, .. })) => *holder == xid,
         _ => false,
     }

@@ -170,7 +170,9 @@ impl Model {
                 }
                 Some(changer) => {
                     let changer = &self.running[changer];
-                    if committed || changer.own(other).any(|(version, _)| has(version)) {
+                    if committed && changer.own(other).all(|(version, _)| has(version)) {
+                        taken = true;
+                    } else if committed || changer.own(other).any(|(version, _)| has(version)) {
                         waits.push(changer.txn.xid);
                     }
                 }
@@ -239,7 +241,7 @@ impl Model {
                     assert!(free, "step {}: {keys:?} not free: {waits:?} {taken}", self.step);
                     return;
                 }
-                Err(Stop::WaitFor(WaitFor::End(other))) => {
+                Err(Stop::WaitFor(WaitFor::Key { holder: other, .. })) => {
                     self.count("unique wait");
                     assert!(waits.contains(&other), "step {}: no reason to wait", self.step);
                     if self.random.bool() {

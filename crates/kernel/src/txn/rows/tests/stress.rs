@@ -144,7 +144,7 @@ impl Worker<'_> {
             match call(self) {
                 Ok(done) => return Some(done),
                 Err(Stop::Retry | Stop::WaitFor(WaitFor::Decision(_))) => std::thread::yield_now(),
-                Err(Stop::WaitFor(WaitFor::End(_) | WaitFor::Row { .. })) => return None,
+                Err(Stop::WaitFor(WaitFor::Key { .. } | WaitFor::Row { .. })) => return None,
                 Err(Stop::Error(Error::SerializationFailure { .. })) => return None,
                 Err(stop) => panic!("{stop:?}"),
             }
