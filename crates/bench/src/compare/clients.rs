@@ -198,7 +198,13 @@ impl Clients<'_> {
                 command.args(["--histogram=on", "run"]);
                 command
             }
-            Tool::Own(name) => self.own(name, server, clients, length)?,
+            Tool::Own(name) => {
+                let mut command = self.own(name, server, clients, length)?;
+                if let Some(rate) = self.rate {
+                    command.arg("--rate").arg(rate.per_second().to_string());
+                }
+                command
+            }
         };
         let limit = Duration::from_secs(length.seconds + length.warmup_seconds) + RUN_GRACE;
         let what = self.what(workload, server, clients);
@@ -240,9 +246,6 @@ impl Clients<'_> {
         command.args(["--server-pid", &server.id().to_string()]);
         command.args(["--clients", &clients.to_string(), "--seconds", &length.seconds.to_string()]);
         command.args(["--warmup", &length.warmup_seconds.to_string()]);
-        if let Some(rate) = self.rate {
-            command.arg("--rate").arg(rate.per_second().to_string());
-        }
         if name == "tpcc" {
             command.args(["--warehouses", &self.sizes.warehouses.to_string()]);
         }
