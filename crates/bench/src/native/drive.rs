@@ -161,7 +161,11 @@ impl<'a, W: Native> Client<'a, W> {
     }
 
     fn run(&mut self, course: &Course, arrivals: &Arrivals) -> Result<()> {
-        while let Some(arrived) = arrivals.next(self.context, || course.stop.get().is_some()) {
+        let is_to_end = || course.stop.get().is_some();
+        loop {
+            // Who waits for an arrival keeps nobody out (rule 2.4): it has no transaction.
+            let next = || arrivals.next(self.context, is_to_end);
+            let Some(arrived) = self.context.uncounted(next) else { return Ok(()) };
             if arrived - self.told >= TELL_EVERY {
                 self.tell(arrived);
             }
@@ -184,7 +188,6 @@ impl<'a, W: Native> Client<'a, W> {
                 self.context.yield_now();
             }
         }
-        Ok(())
     }
 
     /// Tries until there is no conflict.

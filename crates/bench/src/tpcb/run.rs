@@ -115,7 +115,10 @@ impl Client {
         if self.setting.durability == Durability::Relaxed {
             session.set_durability(atoll_kernel::api::Durability::Relaxed);
         }
-        while let Some(arrived) = arrivals.next(context, || false) {
+        loop {
+            // Who waits for an arrival keeps nobody out (rule 2.4): it has no transaction.
+            let next = || arrivals.next(context, || false);
+            let Some(arrived) = context.uncounted(next) else { return Ok(()) };
             ledger::begin(Label::of(0));
             let ended = self.transaction(&mut session, context);
             ledger::switch(Label::default());
@@ -130,7 +133,6 @@ impl Client {
                 context.yield_now();
             }
         }
-        Ok(())
     }
 
     fn transaction(&mut self, session: &mut Session, context: &Context) -> Result<()> {
