@@ -149,6 +149,28 @@ fn a_server_that_goes_away_ends_the_comparison() {
     desk.failed(&output, "Atoll 0.1.0 ended (");
 }
 
+/// pgbench's arrivals and ours come at the rate that was asked for, not at what the servers can do.
+#[test]
+fn an_open_loop_is_compared() {
+    let desk = Desk::new();
+    let workloads = ["--workloads", "pgbench-simple-update,smallbank", "--rate", "200"];
+    let arguments = [&SHORT[..12], &workloads].concat();
+    let output = desk.command(&format!("atoll={ATOLL}"), &arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json = std::fs::read_to_string(desk.path("all.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["rate"], 200.0);
+    for result in json["results"].as_array().unwrap() {
+        for series in result["series"].as_array().unwrap() {
+            // By Poisson's law 200 come in a second, give or take 14; a closed loop does thousands.
+            let done = series.pointer("/rounds/0/transactions").unwrap().as_u64().unwrap();
+            assert!((1..300).contains(&done), "{series}");
+            assert!(series.pointer("/latency_us/p99").unwrap().as_f64().unwrap() > 0.0, "{series}");
+        }
+    }
+    desk.is_left_alone();
+}
+
 /// Options may be given once only: leaves out the first of two, with its value.
 fn without_first<'a>(arguments: &[&'a str], option: &str) -> Vec<&'a str> {
     let at = arguments.iter().position(|it| *it == option).unwrap();
@@ -194,6 +216,7 @@ fn what_cannot_be_compared_is_refused_at_once() {
     tried(&own, &["--seconds", "0"], "0 is not in 1..");
     tried(&own, &["--rounds", "0"], "0 is not in 1..");
     tried(&own, &["--workloads", "tpc-z"], "is none of");
+    tried(&own, &["--rate", "0"], "the rate must be from");
     let desk = Desk::new();
     std::fs::write(desk.path("doc.md"), "<!-- compare:begin -->\n").unwrap();
     let output = desk.command(&own, &SHORT).output().unwrap();

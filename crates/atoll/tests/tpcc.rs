@@ -5,6 +5,7 @@ mod common;
 
 use std::process::{Command, Stdio};
 
+use atoll_bench::arrivals::Rate;
 use atoll_bench::report::Report;
 use atoll_bench::setting::{Durability, Isolation, Server, Setting};
 use atoll_bench::tpcc::{Affinity, Kind, Mix, Size, Tpcc};
@@ -22,13 +23,14 @@ fn setting(isolation: Isolation) -> Setting {
         warmup_seconds: 0,
         isolation,
         durability: Durability::Commit,
+        rate: None,
         seed: 3,
     }
 }
 
-fn server(scratch: &Scratch, rate: Option<f64>) -> Server {
+fn server(scratch: &Scratch) -> Server {
     let url = format!("postgres://postgres@127.0.0.1:{}/postgres", scratch.port());
-    Server { url, rate, pid: Some(scratch.server.as_ref().unwrap().child.id()) }
+    Server { url, pid: Some(scratch.server.as_ref().unwrap().child.id()) }
 }
 
 fn tried(report: &Report) {
@@ -42,22 +44,23 @@ fn tried(report: &Report) {
 fn a_tiny_run_over_the_wire_keeps_all_conditions() {
     let scratch = Scratch::new();
     let setting_of = setting(Isolation::RepeatableRead);
-    let report = run(&TINY, &setting_of, &server(&scratch, None), &mut |_| ()).unwrap();
+    let report = run(&TINY, &setting_of, &server(&scratch), &mut |_| ()).unwrap();
     assert!(report.loaded.rows > 15_000, "{report}");
     tried(&report);
     // Few enough to be kept up with: as many arrive as the rate says.
-    let report = run(&TINY, &setting_of, &server(&scratch, Some(50.0)), &mut |_| ()).unwrap();
+    let arriving = Setting { rate: Some(Rate::new(50.0).unwrap()), ..setting_of.clone() };
+    let report = run(&TINY, &arriving, &server(&scratch), &mut |_| ()).unwrap();
     tried(&report);
     assert_eq!(report.driven.counts.transactions(), 100, "{report}");
     let committed = setting(Isolation::ReadCommitted);
     let orders = Tpcc { mix: Mix::NewOrderDelivery, ..TINY };
-    tried(&run(&orders, &committed, &server(&scratch, None), &mut |_| ()).unwrap());
+    tried(&run(&orders, &committed, &server(&scratch), &mut |_| ()).unwrap());
     // What the check is worth: it finds a cent that is too much, and the next run does, too.
-    let mut client = connect_to(&server(&scratch, None).url).unwrap();
+    let mut client = connect_to(&server(&scratch).url).unwrap();
     client.batch_execute("update warehouse set w_ytd = w_ytd + 0.01 where w_id = 2").unwrap();
     let verdict = check(&mut client, Size::TINY, 2).unwrap();
     assert_eq!((verdict.counts[1], verdict.counts[8]), (1, 1), "{:?}", verdict.breaches);
-    let refused = run(&TINY, &committed, &server(&scratch, None), &mut |_| ()).err().unwrap();
+    let refused = run(&TINY, &committed, &server(&scratch), &mut |_| ()).err().unwrap();
     assert!(refused.contains("not whole"), "{refused}");
 }
 

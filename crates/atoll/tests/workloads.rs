@@ -6,6 +6,7 @@ mod common;
 
 use std::process::{Command, Output};
 
+use atoll_bench::arrivals::Rate;
 use atoll_bench::choice::Choice;
 use atoll_bench::orders::Orders;
 use atoll_bench::report::Report;
@@ -18,18 +19,19 @@ use atoll_bench::ycsb::{KeyForm, Kind, Mix, Settings, Ycsb};
 use common::{Scratch, atoll_with_pool};
 
 fn setting(isolation: Isolation, durability: Durability) -> Setting {
-    Setting { clients: 4, seconds: 1, warmup_seconds: 0, isolation, durability, seed: 5 }
+    let (clients, seconds, warmup_seconds) = (4, 1, 0);
+    Setting { clients, seconds, warmup_seconds, isolation, durability, rate: None, seed: 5 }
 }
 
-fn server(scratch: &Scratch, rate: Option<f64>) -> Server {
+fn server(scratch: &Scratch) -> Server {
     let url = format!("postgres://postgres@127.0.0.1:{}/postgres", scratch.port());
-    Server { url, rate, pid: Some(scratch.server.as_ref().unwrap().child.id()) }
+    Server { url, pid: Some(scratch.server.as_ref().unwrap().child.id()) }
 }
 
 /// One run, closed loop: everything that was counted has a latency.
 fn tried<W: Wire>(scratch: &Scratch, workload: &W, isolation: Isolation) -> Report {
     let setting = setting(isolation, Durability::Commit);
-    let report = run(workload, &setting, &server(scratch, None), &mut |_| ()).unwrap();
+    let report = run(workload, &setting, &server(scratch), &mut |_| ()).unwrap();
     let counts = report.driven.counts;
     assert!(counts.transactions() > 0, "{report}");
     assert_eq!(report.driven.latencies.count(), counts.transactions(), "{report}");
@@ -66,13 +68,13 @@ fn ycsb_runs_over_the_wire() {
         assert_eq!((report.loaded.rows, report.checked.0.rows), (0, rows), "{report}");
     }
     // Any client sees the same table.
-    let mut client = connect_to(&server(&scratch, None).url).unwrap();
+    let mut client = connect_to(&server(&scratch).url).unwrap();
     let count: i64 = client.query_one("select count(*) from usertable", &[]).unwrap().get(0);
     assert_eq!(count.cast_unsigned(), rows);
     let refused = run(
         &ycsb(of_letter('c'), Choice::Uniform, KeyForm::Text, 1),
         &setting(Isolation::ReadCommitted, Durability::Commit),
-        &server(&scratch, None),
+        &server(&scratch),
         &mut |_| (),
     );
     assert!(refused.err().unwrap().contains("another --key"));
@@ -87,13 +89,16 @@ fn arrivals_are_not_omitted() {
     let scratch = Scratch::new();
     let workload = ycsb(of_letter('b'), Choice::Uniform, KeyForm::Number, 1);
     let setting = Setting { clients: 1, ..setting(Isolation::ReadCommitted, Durability::Relaxed) };
-    let at = |rate| run(&workload, &setting, &server(&scratch, rate), &mut |_| ()).unwrap();
-    let report = at(Some(40.0));
+    let at = |rate| {
+        let setting = Setting { rate: Some(Rate::new(rate).unwrap()), ..setting.clone() };
+        run(&workload, &setting, &server(&scratch), &mut |_| ()).unwrap()
+    };
+    let report = at(40.0);
     assert_eq!(report.driven.counts.transactions(), 40, "{report}");
     assert_eq!((&report.json()["loop"], report.driven.unserved), (&"open".into(), 0));
     // Far more than one connection can do: the queue grows all the time, so half of those that
     // were served have waited for half of the run, though the server was as quick as before.
-    let report = at(Some(5_000_000.0));
+    let report = at(5_000_000.0);
     let counts = report.driven.counts.transactions();
     assert!(report.driven.latencies.percentile_us(50.0) > 500_000, "{report}");
     assert_eq!(report.driven.unserved, 5_000_000 - counts, "{report}");
@@ -104,7 +109,7 @@ fn arrivals_are_not_omitted() {
 fn a_server_that_goes_away_ends_the_run() {
     for (customers, until) in [(50_000_000, "loading about"), (100, "transactions a second")] {
         let mut scratch = Scratch::new();
-        let server = server(&scratch, None);
+        let server = server(&scratch);
         let setting =
             Setting { seconds: 600, ..setting(Isolation::ReadCommitted, Durability::Commit) };
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -147,8 +152,12 @@ fn what_cannot_run_is_said_in_a_line() {
     fails(&["tpcc", "--mix", "delivery"], "invalid value");
     let nobody = "postgres://postgres@127.0.0.1:1/postgres";
     fails(&["ycsb", "--url", nobody], "cannot connect");
-    fails(&["ycsb", "--url", nobody, "--rate", "0"], "above 0");
-    fails(&["ycsb", "--rate", "10"], "required");
+    for rate in ["0", "-5", "nan", "inf", "1e-9", "1e12", "many"] {
+        let expect = "the rate must be from 0.001 to 10000000 a second";
+        fails(&["ycsb", "--url", nobody, &format!("--rate={rate}")], expect);
+        fails(&["orders", &format!("--rate={rate}")], expect);
+        fails(&["tpcb", &format!("--rate={rate}")], expect);
+    }
     fails(&["ycsb", "--buffer-pool", "1"], "a larger --buffer-pool");
     let used = tempfile::tempdir().unwrap();
     std::fs::write(used.path().join("a file"), "").unwrap();
@@ -188,7 +197,7 @@ fn smallbank_runs_over_the_wire() {
         assert!(report.driven.counts.done[..5].iter().all(|count| *count > 0), "{report}");
     }
     // What the check is worth: the sum is asked again after another client has paid.
-    let mut client = connect_to(&server(&scratch, None).url).unwrap();
+    let mut client = connect_to(&server(&scratch).url).unwrap();
     let before = bank.before(&mut client).unwrap();
     client.batch_execute("update savings set balance = balance + 1 where custid = 9").unwrap();
     assert!(bank.judge(&mut client, &before, &0).is_err());

@@ -4,11 +4,13 @@
 //! A workload (`tpcc`, `ycsb`, ...) says what its tables, inputs and checks are (`workload`), and
 //! how its transactions run natively (`native`) and over the wire (`wire`); these two drive all
 //! of them. `tpcb` and `insert` drive the kernel by themselves, `connections` drives a server by
-//! thousands of connections. `compare` sets Atoll beside other servers.
+//! thousands of connections. `compare` sets Atoll beside other servers. `arrivals` says when clients
+//! begin transactions, wherever they run; `sync` measures bare durable writes beside them.
 //!
 //! Invariants: every figure says what was measured (clients, instances, durability) and what CPU
 //! it cost; nothing here asserts a time. Random choices come from a seed that is printed.
 
+pub mod arrivals;
 pub mod choice;
 pub mod compare;
 pub mod connections;
@@ -26,6 +28,7 @@ pub mod smallbank;
 pub mod space;
 pub mod sql;
 mod stored;
+pub mod sync;
 pub mod tatp;
 #[cfg(test)]
 mod testing;

@@ -11,6 +11,7 @@ use atoll_kernel::log::LogCounters;
 use atoll_kernel::txn::TxnCounters;
 use serde_json::{Map, Value, json};
 
+use crate::arrivals::{self, Rate};
 use crate::cpu::Machine;
 use crate::latency::Latencies;
 use crate::ledger::Costs;
@@ -70,8 +71,6 @@ pub enum Side {
     },
     /// Against a server.
     Wire {
-        /// Transactions that arrived a second; none: closed loop.
-        rate: Option<f64>,
         /// Processor time of the server meanwhile, where its process was named.
         server_cpu: Option<Duration>,
         /// That of the clients, which is this process's.
@@ -157,6 +156,9 @@ impl Report {
             "seconds": self.driven.elapsed.as_secs_f64(),
             "latency_us": self.driven.latencies.json(),
             "latency_us_by_transaction": kinds,
+            "loop": arrivals::kind(setting.rate),
+            "rate": setting.rate.map(Rate::per_second),
+            "unserved": self.driven.unserved,
             "clients": setting.clients,
             "isolation": setting.isolation.name(),
             "durability": setting.durability.name(),
@@ -170,10 +172,7 @@ impl Report {
             Side::Native { instances, cpu, metrics, .. } => {
                 self.native_json(*instances, *cpu, &Measured(metrics))
             }
-            Side::Wire { rate, server_cpu, client_cpu, machine } => json!({
-                "loop": if rate.is_some() { "open" } else { "closed" },
-                "rate": rate,
-                "unserved": self.driven.unserved,
+            Side::Wire { server_cpu, client_cpu, machine } => json!({
                 "server_cpu_us_per_txn": server_cpu.map(|cpu| self.each(cpu)),
                 "client_cpu_us_per_txn": self.each(*client_cpu),
                 "machine_seconds": machine.json(),
@@ -198,6 +197,8 @@ impl Report {
             },
             "flushes_per_second":
                 measured.logs(|log| log.flushes) / self.driven.elapsed.as_secs_f64(),
+            "log_bytes_per_flush":
+                measured.logs(|log| log.bytes_padded) / measured.logs(|log| log.flushes).max(1.0),
             "txns_per_flush": measured.commits_per_flush(),
             "dependencies_per_txn": each(|log| log.dependencies),
             "waits": {
@@ -292,13 +293,15 @@ impl std::fmt::Display for Report {
             Side::Native { instances, .. } => {
                 format!(": {instances} instances, durability {}", setting.durability.name())
             }
-            Side::Wire { rate: None, .. } => " over the wire: closed loop".to_owned(),
-            Side::Wire { rate: Some(rate), .. } => {
-                format!(" over the wire: open loop, {rate} arrivals a second")
-            }
+            Side::Wire { .. } => " over the wire".to_owned(),
         };
         let (clients, isolation) = (setting.clients, setting.isolation.name());
-        writeln!(f, "{}{how}, {clients} clients, {isolation}, seed {}", self.name, setting.seed)?;
+        let begun = arrivals::told(setting.rate);
+        writeln!(
+            f,
+            "{}{how}, {begun}, {clients} clients, {isolation}, seed {}",
+            self.name, setting.seed
+        )?;
         for field in &self.about {
             writeln!(f, "  {}", named(field))?;
         }
@@ -308,9 +311,8 @@ impl std::fmt::Display for Report {
         }
         let (rollbacks, aborts) = (counts.rollbacks(), counts.aborts);
         writeln!(f, "  {rollbacks} rolled back as the workload asks, {aborts} conflicts retried")?;
-        if self.driven.unserved > 0 {
-            let unserved = self.driven.unserved;
-            writeln!(f, "  {unserved} arrivals were not served: more than the server can do")?;
+        if let Some(line) = arrivals::unserved_line(self.driven.unserved) {
+            writeln!(f, "  {line}")?;
         }
         writeln!(f, "  latency: {}", self.driven.latencies)?;
         for (kind, latencies) in self.kinds.iter().zip(&self.driven.by_kind) {

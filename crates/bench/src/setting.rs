@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use atoll_kernel::api::Instances;
 
+use crate::arrivals::Rate;
+
 /// How much transactions see of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
@@ -66,6 +68,8 @@ pub struct Setting {
     pub isolation: Isolation,
     /// When a commit is answered.
     pub durability: Durability,
+    /// Transactions that arrive a second (open loop); none: closed loop.
+    pub rate: Option<Rate>,
     /// The seed of all random choices.
     pub seed: u64,
 }
@@ -100,13 +104,11 @@ pub struct Place {
     pub buffer_pool_bytes: Option<u64>,
 }
 
-/// A server, and how its clients begin transactions.
+/// A server.
 #[derive(Clone, Debug)]
 pub struct Server {
     /// Where it is, as libpq's connection strings and URLs say it.
     pub url: String,
-    /// Transactions that arrive a second (open loop); none: closed loop.
-    pub rate: Option<f64>,
     /// The server's process, to count its processor time.
     pub pid: Option<u32>,
 }

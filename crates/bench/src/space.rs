@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use crate::arrivals::GRACE;
 use crate::setting::Setting;
 
 /// What a database needs besides, of either.
@@ -41,9 +42,13 @@ impl Need {
     }
 }
 
-/// Seconds of all instances together that a run lasts.
+/// Seconds of all instances together that a run lasts, at most: an open loop that falls behind is
+/// served for a while after its end, and that of its warm-up, too.
 pub fn instance_seconds(setting: &Setting, instances: u16) -> u64 {
-    setting.seconds.saturating_add(setting.warmup_seconds).saturating_mul(instances.into())
+    let seconds = setting.seconds.saturating_add(setting.warmup_seconds);
+    let loops = 1 + u64::from(setting.warmup_seconds > 0);
+    let grace = if setting.rate.is_some() { loops * GRACE.as_secs() } else { 0 };
+    seconds.saturating_add(grace).saturating_mul(instances.into())
 }
 
 /// An error that names what is missing, if anything is.
@@ -98,6 +103,18 @@ fn disk_free(path: &Path) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arrivals::Rate;
+    use crate::setting::Isolation;
+
+    /// What an open loop does after its end needs room, too.
+    #[test]
+    fn an_open_loop_may_last_longer() {
+        let closed = Setting { seconds: 10, ..crate::testing::setting(Isolation::ReadCommitted) };
+        assert_eq!(instance_seconds(&closed, 2), 20);
+        let open = Setting { rate: Rate::new(5.0).ok(), ..closed };
+        assert_eq!(instance_seconds(&open, 2), 30);
+        assert_eq!(instance_seconds(&Setting { warmup_seconds: 3, ..open }, 2), 46);
+    }
 
     #[test]
     fn what_will_not_fit_is_refused_by_name() {

@@ -15,6 +15,7 @@ pub fn setting(isolation: Isolation) -> Setting {
         warmup_seconds: 0,
         isolation,
         durability: Durability::Commit,
+        rate: None,
         seed: 42,
     }
 }

@@ -41,6 +41,7 @@ fn count_tpcc() -> Costs {
         warmup_seconds: 1,
         isolation: Isolation::RepeatableRead,
         durability: Durability::Commit,
+        rate: None,
         seed: 1,
     };
     let directory = Directory::new();

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use atoll_bench::arrivals::Rate;
 use atoll_bench::native::{self, Native};
 use atoll_bench::setting::{Durability, Isolation, Place, Server, Setting};
 use atoll_bench::wire::{self, Wire};
@@ -42,10 +43,10 @@ pub struct Common {
     /// tables unless they are there.
     #[arg(long, conflicts_with_all = ["data", "instances", "buffer_pool"])]
     url: Option<String>,
-    /// Transactions that arrive a second (open loop: latency counts from the arrival); without
-    /// this a client's next begins when its last has ended.
-    #[arg(long, requires = "url", value_parser = parse_rate)]
-    rate: Option<f64>,
+    /// Transactions that arrive a second, evenly (open loop: latency counts from the arrival);
+    /// without this a client's next begins when its last has ended.
+    #[arg(long)]
+    rate: Option<Rate>,
     /// The server's process id, to count its processor time.
     #[arg(long, requires = "url")]
     server_pid: Option<u32>,
@@ -54,11 +55,6 @@ pub struct Common {
     seed: u64,
     #[command(flatten)]
     output: Output,
-}
-
-fn parse_rate(text: &str) -> Result<f64, String> {
-    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
-    rate.ok_or_else(|| "a number above 0".to_owned())
 }
 
 impl Common {
@@ -72,6 +68,7 @@ impl Common {
                 _ => Isolation::RepeatableRead,
             },
             durability: durability(&self.durability),
+            rate: self.rate,
             seed: self.seed,
         }
     }
@@ -82,7 +79,7 @@ impl Common {
         let mut say = |line: &str| eprintln!("* {line}");
         let report = match &self.url {
             Some(url) => {
-                let server = Server { url: url.clone(), rate: self.rate, pid: self.server_pid };
+                let server = Server { url: url.clone(), pid: self.server_pid };
                 wire::run(workload, &self.setting(), &server, &mut say)?
             }
             None => {

@@ -7,12 +7,14 @@ mod insert;
 mod orders;
 mod output;
 mod smallbank;
+mod sync;
 mod tatp;
 mod tpcc;
 mod ycsb;
 
 use std::path::{Path, PathBuf};
 
+use atoll_bench::arrivals::Rate;
 use atoll_bench::tpcb::{self, Affinity, Setting};
 use atoll_kernel::api::Instances;
 use output::Output;
@@ -42,6 +44,8 @@ enum Benchmark {
     Insert(insert::Arguments),
     /// Few and thousands of active connections, and the memory of idle sessions, over the wire.
     Connections(connections::Arguments),
+    /// Bare durable writes of the log's kind, one at a time: what a commit's latency is set beside.
+    Sync(sync::Arguments),
     /// Atoll beside PostgreSQL and MariaDB: the same clients on the same machine, in turns.
     Compare(compare::Arguments),
     /// How fast a directory that `tpcb --data` left is recovered.
@@ -84,6 +88,10 @@ struct Tpcb {
     /// A new directory for the data; a temporary one without this.
     #[arg(long)]
     data: Option<PathBuf>,
+    /// Transactions that arrive a second, evenly (open loop: latency counts from the arrival);
+    /// without this a client's next begins when its last has ended.
+    #[arg(long)]
+    rate: Option<Rate>,
     /// The seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -113,6 +121,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         Benchmark::Smallbank(arguments) => smallbank::run(arguments),
         Benchmark::Tatp(arguments) => tatp::run(arguments),
         Benchmark::Connections(arguments) => connections::run(arguments),
+        Benchmark::Sync(arguments) => sync::run(arguments),
         Benchmark::Compare(arguments) => compare::run(arguments),
         Benchmark::Recovery { data, scale, json } => run_recovery(data, *scale, *json),
     }
@@ -129,6 +138,7 @@ fn run_tpcb(arguments: &Tpcb) -> Result<(), String> {
         warmup_seconds: arguments.warmup,
         affinity: if arguments.affinity == "home" { Affinity::Home } else { Affinity::None },
         durability: common::durability(&arguments.durability),
+        rate: arguments.rate,
         data: Some(data.path().to_owned()),
         seed: arguments.seed,
     };

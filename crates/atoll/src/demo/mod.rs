@@ -181,9 +181,10 @@ fn over_the_wire(server: &Server, arguments: &Arguments) -> Result<()> {
         warmup_seconds: 0,
         isolation: Isolation::ReadCommitted,
         durability: Durability::Commit,
+        rate: None,
         seed: arguments.seed,
     };
-    let server = bench::Server { url: server.address().url(), rate: None, pid: None };
+    let server = bench::Server { url: server.address().url(), pid: None };
     let mut told = |line: &str| println!("  {}", line.trim_start());
     let report = wire::run(&workload, &setting, &server, &mut told)?;
     println!("  {}", report.driven.latencies);

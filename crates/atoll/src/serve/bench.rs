@@ -67,6 +67,7 @@ impl Running {
             warmup_seconds: 0,
             isolation: Isolation::RepeatableRead,
             durability: Durability::Commit,
+            rate: None,
             seed: u64::from(std::process::id()),
         };
         let stop = Arc::new(OnceLock::new());

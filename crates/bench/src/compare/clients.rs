@@ -14,13 +14,15 @@ use super::parse::{self, Told};
 use super::process::{self, Finished, Watch};
 use super::server::Server;
 use super::workload::{Sizes, Tool, Workload};
+use crate::arrivals::Rate;
 use crate::cpu::{self, Machine, MachineClock};
 use crate::latency::Latencies;
 use crate::wire::Address;
 
 /// Threads of pgbench.
 const PGBENCH_THREADS: &str = "2";
-/// The share of transactions whose latency pgbench writes down; all of them would cost it much.
+/// The share of transactions whose latency pgbench writes down in a closed loop; all of them would
+/// cost it much. In an open loop it writes all down: there it has time.
 const PGBENCH_LOGGED: &str = "0.05";
 /// The most connections that load sysbench's tables.
 const LOADERS_MAX: u64 = 4;
@@ -93,6 +95,8 @@ pub struct Clients<'a> {
     pub tools: &'a Tools,
     /// On tables of these sizes.
     pub sizes: Sizes,
+    /// Transactions that arrive a second (open loop); none: closed loop.
+    pub rate: Option<Rate>,
     /// Output goes here.
     pub folder: &'a Path,
     /// Until this says to end.
@@ -180,7 +184,12 @@ impl Clients<'_> {
                 command.args(["-n", "-M", "prepared", "-b", script, "-j", PGBENCH_THREADS]);
                 command.args(["-c", &clients.to_string(), "-T", &seconds, "-l"]);
                 command.arg(format!("--log-prefix={}", self.pgbench_log().display()));
-                command.args(["--sampling-rate", PGBENCH_LOGGED, "postgres"]);
+                match self.rate {
+                    // Arrivals by Poisson's law; latencies count from them.
+                    Some(rate) => command.arg("--rate").arg(rate.per_second().to_string()),
+                    None => command.args(["--sampling-rate", PGBENCH_LOGGED]),
+                };
+                command.arg("postgres");
                 command
             }
             Tool::Sysbench(test) => {
@@ -189,7 +198,13 @@ impl Clients<'_> {
                 command.args(["--histogram=on", "run"]);
                 command
             }
-            Tool::Own(name) => self.own(name, server, clients, length)?,
+            Tool::Own(name) => {
+                let mut command = self.own(name, server, clients, length)?;
+                if let Some(rate) = self.rate {
+                    command.arg("--rate").arg(rate.per_second().to_string());
+                }
+                command
+            }
         };
         let limit = Duration::from_secs(length.seconds + length.warmup_seconds) + RUN_GRACE;
         let what = self.what(workload, server, clients);

@@ -56,6 +56,7 @@ pub fn run(
     watch: &Watch<'_>,
     say: &mut dyn FnMut(&str),
 ) -> Result<String> {
+    plan.validate()?;
     // Before hours go by: a document that cannot take the report is refused now.
     let document = targets.document.as_deref().map(Document::read).transpose()?;
     if let Some(parent) = targets.json.as_deref().and_then(Path::parent)

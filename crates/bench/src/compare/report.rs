@@ -12,6 +12,7 @@ use super::figures::{Against, Figures, Spread};
 use super::plot::{self, Line, number};
 use super::rounds::{Measured, Plan, Series};
 use super::workload::Tool;
+use crate::arrivals::{self, Rate};
 
 /// What the host takes away is told from so much on.
 const STOLEN_PERCENT_TOLD: f64 = 2.0;
@@ -78,7 +79,7 @@ impl Comparison {
         let Some((subject, others)) = versions.split_first() else { return Ok(()) };
         let text = format!(
             "## {subject} beside {}\n\n`{}`, {}, on {}.\n\n\
-             Runs of {} s after {} s of warm-up, over unix sockets; rounds: {}. In a round the servers \
+             Runs of {} s after {} s of warm-up, over unix sockets, {}; rounds: {}. In a round the servers \
              take turns, who begins changes, and those who wait are paused. Every workload begins \
              with new servers and newly loaded tables: {}. Medians of the rounds, the least and the \
              most in parentheses.\n\n\
@@ -94,6 +95,7 @@ impl Comparison {
             self.machine,
             length.seconds,
             length.warmup_seconds,
+            self.how_begun(),
             plan.rounds,
             self.sizes(),
         );
@@ -104,6 +106,17 @@ impl Comparison {
             writeln!(out, "| {} | `{settings}` |", contender.version)?;
         }
         Ok(())
+    }
+
+    /// When clients begin transactions.
+    fn how_begun(&self) -> String {
+        let told = arrivals::told(self.plan.rate);
+        match self.plan.rate {
+            None => told,
+            Some(_) => {
+                format!("{told} (pgbench's by Poisson's law, ours even) from which latencies count")
+            }
+        }
     }
 
     /// How large the tables of what was run are.
@@ -210,6 +223,7 @@ impl Comparison {
             "seconds": plan.length.seconds,
             "warmup_seconds": plan.length.warmup_seconds,
             "rounds": plan.rounds,
+            "rate": plan.rate.map(Rate::per_second),
             "scale": plan.sizes.scale,
             "tables": plan.sizes.tables,
             "table_rows": plan.sizes.table_rows,

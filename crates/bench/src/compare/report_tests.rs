@@ -5,6 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::*;
+use crate::arrivals::Rate;
 use crate::compare::clients::{Length, Tools};
 use crate::compare::contender::{Contender, tests::places};
 use crate::compare::engine::{Atoll, Postgres, Tuning};
@@ -40,6 +41,7 @@ fn comparison() -> Comparison {
         workloads: vec![ALL[0]],
         clients: vec![8, 32],
         length: Length { seconds: 60, warmup_seconds: 10 },
+        rate: None,
         rounds: 2,
         sizes: Sizes { scale: 100, tables: 8, table_rows: 100_000, warehouses: 4 },
         tuning: Tuning { memory_bytes: 4 << 30, clients_max: 32 },
@@ -69,7 +71,7 @@ fn figures_stand_in_their_rows() {
     for part in [
         "## Atoll 1 beside PostgreSQL 99",
         "`atoll bench compare`, 2026-11-22, on a machine.",
-        "Runs of 60 s after 10 s of warm-up, over unix sockets; rounds: 2.",
+        "Runs of 60 s after 10 s of warm-up, over unix sockets, closed loop; rounds: 2.",
         "newly loaded tables: pgbench's scale 100. Medians",
         "| PostgreSQL 99 | `shared_buffers=4096MB, max_wal_size=16GB",
         "synchronous_commit=on",
@@ -86,9 +88,24 @@ fn figures_stand_in_their_rows() {
 }
 
 #[test]
+fn an_open_loop_is_told() {
+    let mut comparison = comparison();
+    comparison.plan.rate = Some(Rate::new(3500.0).unwrap());
+    let text = comparison.markdown(Pictures::None).replace('\n', " ");
+    let told = "open loop of 3500 arrivals a second (pgbench's by Poisson's law, ours even)";
+    assert!(text.contains(told), "{text}");
+    assert_eq!(comparison.json()["rate"], 3500.0);
+    assert!(comparison.plan.validate().is_ok());
+    // sysbench's does not say from when its latencies count.
+    comparison.plan.workloads = ALL.to_vec();
+    let refused = comparison.plan.validate().unwrap_err();
+    assert_eq!(refused, "a rate is not for sysbench-point-select");
+}
+
+#[test]
 fn the_same_is_in_json() {
     let json = comparison().json();
-    assert_eq!(json["rounds"], 2);
+    assert_eq!((&json["rounds"], &json["rate"]), (&2.into(), &Value::Null));
     let series = &json["results"][0]["series"];
     assert_eq!(series[0]["subject_against_this"], Value::Null);
     assert_eq!(series[1]["subject_against_this"]["ratio"]["median"], 2.75);

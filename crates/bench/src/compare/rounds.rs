@@ -14,7 +14,8 @@ use super::contender::Contender;
 use super::engine::Tuning;
 use super::process::Watch;
 use super::server::{Folder, Server};
-use super::workload::{Sizes, Workload};
+use super::workload::{Sizes, Tool, Workload};
+use crate::arrivals::Rate;
 
 /// What is compared, and how.
 pub struct Plan {
@@ -26,6 +27,8 @@ pub struct Plan {
     pub clients: Vec<u64>,
     /// How long a run is.
     pub length: Length,
+    /// Transactions that arrive a second (open loop); none: closed loop.
+    pub rate: Option<Rate>,
     /// How often all is run.
     pub rounds: u64,
     /// How large tables are.
@@ -73,11 +76,21 @@ impl Plan {
         turns * self.clients.len() as u64 * self.rounds * run
     }
 
+    /// One line for what cannot be run.
+    pub fn validate(&self) -> Result<()> {
+        let sysbench = self.workloads.iter().find(|it| matches!(it.tool, Tool::Sysbench(_)));
+        match (self.rate, sysbench) {
+            // It does not say from when its latencies count.
+            (Some(_), Some(it)) => Err(format!("a rate is not for {}", it.name)),
+            _ => Ok(()),
+        }
+    }
+
     /// Runs everything. Errors are one line, and leave nothing behind.
     pub fn run(&self, watch: &Watch<'_>, say: &mut dyn FnMut(&str)) -> Result<Vec<Measured>> {
-        let folder = Folder::new(self.folder.clone())?;
+        let (folder, sizes) = (Folder::new(self.folder.clone())?, self.sizes);
         let clients =
-            Clients { tools: &self.tools, sizes: self.sizes, folder: folder.path(), watch };
+            Clients { tools: &self.tools, sizes, rate: self.rate, folder: folder.path(), watch };
         self.workloads.iter().map(|it| self.one(it, &clients, say)).collect()
     }
 

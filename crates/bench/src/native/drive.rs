@@ -1,6 +1,8 @@
 //! The clients: each a task of an instance, one transaction after the other.
 //!
-//! Invariants: no think times. A transaction counts when it is settled (its commit survives a
+//! Invariants: no think times; `arrivals` says when a client's next transaction begins, and from
+//! when its latency counts. A client that waits for an arrival is a task that waits: its instance
+//! serves others or sleeps. A transaction counts when it is settled (its commit survives a
 //! crash, unless durability is relaxed). A conflict (40001, 40P01) is counted and retried with the
 //! same input; the latency is that of all tries together. What a client acknowledges to the
 //! outside, it acknowledges after it has settled. Clients keep no histograms, which would take the
@@ -16,6 +18,7 @@ use atoll_kernel::api::{
 use atoll_kernel::sync::ledger::{self, Label};
 
 use super::{Commands, Native};
+use crate::arrivals::Arrivals;
 use crate::report::Driven;
 use crate::setting::{Durability, Setting};
 use crate::workload::{Acknowledge, Counts, Ended};
@@ -66,14 +69,15 @@ pub fn drive<W: Native>(
     told: &mut dyn FnMut(Option<Told<W::Mark>>),
 ) -> std::result::Result<Driven, String> {
     let (sender, receiver) = mpsc::channel();
-    let began = Instant::now();
+    let arrivals = Arc::new(Arrivals::new(course.duration, setting.rate));
     for number in 0..setting.clients {
         let (workload, tables) = (workload.clone(), tables.clone());
         let (setting, course, sender) = (setting.clone(), course.clone(), sender.clone());
+        let arrivals = arrivals.clone();
         let instance = InstanceId(workload.home(number, database.instances()) as u16);
         database.spawn(Target::Instance(instance), move |context| {
             let mut client = Client::new(context, workload, tables, &setting, number, sender);
-            let error = client.run(&course).err();
+            let error = client.run(&course, &arrivals).err();
             client.end(error);
         });
     }
@@ -105,7 +109,8 @@ pub fn drive<W: Native>(
             Err(mpsc::TryRecvError::Disconnected) => break,
         }
     }
-    driven.elapsed = began.elapsed();
+    driven.elapsed = arrivals.began().elapsed();
+    driven.unserved = arrivals.unserved();
     if ended != setting.clients {
         return Err(format!("only {ended} of {} clients came to their end", setting.clients));
     }
@@ -155,22 +160,21 @@ impl<'a, W: Native> Client<'a, W> {
         }
     }
 
-    fn run(&mut self, course: &Course) -> Result<()> {
-        let end = Instant::now() + course.duration;
+    fn run(&mut self, course: &Course, arrivals: &Arrivals) -> Result<()> {
+        let is_to_end = || course.stop.get().is_some();
         loop {
-            let start = Instant::now();
-            if start >= end || course.stop.get().is_some() {
-                return Ok(());
-            }
-            if start - self.told >= TELL_EVERY {
-                self.tell(start);
+            // Who waits for an arrival keeps nobody out (rule 2.4): it has no transaction.
+            let next = || arrivals.next(self.context, is_to_end);
+            let Some(arrived) = self.context.uncounted(next) else { return Ok(()) };
+            if arrived - self.told >= TELL_EVERY {
+                self.tell(arrived);
             }
             let input = self.workload.draw(&mut self.source);
             ledger::begin(Label::of(W::kind(&input)));
             let ended = self.until_done(&input)?;
             self.session.settle(self.context)?;
             ledger::switch(Label::default());
-            let micros = u32::try_from(start.elapsed().as_micros()).unwrap_or(u32::MAX);
+            let micros = u32::try_from(arrived.elapsed().as_micros()).unwrap_or(u32::MAX);
             self.workload.settled(&input);
             let kind = W::kind(&input);
             self.latencies.push(Latency { kind: kind as u8, micros });

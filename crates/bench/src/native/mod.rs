@@ -9,6 +9,8 @@ mod columns;
 mod drive;
 mod load;
 mod run;
+#[cfg(test)]
+mod tests;
 
 use atoll_kernel::api::{
     Access, Catalog, Context, Database, PUBLIC_NAMESPACE, Result, Session, Statement, TableEntry,

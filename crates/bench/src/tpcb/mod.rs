@@ -7,12 +7,15 @@
 
 mod load;
 mod run;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use atoll_kernel::api::{Database, Error, Instances, Metrics, Options, Pin, RecoveryReport};
 
+use crate::arrivals::{self, Rate};
 use crate::cpu;
 use crate::latency::Latencies;
 use crate::ledger::{Costs, Counting};
@@ -36,6 +39,8 @@ pub struct Setting {
     pub seconds: u64,
     /// How long runs before that.
     pub warmup_seconds: u64,
+    /// Transactions that arrive a second (open loop); none: closed loop.
+    pub rate: Option<Rate>,
     /// Whether a client keeps to its instance's branches.
     pub affinity: Affinity,
     /// Whether a commit waits until it is stable.
@@ -65,6 +70,8 @@ pub struct Report {
     pub transactions: u64,
     /// Deadlocks and the like, rolled back and not counted.
     pub aborts: u64,
+    /// Open loop: transactions that arrived, but nobody was free for them until the end.
+    pub unserved: u64,
     /// How long was measured.
     pub elapsed: Duration,
     /// Latencies of the transactions.
@@ -105,6 +112,9 @@ impl Report {
             "tps": self.per_second(),
             "transactions": self.transactions,
             "aborts": self.aborts,
+            "loop": arrivals::kind(self.setting.rate),
+            "rate": self.setting.rate.map(Rate::per_second),
+            "unserved": self.unserved,
             "seconds": seconds,
             "latency_us": self.latencies.json(),
             "cpu_us_per_txn": self.cpu.as_secs_f64() * 1e6 / self.transactions.max(1) as f64,
@@ -113,6 +123,8 @@ impl Report {
                 "padded": each(self.logs(|log| log.bytes_padded)),
             },
             "flushes_per_second": flushes as f64 / seconds,
+            "log_bytes_per_flush":
+                self.logs(|log| log.bytes_padded) as f64 / flushes.max(1) as f64,
             "txns_per_flush": commits as f64 / flushes.max(1) as f64,
             "row_turns_per_txn": each(self.transactions(|txn| txn.row_turns)),
             "wakes_per_txn": each(self.transactions(|txn| txn.end_wakes)),
@@ -135,7 +147,8 @@ impl std::fmt::Display for Report {
         let setting = &self.setting;
         writeln!(
             f,
-            "tpcb: scale {}, {} clients, {} instances, affinity {:?}, durability {:?}, seed {}",
+            "tpcb: {}, scale {}, {} clients, {} instances, affinity {:?}, durability {:?}, seed {}",
+            arrivals::told(setting.rate),
             setting.scale,
             setting.clients,
             self.instances,
@@ -144,6 +157,9 @@ impl std::fmt::Display for Report {
             setting.seed
         )?;
         writeln!(f, "  {:.0} transactions a second, {} aborts", self.per_second(), self.aborts)?;
+        if let Some(line) = arrivals::unserved_line(self.unserved) {
+            writeln!(f, "  {line}")?;
+        }
         writeln!(f, "  latency: {}", self.latencies)?;
         writeln!(
             f,
@@ -210,6 +226,7 @@ pub fn run(setting: &Setting, say: &mut dyn FnMut(&str)) -> Result<Report, Strin
         instances: database.instances(),
         transactions: driven.latencies.count(),
         aborts: driven.aborts,
+        unserved: driven.unserved,
         elapsed: driven.elapsed,
         latencies: driven.latencies,
         cpu,

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use atoll_kernel::api::{
     Access, ColumnId, Context, Database, Error, InstanceId, Isolation, KeyBytes, Parker, Result,
@@ -13,6 +13,7 @@ use atoll_kernel::sync::ledger::{self, Label};
 
 use super::load::Tables;
 use super::{ACCOUNTS, Affinity, Setting, TELLERS};
+use crate::arrivals::Arrivals;
 use crate::latency::Latencies;
 use crate::setting::Durability;
 
@@ -21,6 +22,8 @@ pub struct Driven {
     pub latencies: Latencies,
     pub aborts: u64,
     pub elapsed: Duration,
+    /// Open loop: what arrived and nobody took.
+    pub unserved: u64,
 }
 
 struct ClientDone {
@@ -36,35 +39,36 @@ pub fn drive(
     setting: &Setting,
 ) -> std::result::Result<Driven, String> {
     let (sender, receiver) = mpsc::channel();
-    let began = Instant::now();
+    let duration = Duration::from_secs(setting.seconds);
+    let arrivals = Arc::new(Arrivals::new(duration, setting.rate));
     let instances = database.instances() as u64;
     for number in 0..setting.clients {
         let instance = InstanceId((number % instances) as u16);
         let (tables, setting, sender) = (tables.clone(), setting.clone(), sender.clone());
+        let arrivals = arrivals.clone();
         database.spawn(Target::Instance(instance), move |context| {
             let mut client = Client::new(context, tables, setting, number, instances);
-            let error = client.run(context).err();
+            let error = client.run(context, &arrivals).err();
             let Client { latencies, aborts, .. } = client;
             // The receiver waits for every client.
             let _ = sender.send(ClientDone { latencies, aborts, error });
         });
     }
     drop(sender);
-    let mut driven = Driven { latencies: Latencies::default(), aborts: 0, elapsed: Duration::ZERO };
-    let mut ended = 0;
+    let (mut latencies, mut aborts, mut ended) = (Latencies::default(), 0, 0);
     for done in receiver {
         if let Some(error) = done.error {
             return Err(error.to_string());
         }
-        driven.latencies.add(&done.latencies);
-        driven.aborts += done.aborts;
+        latencies.add(&done.latencies);
+        aborts += done.aborts;
         ended += 1;
     }
-    driven.elapsed = began.elapsed();
     if ended != setting.clients {
         return Err(format!("only {ended} of {} clients came to their end", setting.clients));
     }
-    Ok(driven)
+    let (elapsed, unserved) = (arrivals.began().elapsed(), arrivals.unserved());
+    Ok(Driven { latencies, aborts, elapsed, unserved })
 }
 
 struct Client {
@@ -106,22 +110,20 @@ impl Client {
         }
     }
 
-    fn run(&mut self, context: &Context) -> Result<()> {
+    fn run(&mut self, context: &Context, arrivals: &Arrivals) -> Result<()> {
         let mut session = Session::new(context.instance());
         if self.setting.durability == Durability::Relaxed {
             session.set_durability(atoll_kernel::api::Durability::Relaxed);
         }
-        let end = Instant::now() + Duration::from_secs(self.setting.seconds);
         loop {
-            let start = Instant::now();
-            if start >= end {
-                return Ok(());
-            }
+            // Who waits for an arrival keeps nobody out (rule 2.4): it has no transaction.
+            let next = || arrivals.next(context, || false);
+            let Some(arrived) = context.uncounted(next) else { return Ok(()) };
             ledger::begin(Label::of(0));
             let ended = self.transaction(&mut session, context);
             ledger::switch(Label::default());
             match ended {
-                Ok(()) => self.latencies.record(start.elapsed()),
+                Ok(()) => self.latencies.record(arrived.elapsed()),
                 Err(Error::Deadlock { .. } | Error::SerializationFailure { .. }) => {
                     self.aborts += 1;
                 }

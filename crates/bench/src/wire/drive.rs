@@ -1,18 +1,17 @@
 //! A whole run over the wire: load, warm up, measure, check.
 //!
-//! Invariants: each client is a thread with its connection. Closed loop: the next transaction
-//! begins when the last has ended. Open loop: transactions arrive at a fixed rate, whoever is free
-//! takes the next, and latency counts from the arrival, so a server that falls behind cannot hide
-//! it; arrivals that nobody is free for within a few seconds of the end are counted, not served.
-//! Conflicts (40001, 40P01) are counted and retried with the same input. A server that goes
-//! away ends the run with an error.
+//! Invariants: each client is a thread with its connection; `arrivals` says when its transactions
+//! begin, and from when their latencies count. Conflicts (40001, 40P01) are counted and retried
+//! with the same input. A server that goes away ends the run with an error.
 
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use atoll_kernel::runtime::ThreadParker;
 use postgres::Client;
 
 use super::{Result, Shape, Sql, Wire, connect_to, copy, message};
+use crate::arrivals::Arrivals;
 use crate::cpu::{self, MachineClock};
 use crate::report::{Driven, Report, Side};
 use crate::setting::{Durability, Isolation, Server, Setting};
@@ -20,8 +19,6 @@ use crate::sql::number;
 use crate::ticker::Ticker;
 use crate::workload::{Acknowledge, Counts, Ended, Loaded};
 
-/// How long clients serve what has arrived after the end.
-const GRACE: Duration = Duration::from_secs(5);
 /// How often a client tells what it has done.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
@@ -34,9 +31,6 @@ pub fn run<W: Wire>(
 ) -> Result<Report> {
     workload.validate()?;
     setting.validate_timed()?;
-    if server.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
-        return Err("the rate must be above 0".to_owned());
-    }
     let mut client = connect_to(&server.url)?;
     let names: Vec<String> = W::TABLES.iter().map(|name| format!("'{name}'")).collect();
     let there = format!(
@@ -68,65 +62,8 @@ pub fn run<W: Wire>(
     let began = Instant::now();
     let checked = workload.verify_remotely(&mut client, &before, &tally)?;
     say(&checked.what);
-    let side = Side::Wire { rate: server.rate, server_cpu, client_cpu, machine };
+    let side = Side::Wire { server_cpu, client_cpu, machine };
     Ok(Report::of(workload, setting, driven, side, loaded, (checked, began.elapsed())))
-}
-
-/// When transactions begin.
-struct Arrivals {
-    began: Instant,
-    end: Instant,
-    schedule: Option<Schedule>,
-}
-
-/// An open loop's; closed loop without.
-struct Schedule {
-    // Seconds between two arrivals.
-    apart: f64,
-    // The next one's number; who takes it serves it.
-    next: Mutex<u64>,
-}
-
-impl Schedule {
-    fn seconds_until(&self, number: u64) -> f64 {
-        self.apart * number as f64
-    }
-}
-
-impl Arrivals {
-    fn new(seconds: u64, rate: Option<f64>) -> Arrivals {
-        let began = Instant::now();
-        let schedule = rate.map(|rate| Schedule { apart: 1.0 / rate, next: Mutex::new(0) });
-        Arrivals { began, end: began + Duration::from_secs(seconds), schedule }
-    }
-
-    /// Waits for the next arrival and answers when it was; none at the end.
-    fn next(&self) -> Option<Instant> {
-        let now = Instant::now();
-        let Some(schedule) = &self.schedule else { return (now < self.end).then_some(now) };
-        let at = {
-            let mut next = schedule.next.lock().expect("no holder panics");
-            let at = self.began + Duration::from_secs_f64(schedule.seconds_until(*next));
-            if at >= self.end || now >= self.end + GRACE {
-                return None;
-            }
-            *next += 1;
-            at
-        };
-        if let Some(early) = at.checked_duration_since(now) {
-            std::thread::sleep(early);
-        }
-        Some(at)
-    }
-
-    /// How many have arrived that nobody took.
-    fn unserved(&self) -> u64 {
-        self.schedule.as_ref().map_or(0, |schedule| {
-            let taken = *schedule.next.lock().expect("no holder panics");
-            let seconds = (self.end - self.began).as_secs_f64();
-            ((seconds / schedule.apart).ceil() as u64).saturating_sub(taken)
-        })
-    }
 }
 
 /// A client's connection and its prepared statements.
@@ -197,7 +134,7 @@ fn drive<W: Wire>(
     for _ in 0..setting.clients {
         terminals.push(Terminal::new(workload, setting, &server.url)?);
     }
-    let arrivals = Arrivals::new(setting.seconds, server.rate);
+    let arrivals = Arrivals::new(Duration::from_secs(setting.seconds), setting.rate);
     let (sender, receiver) = mpsc::channel::<News<W>>();
     let mut driven = Driven::new(W::KINDS.len());
     let done: Vec<Result<Driven>> = std::thread::scope(|scope| {
@@ -221,7 +158,7 @@ fn drive<W: Wire>(
         }
         threads.into_iter().map(|it| it.join().expect("a client does not panic")).collect()
     });
-    driven.elapsed = arrivals.began.elapsed();
+    driven.elapsed = arrivals.began().elapsed();
     driven.unserved = arrivals.unserved();
     for done in done {
         let done = done?;
@@ -243,7 +180,8 @@ fn one_client<W: Wire>(
 ) -> Result<Driven> {
     let mut done = Driven::new(W::KINDS.len());
     let (mut untold, mut marks, mut told) = (Counts::default(), Vec::new(), Instant::now());
-    while let Some(arrived) = arrivals.next() {
+    let parker = ThreadParker::new();
+    while let Some(arrived) = arrivals.next(&parker, || false) {
         let input = workload.draw(&mut source);
         let kind = W::kind(&input);
         let ended = terminal.until_done(&input, &mut untold);
