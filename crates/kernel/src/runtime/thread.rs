@@ -127,6 +127,7 @@ fn turn_until_closed<S: InstanceState>(instance: &Rc<Instance<S>>) {
     let (spin_ns, grace_ns) = (options.spin_ns, options.close_grace_ns);
     let mut idle_since: Option<u64> = None;
     let mut gaps = Gaps::new(spin_ns);
+    let mut offers = Offers { last: 0, pause: instance.hub().cycles_of_ns(OFFER_NS) };
     let mut end_by = u64::MAX;
     loop {
         let turn = instance.turn();
@@ -144,7 +145,9 @@ fn turn_until_closed<S: InstanceState>(instance: &Rc<Instance<S>>) {
             // A completed write is only half of a durable one: a kernel thread then has to flush
             // the disk's cache, and the system's scheduler lets it wait for this thread's whole
             // slice (0.2 to 0.3 ms were seen) unless this thread offers the processor.
-            if instance.state().durable_write_in_flight(instance) {
+            if instance.state().durable_write_in_flight(instance)
+                && offers.is_due(instance.time().cycles())
+            {
                 std::thread::yield_now();
             }
             if let Some(since) = idle_since.take() {
@@ -189,6 +192,26 @@ impl Gaps {
         self.mean_ns < self.short_ns
     }
 }
+
+/// When the processor was offered to a flush: each offer costs a system call, and may cost a switch
+/// to a client's thread, so that a turn of few microseconds does not make one.
+struct Offers {
+    last: u64,
+    pause: u64,
+}
+
+impl Offers {
+    fn is_due(&mut self, now: u64) -> bool {
+        let is_due = now.wrapping_sub(self.last) >= self.pause;
+        if is_due {
+            self.last = now;
+        }
+        is_due
+    }
+}
+
+/// The time between two offers.
+const OFFER_NS: u64 = 50_000;
 
 /// How often a stopping instance looks whether it may end.
 const STOP_LOOK_NS: u64 = 1_000_000;
