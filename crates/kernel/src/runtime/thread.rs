@@ -246,4 +246,13 @@ mod tests {
         (0..16).for_each(|_| gaps.note(8_000));
         assert!(gaps.are_short());
     }
+
+    #[test]
+    fn the_processor_is_offered_again_after_a_pause() {
+        let mut offers = Offers { last: 0, pause: 100 };
+        assert!(offers.is_due(1_000));
+        assert!(!offers.is_due(1_099));
+        assert!(offers.is_due(1_100));
+        assert!(!offers.is_due(1_101));
+    }
 }
