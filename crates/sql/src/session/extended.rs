@@ -258,18 +258,23 @@ impl Session {
                 (Some(bytes), Format::Binary) => {
                     binary::receive(Type::new(*ty), bytes, &*self.context)?
                 }
-                (Some(bytes), Format::Text) => {
-                    let text = std::str::from_utf8(bytes).map_err(|_| {
-                        SqlError::new(
-                            SqlState::CHARACTER_NOT_IN_REPERTOIRE,
-                            "invalid byte sequence for encoding \"UTF8\"",
-                        )
-                    })?;
-                    text_form::input(Type::new(*ty), text, &*self.context)?
-                }
+                (Some(bytes), Format::Text) => match text_form::plain_number(*ty, bytes) {
+                    Some(number) => number,
+                    None => self.read_text(*ty, bytes)?,
+                },
             });
         }
         Ok(())
+    }
+
+    fn read_text(&self, ty: TypeOid, bytes: &[u8]) -> SqlResult<Datum> {
+        let text = std::str::from_utf8(bytes).map_err(|_| {
+            SqlError::new(
+                SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+                "invalid byte sequence for encoding \"UTF8\"",
+            )
+        })?;
+        text_form::input(Type::new(ty), text, &*self.context)
     }
 
     /// The columns that a utility statement returns.
