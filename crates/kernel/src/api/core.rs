@@ -264,7 +264,7 @@ impl InstanceState for Core {
     }
 
     fn durable_write_in_flight(&self, _instance: &Instance) -> bool {
-        self.inner.txn.environment().log.flushes()
+        matches!(self.inner.txn.environment().log.unflushed(), Unflushed::Some)
     }
 
     fn sleeps(&self, _instance: &Instance) {

@@ -218,11 +218,6 @@ impl LogWriter {
         self.inner.borrow().unflushed()
     }
 
-    /// Whether a flush is in flight.
-    pub fn flushes(&self) -> bool {
-        !self.inner.borrow().flights.is_empty()
-    }
-
     /// The largest stable cts.
     pub fn stable(&self) -> Cts {
         self.inner.borrow().stability.stable()

@@ -127,7 +127,6 @@ fn turn_until_closed<S: InstanceState>(instance: &Rc<Instance<S>>) {
     let (spin_ns, grace_ns) = (options.spin_ns, options.close_grace_ns);
     let mut idle_since: Option<u64> = None;
     let mut gaps = Gaps::new(spin_ns);
-    let mut offers = Offers { last: 0, pause: instance.hub().cycles_of_ns(OFFER_NS) };
     let mut end_by = u64::MAX;
     loop {
         let turn = instance.turn();
@@ -145,9 +144,7 @@ fn turn_until_closed<S: InstanceState>(instance: &Rc<Instance<S>>) {
             // A completed write is only half of a durable one: a kernel thread then has to flush
             // the disk's cache, and the system's scheduler lets it wait for this thread's whole
             // slice (0.2 to 0.3 ms were seen) unless this thread offers the processor.
-            if instance.state().durable_write_in_flight(instance)
-                && offers.is_due(instance.time().cycles())
-            {
+            if instance.state().durable_write_in_flight(instance) {
                 std::thread::yield_now();
             }
             if let Some(since) = idle_since.take() {
@@ -193,26 +190,6 @@ impl Gaps {
     }
 }
 
-/// When the processor was offered to a flush: each offer costs a system call, and may cost a switch
-/// to a client's thread, so that a turn of few microseconds does not make one.
-struct Offers {
-    last: u64,
-    pause: u64,
-}
-
-impl Offers {
-    fn is_due(&mut self, now: u64) -> bool {
-        let is_due = now.wrapping_sub(self.last) >= self.pause;
-        if is_due {
-            self.last = now;
-        }
-        is_due
-    }
-}
-
-/// The time between two offers.
-const OFFER_NS: u64 = 50_000;
-
 /// How often a stopping instance looks whether it may end.
 const STOP_LOOK_NS: u64 = 1_000_000;
 
@@ -245,14 +222,5 @@ mod tests {
         assert!(!gaps.are_short());
         (0..16).for_each(|_| gaps.note(8_000));
         assert!(gaps.are_short());
-    }
-
-    #[test]
-    fn the_processor_is_offered_again_after_a_pause() {
-        let mut offers = Offers { last: 0, pause: 100 };
-        assert!(offers.is_due(1_000));
-        assert!(!offers.is_due(1_099));
-        assert!(offers.is_due(1_100));
-        assert!(!offers.is_due(1_101));
     }
 }
