@@ -68,12 +68,12 @@ impl<S: InstanceState> Instance<S> {
         let mut batch = {
             let intake = &mut *self.intake.borrow_mut();
             let count = intake.waiting.len().min(count_max);
+            if count == 0 {
+                return false;
+            }
             intake.batch.extend(intake.waiting.drain(..count));
             std::mem::take(&mut intake.batch)
         };
-        if batch.is_empty() {
-            return false;
-        }
         let count = self.services.borrow().len();
         for index in 0..count {
             let service = self.services.borrow()[index].clone();

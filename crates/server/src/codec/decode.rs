@@ -137,23 +137,41 @@ pub enum Decoded<'a> {
     Incomplete(usize),
 }
 
+/// Whether [`decode`] would answer that the message is incomplete; cheaper.
+pub fn is_incomplete(buffer: &[u8], limits: &Limits) -> bool {
+    matches!(frame(buffer, limits), Ok(Frame::Incomplete(_)))
+}
+
+/// A message's tag and body, or how many bytes are needed at least.
+enum Frame<'a> {
+    Whole(u8, &'a [u8]),
+    Incomplete(usize),
+}
+
 /// Decodes the message that `buffer` begins with.
 pub fn decode<'a>(buffer: &'a [u8], limits: &Limits) -> Result<Decoded<'a>, Malformed> {
-    let Some(tag) = buffer.first().copied() else { return Ok(Decoded::Incomplete(5)) };
+    match frame(buffer, limits)? {
+        Frame::Whole(tag, body) => Ok(Decoded::Message(message(tag, body)?, 5 + body.len())),
+        Frame::Incomplete(bytes) => Ok(Decoded::Incomplete(bytes)),
+    }
+}
+
+fn frame<'a>(buffer: &'a [u8], limits: &Limits) -> Result<Frame<'a>, Malformed> {
+    let Some(tag) = buffer.first().copied() else { return Ok(Frame::Incomplete(5)) };
     let bytes_max = match tag {
         b'Q' | b'P' | b'B' | b'd' | b'p' | b'F' => limits.large_bytes_max,
         b'D' | b'E' | b'C' | b'S' | b'H' | b'X' | b'c' | b'f' => limits.small_bytes_max,
         _ => return Err(Malformed("invalid frontend message type")),
     };
-    let Some(length) = buffer.get(1..5) else { return Ok(Decoded::Incomplete(5)) };
+    let Some(length) = buffer.get(1..5) else { return Ok(Frame::Incomplete(5)) };
     let length = i32::from_be_bytes([length[0], length[1], length[2], length[3]]);
     let length = match usize::try_from(length) {
         Ok(length) if (4..=bytes_max).contains(&length) => length,
         _ => return Err(Malformed("invalid message length")),
     };
     let total = 1 + length;
-    let Some(body) = buffer.get(5..total) else { return Ok(Decoded::Incomplete(total)) };
-    Ok(Decoded::Message(message(tag, body)?, total))
+    let Some(body) = buffer.get(5..total) else { return Ok(Frame::Incomplete(total)) };
+    Ok(Frame::Whole(tag, body))
 }
 
 fn message(tag: u8, body: &[u8]) -> Result<Frontend<'_>, Malformed> {

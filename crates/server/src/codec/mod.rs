@@ -14,6 +14,7 @@ mod tests;
 
 pub use decode::{
     Bind, Decoded, DescribeTarget, Frontend, Limits, Parameters, Parse, ValueFormat, decode,
+    is_incomplete,
 };
 pub use encode::{ErrorSeverity, Field, Out, RowWriter};
 pub use reader::{Codes, Malformed, Oids};

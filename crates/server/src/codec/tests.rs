@@ -23,7 +23,9 @@ fn first(code: u32, rest: &[u8]) -> Vec<u8> {
 #[track_caller]
 fn check(bytes: &[u8], expected: Frontend<'_>) {
     assert_eq!(decode(bytes, &limits()), Ok(Decoded::Message(expected, bytes.len())));
+    assert!(!is_incomplete(bytes, &limits()));
     for cut in 0..bytes.len() {
+        assert!(is_incomplete(&bytes[..cut], &limits()), "{cut} bytes");
         match decode(&bytes[..cut], &limits()) {
             Ok(Decoded::Incomplete(need)) => assert!(need > cut && need <= bytes.len().max(5)),
             other => panic!("{cut} bytes: {other:?}"),
@@ -74,6 +76,7 @@ fn malformed_messages_are_refused() {
     #[track_caller]
     fn refused(bytes: &[u8]) {
         assert!(matches!(decode(bytes, &limits()), Err(Malformed(_))), "{bytes:?}");
+        assert!(!is_incomplete(bytes, &limits()), "{bytes:?}");
     }
     refused(b"!");
     refused(&framed(b'Q', b"no end"));

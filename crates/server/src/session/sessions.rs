@@ -24,7 +24,7 @@ use atoll_sql::session::client::TransactionStatus;
 use atoll_sql::{SqlError, SqlState};
 
 use crate::backend::{Backend, ClientStart};
-use crate::codec::{Decoded, Limits, Out, Protocol, decode};
+use crate::codec::{Limits, Out, Protocol, is_incomplete};
 
 use super::conversation::{Conversation, Progress, Verdict};
 use super::link::{Buffers, Link, Receiving};
@@ -234,13 +234,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             Phase::Starting if ended => self.drain(instance, connection),
             Phase::Starting => self.first(instance, connection),
             Phase::Open => {
-                let waits = {
-                    let input = link.input.borrow();
-                    matches!(
-                        decode(input.unread(), &self.options.limits),
-                        Ok(Decoded::Incomplete(_))
-                    )
-                };
+                let waits = is_incomplete(link.input.borrow().unread(), &self.options.limits);
                 if !waits {
                     self.converse(instance, connection);
                 } else if ended {

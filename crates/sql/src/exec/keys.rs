@@ -62,7 +62,7 @@ fn fit(value: Datum, key: &KeyValue) -> SqlResult<Fitted> {
     })
 }
 
-/// The whole key of equal values into `key`; false if nothing can match.
+/// The key of equal values, the whole or its first columns, into `key`; false if nothing can match.
 pub(super) fn point(
     index: &IndexEntry,
     values: &[KeyValue],
@@ -100,6 +100,13 @@ pub(super) fn range(
     high: Option<&RangeEnd>,
     cx: &mut Cx<'_, '_>,
 ) -> SqlResult<Option<KeyRange>> {
+    if low.is_none() && high.is_none() {
+        if prefix.is_empty() {
+            return Ok(Some(KeyRange::all()));
+        }
+        let mut key = KeyBytes::default();
+        return Ok(point(index, prefix, &mut key, cx)?.then(|| KeyRange::prefix(key)));
+    }
     let mut bytes: Vec<Vec<u8>> = Vec::with_capacity(prefix.len() + 1);
     for value in prefix {
         match fitted(value, cx)? {

@@ -21,6 +21,7 @@ use crate::parse::statement::{CursorSpan, DeclareCursor, FetchDirection, Scroll,
 use crate::relations::CatalogView;
 use crate::types::Datum;
 use atoll_kernel::api::{Context, Snapshot};
+use smol_str::format_smolstr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -229,7 +230,7 @@ impl Session {
         self.portals.insert(key, portal);
         let (count, sent, rest) = result?;
         let word = if *is_move { "MOVE" } else { "FETCH" };
-        Ok(Done::limited(format!("{word} {count}"), sending.rows_max, sent, rest))
+        Ok(Done::limited(format_smolstr!("{word} {count}"), sending.rows_max, sent, rest))
     }
 
     /// Lets a cursor go, and sends up to `to_send` (0 is all) of the rows that it goes to, none for

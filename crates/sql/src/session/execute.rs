@@ -17,6 +17,7 @@ use crate::types::Datum;
 use atoll_kernel::api::{
     Access, Catalog, Context, Error, Parker, Statement as KernelStatement, TableLockMode,
 };
+use smol_str::{SmolStr, format_smolstr};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -45,19 +46,24 @@ pub(super) enum Answer {
 /// What a statement did.
 pub(super) struct Done {
     /// Its tag.
-    pub tag: String,
+    pub tag: SmolStr,
     /// The rows that were not sent, if the limit was reached: none or more.
     pub rest: Option<Box<RowStore>>,
 }
 
 impl Done {
     /// Of a statement that sent all its rows.
-    pub fn all(tag: impl Into<String>) -> SqlResult<Done> {
+    pub fn all(tag: impl Into<SmolStr>) -> SqlResult<Done> {
         Ok(Done { tag: tag.into(), rest: None })
     }
 
     /// Of a statement that sent so many rows; the others are in `rest`. Its execution is over.
-    pub fn limited(tag: String, rows_max: u64, sent: u64, mut rest: Option<Box<RowStore>>) -> Done {
+    pub fn limited(
+        tag: SmolStr,
+        rows_max: u64,
+        sent: u64,
+        mut rest: Option<Box<RowStore>>,
+    ) -> Done {
         if rows_max != 0 && sent == rows_max {
             rest.get_or_insert_default().give_back_unused();
         }
@@ -256,13 +262,13 @@ pub(super) fn lock_tables(
     Ok(true)
 }
 
-fn tag_of(action: &Action, sent: u64, count: u64) -> String {
+fn tag_of(action: &Action, sent: u64, count: u64) -> SmolStr {
     match action {
-        Action::Query { .. } => format!("SELECT {sent}"),
+        Action::Query { .. } => format_smolstr!("SELECT {sent}"),
         Action::Modify(modify) => match &modify.modification {
-            Modification::Insert { .. } => format!("INSERT 0 {count}"),
-            Modification::Update { .. } => format!("UPDATE {count}"),
-            Modification::Delete { .. } => format!("DELETE {count}"),
+            Modification::Insert { .. } => format_smolstr!("INSERT 0 {count}"),
+            Modification::Update { .. } => format_smolstr!("UPDATE {count}"),
+            Modification::Delete { .. } => format_smolstr!("DELETE {count}"),
         },
     }
 }

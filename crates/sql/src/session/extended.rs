@@ -16,6 +16,7 @@ use crate::parse::statement::{Statement, Utility};
 use crate::parse::{self, Parsed};
 use crate::types::{Datum, Type, TypeOid, binary, text as text_form};
 use atoll_kernel::api::Context;
+use smol_str::SmolStr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -53,7 +54,7 @@ pub(super) enum State {
     /// A query that is read a part at a time.
     Open(Box<Fetching>),
     /// It has run: rows that were not sent because of a limit (of RETURNING, of FETCH), its tag.
-    Ran(Option<Box<Rest>>, String),
+    Ran(Option<Box<Rest>>, SmolStr),
     /// A cursor of DECLARE.
     Cursor(Box<Cursor>),
     /// A cursor in which a fetch failed.
@@ -168,10 +169,10 @@ impl Session {
                 format!("cursor \"{portal}\" already exists"),
             ));
         }
-        // The parameters' memory of the portal that this one replaces is used again.
-        let mut values = match self.portals.remove(portal) {
-            Some(old) => old.parameters,
-            None => Vec::new(),
+        // The memory of the portal that this one replaces is used again.
+        let (mut values, mut formats) = match self.portals.remove(portal) {
+            Some(old) => (old.parameters, old.formats),
+            None => (Vec::new(), Vec::new()),
         };
         values.clear();
         let (columns, types) = if let Some(part) = cached.planned_part() {
@@ -213,7 +214,8 @@ impl Session {
                 ),
             ));
         }
-        let formats = result_formats.to_vec();
+        formats.clear();
+        formats.extend_from_slice(result_formats);
         let birth = self.birth();
         let (state, declared) = (State::New, None);
         let new = Portal { cached, parameters: values, formats, columns, state, birth, declared };
@@ -256,18 +258,23 @@ impl Session {
                 (Some(bytes), Format::Binary) => {
                     binary::receive(Type::new(*ty), bytes, &*self.context)?
                 }
-                (Some(bytes), Format::Text) => {
-                    let text = std::str::from_utf8(bytes).map_err(|_| {
-                        SqlError::new(
-                            SqlState::CHARACTER_NOT_IN_REPERTOIRE,
-                            "invalid byte sequence for encoding \"UTF8\"",
-                        )
-                    })?;
-                    text_form::input(Type::new(*ty), text, &*self.context)?
-                }
+                (Some(bytes), Format::Text) => match text_form::plain_number(*ty, bytes) {
+                    Some(number) => number,
+                    None => self.read_text(*ty, bytes)?,
+                },
             });
         }
         Ok(())
+    }
+
+    fn read_text(&self, ty: TypeOid, bytes: &[u8]) -> SqlResult<Datum> {
+        let text = std::str::from_utf8(bytes).map_err(|_| {
+            SqlError::new(
+                SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+                "invalid byte sequence for encoding \"UTF8\"",
+            )
+        })?;
+        text_form::input(Type::new(ty), text, &*self.context)
     }
 
     /// The columns that a utility statement returns.

@@ -28,7 +28,7 @@ pub(super) type ToHold = Vec<(String, Portal)>;
 impl Session {
     /// Ends the transaction's portals; those that are held stay.
     pub(super) fn end_portals(&mut self) {
-        self.portals.retain(|_, portal| portal.birth == HELD);
+        self.portals.retain(|portal| portal.birth == HELD);
     }
 
     /// Reads the transaction's holdable cursors to their end, for [`Session::keep_held`] after the
@@ -39,11 +39,11 @@ impl Session {
             let said = portal.declared.as_ref().is_some_and(|it| it.span == CursorSpan::Session);
             said && portal.birth != HELD && matches!(portal.state, State::Cursor(_))
         };
-        if !self.portals.values().any(holdable) {
+        if !self.portals.named().any(|(_, portal)| holdable(portal)) {
             return Ok(ToHold::new());
         }
         self.kernel.deadline_ns = None;
-        let mut held: ToHold = self.portals.extract_if(|_, portal| holdable(portal)).collect();
+        let mut held: ToHold = self.portals.extract_named(holdable);
         held.sort_by_key(|(_, portal)| portal.birth);
         for (_, portal) in &mut held {
             if let State::Cursor(cursor) = &mut portal.state {
@@ -65,7 +65,7 @@ impl Session {
 
     /// The transaction has committed: its holdable cursors stay.
     pub(super) fn keep_held(&mut self, held: ToHold) {
-        self.portals.extend(held);
+        held.into_iter().for_each(|(name, portal)| self.portals.insert(name, portal));
     }
 
     /// What a held cursor is walked with.
@@ -77,7 +77,7 @@ impl Session {
 
     /// Lets the next statement see the session's cursors in pg_cursors.
     pub(super) fn show_cursors(&self) {
-        let shown = self.portals.iter().filter_map(|(name, portal)| {
+        let shown = self.portals.named().filter_map(|(name, portal)| {
             let declared = portal.declared.as_ref()?;
             Some(CursorDescription {
                 name: name.clone(),

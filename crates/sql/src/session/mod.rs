@@ -20,6 +20,7 @@ mod extended;
 mod held;
 mod literals;
 mod moving;
+mod portals;
 mod savepoint;
 mod settings;
 mod simple;
@@ -43,7 +44,7 @@ use atoll_kernel::sync::prefetch_value;
 use cache::{Cache, CachedStatement};
 use client::{Client, Severity, TransactionStatus};
 use context::SessionContext;
-use extended::Portal;
+use portals::Portals;
 use rustc_hash::FxHashMap;
 use savepoint::Savepoint;
 use settings::Settings;
@@ -168,7 +169,7 @@ pub struct Session {
     choices: Choices,
     defaults: Defaults,
     prepared: FxHashMap<String, Rc<CachedStatement>>,
-    portals: FxHashMap<String, Portal>,
+    portals: Portals,
     /// Of the transaction block, the oldest first.
     savepoints: Vec<Savepoint>,
     /// Portals and savepoints made so far: orders the ones among the others.
@@ -225,7 +226,7 @@ impl Session {
             choices: Choices::default(),
             defaults: Defaults::default(),
             prepared: FxHashMap::default(),
-            portals: FxHashMap::default(),
+            portals: Portals::default(),
             savepoints: Vec::new(),
             births: 0,
             allowed: Allowed::default(),

@@ -91,7 +91,7 @@ impl Session {
         debug_assert!(undone.is_ok(), "the kernel has every savepoint of the block");
         transaction.set_access(savepoint.access);
         let birth = savepoint.birth;
-        self.portals.retain(|_, portal| portal.birth < birth);
+        self.portals.retain(|portal| portal.birth < birth);
         self.context.settings.borrow_mut().go_back(&savepoint.settings);
         self.apply_settings();
         true

@@ -247,15 +247,17 @@ impl Numeric {
 
     /// Appends the text form, with exactly `scale` digits after the point.
     pub fn write(&self, out: &mut Vec<u8>) {
+        let mut small = [0; U64_DIGITS_MAX];
+        let large;
         let (negative, digits, scale) = match &self.0 {
             Form::Small { mantissa, scale } => {
-                (*mantissa < 0, mantissa.unsigned_abs().to_string(), usize::from(*scale))
+                let digits = write_digits(mantissa.unsigned_abs(), &mut small);
+                (*mantissa < 0, digits, usize::from(*scale))
             }
-            Form::Big(big) => (
-                big.mantissa.sign() == Sign::Minus,
-                big.mantissa.magnitude().to_str_radix(10),
-                usize::from(big.scale),
-            ),
+            Form::Big(big) => {
+                large = big.mantissa.magnitude().to_str_radix(10);
+                (big.mantissa.sign() == Sign::Minus, large.as_bytes(), usize::from(big.scale))
+            }
             Form::NaN => return out.extend_from_slice(b"NaN"),
             Form::Infinity => return out.extend_from_slice(b"Infinity"),
             Form::NegativeInfinity => return out.extend_from_slice(b"-Infinity"),
@@ -263,7 +265,6 @@ impl Numeric {
         if negative {
             out.push(b'-');
         }
-        let digits = digits.as_bytes();
         if digits.len() > scale {
             out.extend_from_slice(&digits[..digits.len() - scale]);
         } else {
@@ -308,6 +309,21 @@ impl Numeric {
             Form::Small { .. } | Form::Big(_) => 1,
             Form::Infinity => 2,
             Form::NaN => 3,
+        }
+    }
+}
+
+/// Digits of the largest u64.
+const U64_DIGITS_MAX: usize = 20;
+
+fn write_digits(value: u64, buffer: &mut [u8; U64_DIGITS_MAX]) -> &[u8] {
+    let (mut start, mut rest) = (buffer.len(), value);
+    loop {
+        start -= 1;
+        buffer[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            return &buffer[start..];
         }
     }
 }

@@ -9,6 +9,10 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::functions::{CastContext, FunctionContext};
 use std::sync::Arc;
 
+mod plain;
+
+pub use plain::plain_number;
+
 /// Reads a value as `ty`'s input function does; the modifier is applied as in assignment
 /// (too long: 22001). Errors 22P02, 22003, 22007, 22008 ...
 pub fn input(ty: Type, text: &str, context: &dyn FunctionContext) -> SqlResult<Datum> {
