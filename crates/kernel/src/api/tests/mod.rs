@@ -15,6 +15,7 @@ mod savepoints;
 mod sequences;
 mod shrink;
 mod snapshots;
+mod together;
 
 fn options(instances: u16) -> Options {
     Options {
