@@ -3,6 +3,8 @@
 //! The model keeps every committed version of every row and each transaction's own changes in
 //! order; what an operation should answer follows from those by the rules' words alone.
 
+mod together;
+
 use std::collections::BTreeMap;
 
 use super::*;
@@ -295,37 +297,6 @@ impl Model {
         });
     }
 
-    /// Inserts several rows by one call.
-    fn insert_together(&mut self, at: usize) {
-        // Mostly keys that are free, else hardly any call would come to its end.
-        let fresh = self.random.i32(1000..9000) * 100;
-        let strange = self.random.u8(..4) == 0;
-        let rows: Vec<Row> = (0..self.random.i32(1..30))
-            .map(|number| {
-                let row = self.random_row();
-                let keeps = row.key.is_none() || strange && self.random.u8(..8) == 0;
-                Row { key: if keeps { row.key } else { Some(fresh + number) }, ..row }
-            })
-            .collect();
-        let mut progress = RowsProgress::default();
-        let mut ids = Vec::new();
-        let mark = self.running[at].txn.mark();
-        let (xid, log) = (self.running[at].txn.xid, self.running[at].log.len());
-        let txn = &mut self.running[at].txn;
-        let first = txn.try_insert_rows(&self.world, &rows, &mut ids, &mut progress);
-        assert_eq!(ids.len(), rows.len(), "rows are inserted before anything can stop");
-        for (id, row) in ids.iter().zip(&rows) {
-            self.running[at].note(*id, What::Version(Some(row.clone())));
-        }
-        let keys: Vec<_> = ids.iter().zip(&rows).map(|(id, row)| (*id, row.key)).collect();
-        let mut first = Some(first);
-        self.settle_unique(xid, &keys, (mark, log), &mut |txn, world| {
-            let again = || txn.try_insert_rows(world, &rows, &mut ids, &mut progress);
-            first.take().unwrap_or_else(again)
-        });
-        self.count("rows together");
-    }
-
     fn random_changes(&mut self, old: &Row) -> (Row, Changed) {
         let mut new = old.clone();
         let other = self.random_row();
@@ -369,46 +340,6 @@ impl Model {
             let again = || txn.try_update(world, row, &changes, &mut progress).map(|_| ());
             first.take().unwrap_or_else(again)
         });
-    }
-
-    /// Changes a column of several rows by one call, in place.
-    fn update_together(&mut self, at: usize) {
-        let xid = self.running[at].txn.xid;
-        let count = self.random.usize(1..12);
-        let rows: Vec<RowId> = (0..count).filter_map(|_| self.some_row()).collect();
-        let balances: Vec<i64> = rows.iter().map(|_| self.random.i64(..)).collect();
-        let (mut progress, mut done) = (UpdatesProgress::default(), 0);
-        while done < rows.len() {
-            let at = self.running.iter().position(|r| r.txn.xid == xid).expect("it runs");
-            let txn = &mut self.running[at].txn;
-            let found = txn.try_update_rows(&self.world, (&rows, &balances), &mut progress);
-            for number in done..progress.done {
-                let row = rows[number];
-                let expected = self.expected_write(at, row);
-                assert_eq!(Expected::Is(WriteOutcome::Done), expected, "step {}: {row}", self.step);
-                let own = self.running[at].own(row).next_back().map(|(version, _)| version.clone());
-                let newest = own.or_else(|| self.newest(row).map(|(.., version)| version.clone()));
-                let old = newest.flatten().expect("it was changed");
-                let new = Row { balance: balances[number], ..old };
-                self.running[at].note(row, What::Version(Some(new)));
-                self.count("row changed in place");
-            }
-            done = progress.done;
-            if matches!(found, Ok(WriteOutcome::Done)) {
-                self.count(if done < rows.len() {
-                    "turn told at once"
-                } else {
-                    "rows changed together"
-                });
-                continue;
-            }
-            let expected = self.expected_write(at, rows[done]);
-            self.check_write(at, rows[done], &expected, &found, What::Lock);
-            match expected {
-                Expected::Wait(other) if self.random.bool() => self.end(other),
-                _ => return,
-            }
-        }
     }
 
     fn check_write(
