@@ -8,7 +8,7 @@
 //! as many operations: what they share is worked out once, and each step's code is still in the
 //! processor's cache when the next row comes.
 
-use super::write::{Claim, gone, let_go};
+use super::write::Claimed;
 use super::{RowValues, RowWriter, WriteOutcome};
 use crate::base::{Outcome, RowId};
 use crate::page::pax::SlotIndex;
@@ -76,13 +76,10 @@ impl RowWriter<'_> {
         let words = record_words(IMAGE_COLUMN_BYTES * changes.len());
         loop {
             self.changes.reserve(words)?;
-            let mut leaf = table.tree.write_near(near, row)?;
-            let Some(slot) = leaf.find(row) else { return Ok(gone(leaf)) };
-            match self.claim(table, &mut leaf, slot, row) {
-                Ok(Claim::Granted(_)) => {}
-                Ok(Claim::Refused(outcome)) => return Ok(outcome),
-                Err(stop) => return Err(let_go(leaf, stop)),
-            }
+            let (mut leaf, slot) = match self.claimed(table, row, near)? {
+                Claimed::Row(leaf, slot) => (leaf, slot),
+                Claimed::Refused(outcome) => return Ok(outcome),
+            };
             // Columns that came after the leaf was made.
             if !table.tree.relayout(&mut leaf) {
                 leaf.unchanged();

@@ -22,16 +22,24 @@ use crate::version::undo::{
 };
 
 /// Whether the row may be changed now.
-pub(super) enum Claim {
+enum Claim {
     /// It may, or the transaction has it already (then its newest record is the own one).
     Granted(Held),
     /// It may not be changed by this command as it is.
     Refused(WriteOutcome),
 }
 
+/// A row that is to be changed.
+pub(super) enum Claimed<'t> {
+    /// It may be changed: its leaf, held, and its slot.
+    Row(LeafWrite<'t>, SlotIndex),
+    /// It may not be changed by this command as it is. Nothing is held.
+    Refused(WriteOutcome),
+}
+
 /// Whether the transaction held the row before.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Held {
+enum Held {
     Before,
     Not,
 }
@@ -115,13 +123,10 @@ impl RowWriter<'_> {
         let image_bytes = self.plan_image(table, changes);
         self.changes.reserve(record_words(image_bytes))?;
         loop {
-            let mut leaf = table.tree.write_near(near, row)?;
-            let Some(slot) = leaf.find(row) else { return Ok(gone(leaf)) };
-            match self.claim(table, &mut leaf, slot, row) {
-                Ok(Claim::Granted(_)) => {}
-                Ok(Claim::Refused(outcome)) => return Ok(outcome),
-                Err(stop) => return Err(let_go(leaf, stop)),
-            }
+            let (mut leaf, slot) = match self.claimed(table, row, near)? {
+                Claimed::Row(leaf, slot) => (leaf, slot),
+                Claimed::Refused(outcome) => return Ok(outcome),
+            };
             if let Err(stop) = self.copy_image(table, &leaf, slot) {
                 return Err(let_go(leaf, stop));
             }
@@ -211,13 +216,10 @@ impl RowWriter<'_> {
         near: &LeafHint,
     ) -> Outcome<WriteOutcome> {
         self.changes.reserve(record_words(0))?;
-        let mut leaf = table.tree.write_near(near, row)?;
-        let Some(slot) = leaf.find(row) else { return Ok(gone(leaf)) };
-        match self.claim(table, &mut leaf, slot, row) {
-            Ok(Claim::Granted(_)) => {}
-            Ok(Claim::Refused(outcome)) => return Ok(outcome),
-            Err(stop) => return Err(let_go(leaf, stop)),
-        }
+        let (mut leaf, slot) = match self.claimed(table, row, near)? {
+            Claimed::Row(leaf, slot) => (leaf, slot),
+            Claimed::Refused(outcome) => return Ok(outcome),
+        };
         if let Err(stop) = self.pend_old_entries(table, &leaf, (slot, row)) {
             return Err(let_go(leaf, stop));
         }
@@ -251,10 +253,27 @@ impl RowWriter<'_> {
         self.changes.versions.note_twin(made, leaf.frame());
     }
 
+    /// Takes the row's leaf, if the row may be changed now. Stops as `claim`, with nothing held.
+    #[inline]
+    pub(super) fn claimed<'t>(
+        &mut self,
+        table: &'t TableAccess,
+        row: RowId,
+        near: &LeafHint,
+    ) -> Outcome<Claimed<'t>> {
+        let mut leaf = table.tree.write_near(near, row)?;
+        let Some(slot) = leaf.find(row) else { return Ok(Claimed::Refused(gone(leaf))) };
+        match self.claim(table, &mut leaf, slot, row) {
+            Ok(Claim::Granted(_)) => Ok(Claimed::Row(leaf, slot)),
+            Ok(Claim::Refused(outcome)) => Ok(Claimed::Refused(outcome)),
+            Err(stop) => Err(let_go(leaf, stop)),
+        }
+    }
+
     /// Whether the row's newest version is the transaction's to change (rule 6.4). If it is newer
     /// than a READ COMMITTED snapshot, it is locked now. Stops: `WaitFor::Row` while
     /// another has it, or is to have it first; `SerializationFailure`.
-    pub(super) fn claim(
+    fn claim(
         &mut self,
         table: &TableAccess,
         leaf: &mut LeafWrite<'_>,
@@ -470,12 +489,12 @@ fn wait_for(holder: Xid, table: &TableAccess, row: RowId) -> Stop {
 }
 
 /// Lets go of a leaf in which nothing was changed.
-pub(super) fn let_go(leaf: LeafWrite<'_>, stop: Stop) -> Stop {
+fn let_go(leaf: LeafWrite<'_>, stop: Stop) -> Stop {
     leaf.unchanged();
     stop
 }
 
-pub(super) fn gone(leaf: LeafWrite<'_>) -> WriteOutcome {
+fn gone(leaf: LeafWrite<'_>) -> WriteOutcome {
     leaf.unchanged();
     WriteOutcome::Gone
 }
