@@ -8,7 +8,9 @@ use std::time::Instant;
 use atoll_kernel::base::{HomeId, RowId, TreeId};
 use atoll_kernel::buffer::BufferPool;
 use atoll_kernel::page::{ColumnType, Layout};
-use atoll_kernel::tree::table::{AppendCursor, NoSideTables, RestoreCursor, SlotIndex, TableTree};
+use atoll_kernel::tree::table::{
+    AppendCursor, NoSideTables, RestoreCursor, Restored, SlotIndex, TableTree, Unwatched,
+};
 
 /// Nanoseconds that this thread has run (other processes may share the machine), if Linux says so.
 fn processor_ns() -> Option<u64> {
@@ -124,9 +126,8 @@ fn main() {
     timed("restore, ascending", rows, || {
         for n in 1..=rows {
             let number = (n as u32).to_le_bytes();
-            let columns: [Option<&[u8]>; 4] =
-                [Some(&number), Some(&number), Some(&number), Some(&filler)];
-            tree.restore(&mut cursor, RowId(n), &columns.map(Into::into)).expect("room");
+            let columns = [&number[..], &number, &number, &filler].map(Restored::Inline);
+            tree.restore(&mut cursor, RowId(n), &columns, &mut Unwatched).expect("room");
         }
         tree.leaves()
     });

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use super::core::{CoreInner, Shared};
 use super::environment::KernelEnvironment;
-use crate::base::{Cts, HomeId, InstanceId, Observed, Outcome, Result, Stop, TreeId};
+use crate::base::{Cts, Error, HomeId, InstanceId, Observed, Result, TreeId};
 use crate::catalog::{Catalog, CatalogRef, IndexEntry};
-use crate::sync::{mutant, spin};
+use crate::sync::mutant;
 use crate::tree::index::IndexTree;
 use crate::tree::table::TableTree;
 use crate::txn::TxnHandle;
@@ -40,6 +40,8 @@ pub(super) enum AnyTree {
 #[derive(Default)]
 pub(super) struct CatalogChanges {
     private: Option<CatalogRef>,
+    // That of a checkpoint, if the transaction reads one: then it changes nothing.
+    read: Option<CatalogRef>,
     before: Vec<Before>,
     made: Vec<AnyTree>,
     dropped: Vec<AnyTree>,
@@ -74,18 +76,26 @@ pub(super) struct Abandoned {
 }
 
 impl CatalogChanges {
-    /// The private catalog, if there are changes.
+    /// The private catalog, if there are changes; that of the checkpoint, if one is read.
     pub fn own(&self) -> Option<CatalogRef> {
-        self.private.clone()
+        self.private.clone().or_else(|| self.read.clone())
     }
 
-    /// Changes the private catalog, which begins as `base`.
+    /// The transaction reads a checkpoint, whose catalog this is.
+    pub fn read(&mut self, catalog: CatalogRef) {
+        self.read = Some(catalog);
+    }
+
+    /// Changes the private catalog, which begins as `base`. `ReadOnly` if a checkpoint is read.
     pub fn change<R>(
         &mut self,
         shared: &Shared,
         base: &CatalogRef,
         change: impl FnOnce(&mut Catalog) -> Result<R>,
     ) -> Result<R> {
+        if self.read.is_some() {
+            return Err(Error::ReadOnly);
+        }
         let mut catalog = Catalog::clone(self.private.as_ref().unwrap_or(base));
         let result = change(&mut catalog)?;
         let committed = catalog.committed();
@@ -226,7 +236,7 @@ impl Abandoned {
         if trees.is_empty() {
             return;
         }
-        let grave = Arc::new(Grave { trees });
+        let grave = Arc::new(Grave { trees, shared: core.shared.clone() });
         for instance in 0..core.hub.instances() {
             let grave = grave.clone();
             let bury = move |instance: &super::core::Instance| {
@@ -248,25 +258,26 @@ impl Abandoned {
 /// Trees to be freed when the last instance lets go of them.
 struct Grave {
     trees: Vec<AnyTree>,
+    shared: Arc<Shared>,
 }
 
 impl Drop for Grave {
     fn drop(&mut self) {
-        for tree in &self.trees {
-            match tree {
-                AnyTree::Table(table) => free(|| table.free_pages()),
-                AnyTree::Index(index) => free(|| index.free()),
-            }
+        let trees = std::mem::take(&mut self.trees);
+        match &self.shared.checkpoints {
+            // A checkpoint that is being made may have them (rule 8.5).
+            Some(checkpoints) => checkpoints.bury(move || free_all(&trees)),
+            None => free_all(&trees),
         }
     }
 }
 
-fn free(mut operation: impl FnMut() -> Outcome<()>) {
-    loop {
-        match operation() {
-            Err(Stop::Retry) => spin(),
-            // Pages that cannot be freed are lost until the next start, no more.
-            Ok(()) | Err(_) => return,
-        }
+fn free_all(trees: &[AnyTree]) {
+    for tree in trees {
+        // Pages that cannot be freed are lost until the next start, no more.
+        let _ = match tree {
+            AnyTree::Table(table) => table.free_pages(),
+            AnyTree::Index(index) => index.free(),
+        };
     }
 }

@@ -69,7 +69,8 @@ fn check_catalog(catalog: &Catalog) -> Result<Findings> {
     let mut pool = None;
     for table in catalog.tables() {
         check_table(table, &mut findings)?;
-        let found = until_done(|| table.access.tree.check_longs(&mut pages))?;
+        let found =
+            until_done(table.access.tree.pool(), || table.access.tree.check_longs(&mut pages))?;
         let name = &table.def.name;
         findings.problems.extend(found.into_iter().map(|text| format!("table \"{name}\": {text}")));
         pool = Some(table.access.tree.pool().clone());
@@ -85,7 +86,7 @@ fn check_catalog(catalog: &Catalog) -> Result<Findings> {
 fn check_table(table: &Arc<TableEntry>, findings: &mut Findings) -> Result<()> {
     let name = &table.def.name;
     findings.tables += 1;
-    let found = until_done(|| table.access.tree.check())?;
+    let found = until_done(table.access.tree.pool(), || table.access.tree.check())?;
     findings.problems.extend(found.into_iter().map(|text| format!("table \"{name}\": {text}")));
     for index in &table.indexes {
         let found = index.tree.check()?;
@@ -119,7 +120,7 @@ fn check_index(
     let mut from: Option<Vec<u8>> = Some(Vec::new());
     while let Some(start) = from {
         let lower = Bound::Included(start.as_slice());
-        let goes_on = until_done(|| {
+        let goes_on = until_done(index.tree.pool(), || {
             index.tree.scan(lower, Bound::Unbounded, ScanDirection::Forward, &mut batch)
         })?;
         for at in 0..batch.len() {
@@ -145,16 +146,18 @@ fn keys_of(
     let mut keys = HashMap::new();
     let mut from = Some(RowId(0));
     while let Some(start) = from {
-        let (found, next): (Vec<(RowId, Vec<u8>)>, _) = until_done(|| {
-            table.access.tree.scan_leaf(start, &mut |leaf: &LeafView<'_>| {
-                let slots = leaf.lower_bound(start).index()..leaf.count();
-                let live = slots
-                    .map(|slot| SlotIndex(slot as u16))
-                    .filter(|slot| leaf.state(*slot) == RowState::Live);
-                let tree = &table.access.tree;
-                live.map(|slot| Ok((leaf.row_id(slot), key_of(tree, leaf, slot, index)?))).collect()
-            })
-        })?;
+        let (found, next): (Vec<(RowId, Vec<u8>)>, _) =
+            until_done(table.access.tree.pool(), || {
+                table.access.tree.scan_leaf(start, &mut |leaf: &LeafView<'_>| {
+                    let slots = leaf.lower_bound(start).index()..leaf.count();
+                    let live = slots
+                        .map(|slot| SlotIndex(slot as u16))
+                        .filter(|slot| leaf.state(*slot) == RowState::Live);
+                    let tree = &table.access.tree;
+                    live.map(|slot| Ok((leaf.row_id(slot), key_of(tree, leaf, slot, index)?)))
+                        .collect()
+                })
+            })?;
         keys.extend(found);
         from = next;
     }

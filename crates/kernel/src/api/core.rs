@@ -8,11 +8,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
+use super::checkpoint::Checkpoints;
 use super::environment::KernelEnvironment;
 use super::options::{OnFailure, Options};
 use super::registry::{LocalTables, Registry};
-use crate::base::{Cts, HomeId, Observed, TreeId};
-use crate::buffer::BufferPool;
+use crate::base::{Cts, HomeId, LogPosition, Observed, TreeId};
+use crate::buffer::{BufferPool, Watermarks, provide};
 use crate::catalog::{CatalogCache, Oid, Published};
 use crate::io::{Completion, DirLock, Disk};
 use crate::log::{Load, LogHealth, StableMarks, Unflushed};
@@ -39,6 +40,8 @@ const COLLECT_LEAVES_NS: u64 = 20_000_000;
 /// of a busy instance's time, and a big new index within a minute.
 const SWEEP_NS: u64 = 20_000_000;
 const SWEEP_ENTRIES: usize = 2048;
+/// How often an instance looks whether frames are short.
+const PROVIDE_NS: u64 = 100_000;
 
 /// What all instances of a database share.
 pub struct Shared {
@@ -50,6 +53,8 @@ pub struct Shared {
     pub(super) marks: Arc<StableMarks>,
     pub(super) published: Published,
     pub(super) registry: Arc<Registry>,
+    // None for a database in memory.
+    pub(super) checkpoints: Option<Checkpoints>,
     // The next numbers; written by definitions only.
     next_oid: AtomicU32,
     next_tree: AtomicU32,
@@ -69,7 +74,16 @@ pub(super) struct Parts {
     pub txn: Arc<TxnShared>,
     pub marks: Arc<StableMarks>,
     pub published: Published,
+    pub checkpoints: Option<Checkpoints>,
+    pub numbers: Numbers,
     pub lock: Option<DirLock>,
+}
+
+/// The smallest numbers of objects and trees that a checkpoint says were never used.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Numbers {
+    pub oid: u32,
+    pub tree: u32,
 }
 
 /// Private catalogs have versions from here on.
@@ -82,8 +96,11 @@ impl Shared {
         let registry = Arc::new(Registry::new(tables.chain(catalog.own_access().cloned())));
         Arc::new(Shared {
             registry,
-            next_oid: AtomicU32::new(catalog.oid_max().0.max(Oid::FIRST_USER.0 - 1) + 1),
-            next_tree: AtomicU32::new(catalog.tree_max().0 + 1),
+            next_oid: AtomicU32::new(
+                (catalog.oid_max().0.max(Oid::FIRST_USER.0 - 1) + 1).max(parts.numbers.oid),
+            ),
+            next_tree: AtomicU32::new((catalog.tree_max().0 + 1).max(parts.numbers.tree)),
+            checkpoints: parts.checkpoints,
             next_private: AtomicU64::new(PRIVATE),
             failure: OnceLock::new(),
             options: parts.options,
@@ -103,6 +120,11 @@ impl Shared {
 
     pub(super) fn new_tree(&self) -> TreeId {
         TreeId(self.next_tree.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The next numbers of objects and trees, none of them used yet.
+    pub(super) fn next_numbers(&self) -> (u32, u32) {
+        (self.next_oid.load(Ordering::Relaxed), self.next_tree.load(Ordering::Relaxed))
     }
 
     pub(super) fn new_private_version(&self) -> u64 {
@@ -133,6 +155,13 @@ pub(super) struct CoreInner {
     collected_ns: Cell<u64>,
     // When index leaves were last swept.
     swept_ns: Cell<u64>,
+    // The end of the own log when this instance last adopted a checkpoint's timestamp.
+    pub adopted: Cell<LogPosition>,
+    // Whether the page provider runs, and when it was last looked whether it must.
+    providing: Cell<bool>,
+    provider_looked_ns: Cell<u64>,
+    // When it was last looked whether a checkpoint is due.
+    pub due_looked_ns: Cell<u64>,
     // The dependency whose stability this instance has asked to be told of.
     asked: Cell<Option<Observed>>,
 }
@@ -145,9 +174,14 @@ impl Core {
         txn: TxnLocal<KernelEnvironment>,
     ) -> Core {
         let catalog = CatalogCache::new(&shared.published);
+        let adopted = Cell::new(txn.environment().log.end());
         let inner = CoreInner {
             shared,
             txn,
+            adopted,
+            providing: Cell::new(false),
+            provider_looked_ns: Cell::new(0),
+            due_looked_ns: Cell::new(0),
             tables,
             catalog,
             hub,
@@ -227,6 +261,29 @@ impl CoreInner {
         Poll::Busy
     }
 
+    /// Lets the page provider run when few frames are free (rule 4.4).
+    fn provide_if_due(&self, instance: &Instance, now_ns: u64) {
+        if self.providing.get() || now_ns < self.provider_looked_ns.get() + PROVIDE_NS {
+            return;
+        }
+        self.provider_looked_ns.set(now_ns);
+        let (home, pool) = (HomeId(instance.id().0), &self.shared.pool);
+        if pool.store().is_none() {
+            return;
+        }
+        let (frames, free) = pool.frames_of(home);
+        if free >= Watermarks::of(frames).low {
+            return;
+        }
+        self.providing.set(true);
+        instance.spawn(Class::System, move |context| {
+            let core = &context.instance().state().inner;
+            // What cannot be written is told to whoever wants a frame and gets none.
+            let _ = provide(context, &core.shared.pool, home);
+            core.providing.set(false);
+        });
+    }
+
     fn sweep_if_due(&self, now_ns: u64) {
         if now_ns >= self.swept_ns.get() + SWEEP_NS {
             self.sweep_indexes();
@@ -252,6 +309,9 @@ impl InstanceState for Core {
         }
         self.inner.end_orphans();
         let log = self.inner.poll_log(instance);
+        let now_ns = instance.time().now_ns();
+        self.inner.provide_if_due(instance, now_ns);
+        self.inner.checkpoint_if_due(instance, now_ns);
         let woke = if self.inner.txn.poll() { Poll::Busy } else { Poll::Idle };
         log.and(woke).and(self.inner.collect_if_due(instance))
     }

@@ -4,18 +4,26 @@
 //! plain thread never touches pages: it sends work to an instance and waits (section 10).
 
 use std::path::Path;
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 
+use super::checkpoint::{
+    Archiver, BackupReport, CheckpointCounters, CheckpointEvent, CheckpointReport, Checkpoints,
+    PinnedCheckpoint, WhichCheckpoint,
+};
 use super::core::{Context, Core, Instance, Shared};
 use super::metrics::Metrics;
 use super::open::{Machine, Recovered, RecoveryReport, recover, workers};
 use super::options::Options;
 use super::session::{Access, Session};
+use crate::backup::{Restored, Until};
 use crate::base::{HomeId, InstanceId, Result};
+use crate::buffer::PoolTraffic;
 use crate::catalog::{Catalog, NamespaceDef, PUBLIC_NAMESPACE};
 use crate::io::{Disk, Entropy, MemoryDisk, RealDisk, RealEntropy, RealTime, TimeSource};
 use crate::log::Retention;
 use crate::runtime::{AffinityKey, Hub, Runtime, Target};
+use crate::store::SpaceStats;
 use crate::txn::Isolation;
 
 /// An open database.
@@ -28,6 +36,8 @@ struct Inner {
     shared: Arc<Shared>,
     hub: Arc<Hub<Core>>,
     report: RecoveryReport,
+    // None if logs are not archived, and once closed.
+    archiver: Mutex<Option<Archiver>>,
     // None for the simulator, and once closed.
     runtime: Mutex<Option<Runtime<Core>>>,
 }
@@ -81,6 +91,8 @@ impl Database {
         let database = Database::without_threads(recovered);
         *database.inner.runtime.lock().expect("no holder panics") = Some(runtime);
         database.run(Target::Instance(InstanceId(0)), make_first_object)??;
+        let archiver = Archiver::start(&database.inner.shared, &database.inner.hub)?;
+        *database.inner.archiver.lock().expect("no holder panics") = archiver;
         Ok(database)
     }
 
@@ -92,8 +104,8 @@ impl Database {
 
     pub(super) fn without_threads(recovered: Recovered) -> Database {
         let Recovered { shared, hub, report, .. } = recovered;
-        let runtime = Mutex::new(None);
-        Database { inner: Arc::new(Inner { shared, hub, report, runtime }) }
+        let (archiver, runtime) = (Mutex::new(None), Mutex::new(None));
+        Database { inner: Arc::new(Inner { shared, hub, report, archiver, runtime }) }
     }
 
     /// How many instances run.
@@ -190,6 +202,55 @@ impl Database {
         self.inner.report
     }
 
+    /// Makes a checkpoint that has every commit up to the call, as a task of an instance, and waits
+    /// until it is durable. None for a database in memory. Errors: what kept it from being
+    /// published; the database goes on without it.
+    pub fn checkpoint(context: &Context) -> Result<Option<CheckpointReport>> {
+        super::checkpoint::checkpoint(context, || true)
+    }
+
+    /// Makes a backup of the running database in `directory`, as [`Session::backup`], and blocks the
+    /// calling thread, which is no instance.
+    pub fn backup(
+        &self,
+        directory: &Path,
+        progress: &mut (dyn FnMut(u64, u64) -> Result<()> + Send),
+    ) -> Result<BackupReport> {
+        self.run(Target::Any, |context| {
+            Session::new(context.instance()).backup(context, directory, progress)
+        })?
+    }
+
+    /// Makes a database in the empty or new directory `target` from the backup in `backup` and, if
+    /// given, the archive in `archive`, up to `until`. Blocks. Errors: `NotEmpty`; `NotFound`;
+    /// `Unusable` if it is no backup, or the time is before it or beyond what the logs are known to
+    /// hold; `Corrupt` names what is damaged or missing; `DiskFull`, `Io`.
+    pub fn restore(
+        backup: &Path,
+        archive: Option<&Path>,
+        target: &Path,
+        until: Until,
+    ) -> Result<Restored> {
+        super::checkpoint::restore(backup, archive, target, until)
+    }
+
+    /// Keeps a published checkpoint as it is while the answer lives, to be read by transactions of any
+    /// session ([`super::Transaction::read_checkpoint`]). `NotFound` if there is none (yet), not this
+    /// one any more, or the database is in memory.
+    pub fn pin_checkpoint(&self, which: WhichCheckpoint) -> Result<PinnedCheckpoint> {
+        self.inner.shared.pin_checkpoint(which)
+    }
+
+    /// How attempts to make a checkpoint end, from now on: one listener, the last who asked. It may
+    /// be slow, nobody waits for it; it ends when the database is dropped. None for a database in
+    /// memory.
+    pub fn checkpoint_events(&self) -> Option<Receiver<CheckpointEvent>> {
+        let checkpoints = self.inner.shared.checkpoints.as_ref()?;
+        let (sender, receiver) = std::sync::mpsc::channel();
+        checkpoints.tell(sender);
+        Some(receiver)
+    }
+
     /// Numbers about all instances. Waits for each.
     pub fn metrics(&self) -> Result<Metrics> {
         let (mut transactions, mut logs, mut undo_bytes) = (Vec::new(), Vec::new(), Vec::new());
@@ -204,7 +265,28 @@ impl Database {
             logs.push(log);
             undo_bytes.push(undo);
         }
-        Ok(Metrics { transactions, logs, undo_bytes, pool: self.inner.shared.pool.stats() })
+        let (pool, checkpoints) = (&self.inner.shared.pool, &self.inner.shared.checkpoints);
+        let store = checkpoints.as_ref().map(|checkpoints| checkpoints.store().stats());
+        let checkpoints = checkpoints.as_ref().map(Checkpoints::counters);
+        let traffic = pool.traffic_sum();
+        let pool = pool.stats();
+        Ok(Metrics { transactions, logs, undo_bytes, pool, traffic, store, checkpoints })
+    }
+
+    /// What went in and out of the buffer pool since the start.
+    pub fn traffic(&self) -> PoolTraffic {
+        self.inner.shared.pool.traffic_sum()
+    }
+
+    /// Pages on disk; none for a database in memory.
+    pub fn space(&self) -> Option<SpaceStats> {
+        let checkpoints = self.inner.shared.checkpoints.as_ref();
+        checkpoints.map(|checkpoints| checkpoints.store().stats())
+    }
+
+    /// What became of checkpoints so far; none for a database in memory.
+    pub fn checkpoint_counters(&self) -> Option<CheckpointCounters> {
+        self.inner.shared.checkpoints.as_ref().map(Checkpoints::counters)
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -214,6 +296,7 @@ impl Database {
     /// Closes: lets running tasks finish, flushes, ends the instances. Not called from an
     /// instance. Everything acknowledged is on disk either way.
     pub fn close(&self) -> Result<()> {
+        drop(self.inner.archiver.lock().expect("no holder panics").take());
         let runtime = self.inner.runtime.lock().expect("no holder panics").take();
         if let Some(runtime) = runtime {
             runtime.close();

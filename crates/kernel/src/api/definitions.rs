@@ -253,6 +253,7 @@ impl Statement<'_> {
     }
 
     pub(super) fn lock_catalog(&mut self) -> Result<()> {
+        self.check_may_change()?;
         let waiter = self.session.waiter(self.context);
         let txn = &self.core.txn;
         txn.lock_table(self.handle, CATALOG_TREE, LockMode::AccessExclusive, &waiter)?;

@@ -10,6 +10,7 @@ use super::registry::LocalTables;
 use crate::base::{
     Cts, HomeId, KeyHash, LogPosition, Observed, Outcome, Result, RowId, SlotId, TreeId, Xid,
 };
+use crate::buffer::BufferPool;
 use crate::log::{ChunkRef, LogWriter, Reservation, StableMarks};
 use crate::txn::rows::{SlotChanges, Stamping};
 use crate::txn::{Changes, Environment};
@@ -22,6 +23,7 @@ pub struct KernelEnvironment {
     pub(super) marks: Arc<StableMarks>,
     pub(super) versions: Rc<InstanceVersions>,
     pub(super) tables: Rc<LocalTables>,
+    pub(super) pool: Arc<BufferPool>,
 }
 
 impl Environment for KernelEnvironment {
@@ -74,6 +76,14 @@ impl Environment for KernelEnvironment {
 
     fn spill_bytes(&self) -> usize {
         self.log.payload_max() / 2
+    }
+
+    fn pool(&self) -> Option<&BufferPool> {
+        Some(&self.pool)
+    }
+
+    fn log_end(&self) -> LogPosition {
+        self.log.end()
     }
 
     fn durable(&self) -> LogPosition {

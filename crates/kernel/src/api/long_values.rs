@@ -64,7 +64,7 @@ impl Statement<'_> {
     }
 
     fn fetch(&mut self, tree: &TableTree, reference: LongRef, out: &mut Vec<u8>) -> Result<()> {
-        let mut reader = LongReader::new(reference, tree.id());
+        let mut reader = LongReader::new(reference, tree.long_owner());
         while reader.portion(tree.pool(), out)? == Portion::More {
             self.breathe()?;
         }

@@ -1,8 +1,10 @@
 //! Numbers about a running database, summed over its instances.
 
+use super::checkpoint::CheckpointCounters;
 use super::core::Core;
-use crate::buffer::PoolStats;
+use crate::buffer::{PoolStats, PoolTraffic};
 use crate::log::LogCounters;
+use crate::store::SpaceStats;
 use crate::txn::TxnCounters;
 
 /// Counters since the start.
@@ -16,6 +18,12 @@ pub struct Metrics {
     pub undo_bytes: Vec<u64>,
     /// Frames of the buffer pool.
     pub pool: PoolStats,
+    /// What went in and out of the pool.
+    pub traffic: PoolTraffic,
+    /// Pages on disk; none for a database in memory.
+    pub store: Option<SpaceStats>,
+    /// Checkpoints; none for a database in memory.
+    pub checkpoints: Option<CheckpointCounters>,
 }
 
 impl Metrics {

@@ -49,6 +49,7 @@
 
 mod catalog_changes;
 mod check;
+mod checkpoint;
 mod collect;
 mod core;
 mod cursor;
@@ -68,8 +69,14 @@ mod temporary;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use self::checkpoint::{
+    ArchiveStatus, BackupReport, CheckpointCause, CheckpointCounters, CheckpointEvent,
+    CheckpointReport, CheckpointStatus, CheckpointWatch, PinnedCheckpoint, WhichCheckpoint,
+};
 pub use self::core::{Context, Core, Instance};
+pub use crate::backup::{Restored, Until};
 pub use crate::base::{Cts, EXIT_CLOCK_RAN_BACK, Error, InstanceId, Result, RowId, Xid};
+pub use crate::buffer::PoolTraffic;
 pub use crate::catalog::{
     Catalog, CatalogRef, ColumnDef, ColumnId, Identity, IndexColumn, IndexDef, IndexEntry,
     IndexKind, NamespaceDef, Oid, PUBLIC_NAMESPACE, Relation, SequenceDef, SequenceEntry, TableDef,
@@ -80,6 +87,7 @@ pub use crate::page::ColumnType;
 pub use crate::runtime::{
     AffinityHasher, AffinityKey, Class, ClockChoice, Parker, Pin, Poll, Service, ServiceId, Target,
 };
+pub use crate::store::SpaceStats;
 pub use crate::tree::index::ScanDirection;
 pub use crate::tree::key::{Direction, Nulls};
 pub use crate::txn::rows::{FoundAhead, Frozen, PointAhead, RowValues, WriteOutcome};

@@ -4,22 +4,27 @@
 //! new incarnation's manifest is durable before the first log record (rule 9.4); the clock starts
 //! above every cts on disk (rule 3.1); the first answer comes after all that.
 
+use rustc_hash::FxHashMap as HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::core::{Core, Instance, Parts, Shared};
+use super::checkpoint::Checkpoints;
+use super::core::{Core, Instance, Numbers, Parts, Shared};
 use super::environment::KernelEnvironment;
 use super::options::Options;
 use super::registry::LocalTables;
-use crate::base::{Error, HomeId, PAGE_BYTES, Result};
+use crate::base::{Error, HomeId, PAGE_BYTES, Result, TreeId};
 use crate::buffer::BufferPool;
 use crate::catalog::{Catalog, Published};
-use crate::io::{Disk, Entropy, TimeSource};
+use crate::checkpoint::ImagedTree;
+use crate::io::{Disk, Entropy, RealEntropy, RealTime, TimeSource};
 use crate::log::manifest::Manifest;
-use crate::log::{self, LogOptions, LogWriter, Retention, StableMarks};
-use crate::recovery::{Definitions, ReplayOptions, Replayed, build_catalog, replay};
+use crate::log::{self, Leftovers, LogOptions, LogWriter, Retention, StableMarks};
+use crate::recovery::{Definitions, Places, ReplayOptions, Replayed, build_catalog, load, replay};
 use crate::runtime::{Clock, Hub, RuntimeOptions};
+use crate::store::PageStore;
+use crate::tree::table::SideTables;
 use crate::txn::{TxnLocal, TxnOptions, TxnShared};
 use crate::version::{InstanceVersions, VersionSpace};
 
@@ -37,6 +42,10 @@ pub struct RecoveryReport {
     pub held_bytes_max: usize,
     /// Durable commits that no client was told of and that depended on lost ones (rule 9.3).
     pub commits_cut: u64,
+    /// Pages of the checkpoint that were loaded.
+    pub pages: u64,
+    /// Loading the checkpoint.
+    pub load: Duration,
     /// Scanning and cutting the logs.
     pub scan: Duration,
     /// Replaying them.
@@ -94,24 +103,31 @@ pub(super) fn recover(
     let workers = machine.workers;
     let found = read_manifest(&*machine.disk)?;
     let homes = found.as_ref().map_or(instances, |manifest| manifest.homes.max(instances));
-    let pool = BufferPool::new(usize::from(homes), options.buffer_pool_bytes as usize)?;
     let versions = VersionSpace::new(usize::from(instances));
-    let mut definitions = Definitions::new(pool.clone(), versions.clone(), homes)?;
     let mut report = RecoveryReport::default();
+    let mut state = State::new(&machine, found.as_ref(), homes, &options, &versions)?;
+    let numbers = match found.as_ref().and_then(|manifest| manifest.checkpoint.as_ref()) {
+        Some(it) => Numbers { oid: it.oid_next, tree: it.tree_next },
+        None => Numbers::default(),
+    };
+    (report.pages, report.load) = state.tell(found.as_ref(), progress);
     let (manifest, marks) = match found {
         None => {
-            log::create(&machine.disk, homes, PAGE_BYTES as u32, clock.offset(), &*machine.entropy)?
+            let (disk, database) = (&machine.disk, state.database);
+            log::create(disk, homes, PAGE_BYTES as u32, clock.offset(), database)?
         }
         Some(manifest) => {
             let mut restart = Restart {
                 machine: &machine,
                 round_bytes: options.recovery_round_bytes,
-                definitions: &mut definitions,
+                leftovers: leftovers(&options),
+                definitions: &mut state.definitions,
                 report: &mut report,
             };
             restart.run(manifest, homes, &clock, progress)?
         }
     };
+    let State { pool, store, definitions, imaged, .. } = state;
     let began = Instant::now();
     let catalog = build_catalog(&definitions, &versions, workers)?;
     report.indexes = began.elapsed();
@@ -122,13 +138,10 @@ pub(super) fn recover(
         ..TxnOptions::default()
     };
     let runtime = RuntimeOptions { instances, pin: options.pin, ..options.runtime.clone() };
-    let log = LogOptions {
-        segment_bytes: options.log_segment_bytes,
-        buffer_bytes: options.log_buffer_bytes,
-        retention: machine.retention,
-        ..LogOptions::default()
-    };
+    let log = log_options(&options, machine.retention);
     let hub = Hub::new(runtime, machine.time.clone(), clock.clone());
+    let archive = options.archive_directory.clone();
+    let checkpoints = store.map(|it| Checkpoints::new(it, manifest.clone(), imaged, archive));
     let shared = Shared::new(Parts {
         options,
         disk: machine.disk,
@@ -137,15 +150,93 @@ pub(super) fn recover(
         txn: TxnShared::new(txn, clock),
         marks,
         published: Published::new(catalog),
+        checkpoints,
+        numbers,
         lock: Some(lock),
     });
     Ok(Recovered { shared, hub, manifest: Arc::new(manifest), report, log })
+}
+
+fn log_options(options: &Options, retention: Retention) -> LogOptions {
+    LogOptions {
+        segment_bytes: options.log_segment_bytes,
+        buffer_bytes: options.log_buffer_bytes,
+        retention,
+        ..LogOptions::default()
+    }
+}
+
+/// What is removed of logs at the start: what must be archived is not.
+fn leftovers(options: &Options) -> Leftovers {
+    match options.archive_directory {
+        Some(_) => Leftovers::Unfinished,
+        None => Leftovers::All,
+    }
+}
+
+/// What replay begins with: nothing, or the checkpoint.
+struct State {
+    database: u128,
+    pool: Arc<BufferPool>,
+    store: Option<Arc<PageStore>>,
+    definitions: Definitions,
+    imaged: HashMap<TreeId, ImagedTree>,
+    pages: u64,
+    load: Duration,
+}
+
+impl State {
+    fn new(
+        machine: &Machine,
+        found: Option<&Manifest>,
+        homes: u16,
+        options: &Options,
+        versions: &Arc<VersionSpace>,
+    ) -> Result<State> {
+        let database = match found {
+            Some(manifest) => manifest.database,
+            None => u128::from(machine.entropy.u64()) << 64 | u128::from(machine.entropy.u64()),
+        };
+        let began = Instant::now();
+        // What recycles its log at once never recovers.
+        let extent = options.page_extent_bytes / PAGE_BYTES as u64;
+        let store = (machine.retention == Retention::Keep)
+            .then(|| PageStore::new(machine.disk.clone(), database, homes, extent));
+        let pool_bytes = options.buffer_pool_bytes as usize;
+        let pool = BufferPool::over(usize::from(homes), pool_bytes, store.clone())?;
+        pool.know_sides(versions.clone());
+        let sides: Arc<dyn SideTables> = versions.clone();
+        let checkpoint = found.and_then(|manifest| manifest.checkpoint.as_ref());
+        let (Some(checkpoint), Some(store)) = (checkpoint, &store) else {
+            let definitions = Definitions::new(pool.clone(), sides, homes)?;
+            let (imaged, pages, load) = (HashMap::default(), 0, Duration::ZERO);
+            return Ok(State { database, pool, store, definitions, imaged, pages, load });
+        };
+        let places = Places { store, pool: &pool, sides: &sides, homes };
+        let loaded = load(checkpoint, places, machine.workers)?;
+        let definitions = Definitions::adopt(pool.clone(), sides, homes, loaded.loaded)?;
+        let (imaged, pages, load) = (loaded.imaged, loaded.pages, began.elapsed());
+        let store = Some(store.clone());
+        Ok(State { database, pool, store, definitions, imaged, pages, load })
+    }
+}
+
+impl State {
+    /// Says what was loaded, if there was a checkpoint; answers pages and time.
+    fn tell(&self, found: Option<&Manifest>, progress: &mut dyn FnMut(&str)) -> (u64, Duration) {
+        if let Some(it) = found.and_then(|manifest| manifest.checkpoint.as_ref()) {
+            let (number, pages, seconds) = (it.number, self.pages, self.load.as_secs_f64());
+            progress(&format!("loaded checkpoint {number}: {pages} pages in {seconds:.3} s"));
+        }
+        (self.pages, self.load)
+    }
 }
 
 /// The part of opening that only an existing database needs.
 struct Restart<'a> {
     machine: &'a Machine,
     round_bytes: usize,
+    leftovers: Leftovers,
     definitions: &'a mut Definitions,
     report: &'a mut RecoveryReport,
 }
@@ -182,7 +273,14 @@ impl Restart<'_> {
         self.report.bytes = replayed.bytes;
         self.report.held_bytes_max = replayed.held_bytes_max;
         self.report.replay = replayed.elapsed;
-        examined.begin(disk, homes, clock.offset())
+        if replayed.commits > 0 {
+            let (commits, changes) = (replayed.commits, replayed.changes);
+            let seconds = replayed.elapsed.as_secs_f64();
+            progress(&format!(
+                "replayed {commits} commits, {changes} row changes in {seconds:.3} s"
+            ));
+        }
+        examined.begin(disk, homes, clock.offset(), self.leftovers)
     }
 }
 
@@ -198,9 +296,17 @@ pub(super) fn inspect(
     };
     let _lock = disk.lock(&options.lock_note)?;
     let homes = manifest.homes;
-    let pool = BufferPool::new(usize::from(homes), options.buffer_pool_bytes as usize)?;
     let versions = VersionSpace::new(1);
-    let mut definitions = Definitions::new(pool, versions.clone(), homes)?;
+    let machine = Machine {
+        disk: disk.clone(),
+        time: Arc::new(RealTime::default()),
+        entropy: Arc::new(RealEntropy),
+        retention: Retention::Keep,
+        workers: workers(),
+    };
+    let state = State::new(&machine, Some(&manifest), homes, options, &versions)?;
+    state.tell(Some(&manifest), progress);
+    let mut definitions = state.definitions;
     let examined = log::examine(disk, manifest)?;
     let readers = (0..homes).map(|home| examined.reader(disk, HomeId(home)));
     let readers = readers.collect::<Result<Vec<_>>>()?;
@@ -227,10 +333,12 @@ impl Recovered {
             let tables = Rc::new(LocalTables::new(shared.registry.clone()));
             let environment = KernelEnvironment {
                 home,
-                log: LogWriter::open(disk, &manifest, home, log, marks.clone())?,
+                log: LogWriter::open(disk, &manifest, home, log, marks.clone())?
+                    .with_times(hub.time().clone()),
                 marks,
                 versions: InstanceVersions::new(shared.versions.clone(), id, undo_bytes),
                 tables: tables.clone(),
+                pool: shared.pool.clone(),
             };
             let txn = TxnLocal::new(shared.txn.clone(), id, environment);
             Ok(Core::new(shared.clone(), hub.clone(), tables, txn))

@@ -1,5 +1,7 @@
 //! Settings of a database. Defaults suit a server on the machine at hand.
 
+use std::path::PathBuf;
+
 use crate::io::IoChoice;
 use crate::runtime::{ClockChoice, Pin, RuntimeOptions};
 
@@ -51,6 +53,17 @@ pub struct Options {
     /// Bytes of each log that recovery reads into memory at once; a larger commit is replayed in
     /// pieces of as many.
     pub recovery_round_bytes: usize,
+    /// A checkpoint begins so long after the last one, if anything was committed since; 0: never
+    /// for that reason.
+    pub checkpoint_interval_ms: u64,
+    /// A checkpoint begins when the logs, all together, have grown by about so many bytes since the
+    /// last one; 0: never for that reason.
+    pub checkpoint_wal_bytes: u64,
+    /// Bytes by which page files grow and shrink.
+    pub page_extent_bytes: u64,
+    /// Where logs are copied before they are used again; none: nowhere. A directory that cannot be
+    /// written holds nothing up but that.
+    pub archive_directory: Option<PathBuf>,
     /// The clock that orders commits.
     pub clock: ClockChoice,
     /// How files and sockets are reached.
@@ -77,6 +90,10 @@ impl Default for Options {
             log_segment_bytes: 32 << 20,
             log_buffer_bytes: 1 << 20,
             recovery_round_bytes: 32 << 20,
+            checkpoint_interval_ms: 60_000,
+            checkpoint_wal_bytes: 1 << 30,
+            page_extent_bytes: 4 << 20,
+            archive_directory: None,
             clock: ClockChoice::Auto,
             rings: IoChoice::Auto,
             pin: Pin::Auto,

@@ -176,6 +176,7 @@ impl Statement<'_> {
     /// Locks the sequence against redefinition and answers its newest definition. The command goes
     /// on with its own snapshot and catalog: a sequence has no rows.
     fn use_sequence(&mut self, oid: Oid) -> Result<Arc<SequenceEntry>> {
+        self.check_may_change()?;
         let waiter = self.session.waiter(self.context);
         self.core.txn.lock_table(self.handle, lock_name(oid), LockMode::RowExclusive, &waiter)?;
         let newest = self.changes.own().unwrap_or_else(|| self.session.catalog());

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::catalog_changes::CatalogChanges;
+use super::checkpoint::{PinnedCheckpoint, WhichCheckpoint};
 use super::core::{Context, CoreInner, Instance};
 use super::environment::KernelEnvironment;
 use super::savepoint::{self, Position, Savepoints};
@@ -115,7 +116,14 @@ impl Session {
         let handle = core.txn.begin(&self.inner, isolation)?;
         let catalog = CatalogChanges::default();
         let savepoints = Savepoints::default();
-        Ok(Transaction { core, handle: Some(handle), catalog, savepoints, access })
+        let (handle, checkpoint) = (Some(handle), None);
+        Ok(Transaction { core, handle, catalog, savepoints, access, checkpoint })
+    }
+
+    /// Keeps a published checkpoint as it is, to be read by transactions of any session. `NotFound`
+    /// if there is none (yet), not this one any more, or the database is in memory.
+    pub fn pin_checkpoint(&self, which: WhichCheckpoint) -> Result<PinnedCheckpoint> {
+        self.core.shared.pin_checkpoint(which)
     }
 
     /// Waits until everything this session has been told, and has committed, is stable. Call it
@@ -158,9 +166,34 @@ pub struct Transaction {
     pub(super) catalog: CatalogChanges,
     pub(super) savepoints: Savepoints,
     access: Access,
+    // What it reads instead of the newest state.
+    checkpoint: Option<PinnedCheckpoint>,
 }
 
 impl Transaction {
+    /// Reads `checkpoint` from now on, and changes nothing: it holds no snapshot, waits for no lock,
+    /// and keeps the checkpoint until it ends. Call it before the first command. Blocks when it is the
+    /// first to read this checkpoint, for a page of each table and index. `Corrupt`, `Io`,
+    /// `OutOfMemory`.
+    pub fn read_checkpoint(
+        &mut self,
+        checkpoint: PinnedCheckpoint,
+        context: &Context,
+    ) -> Result<()> {
+        let handle = self.handle.as_mut().ok_or_else(ended)?;
+        let view = checkpoint.view(context, &self.core.shared)?;
+        self.core.txn.read_checkpoint(handle, checkpoint.timestamp());
+        self.catalog.read(Rc::new(view.catalog().clone()));
+        self.access = Access::ReadOnly;
+        self.checkpoint = Some(checkpoint);
+        Ok(())
+    }
+
+    /// The checkpoint that it reads, if it reads one.
+    pub fn checkpoint(&self) -> Option<&PinnedCheckpoint> {
+        self.checkpoint.as_ref()
+    }
+
     /// Begins the next command: it sees what earlier ones did, and in READ COMMITTED everything
     /// committed by now.
     pub fn statement<'t>(

@@ -20,7 +20,7 @@ use crate::txn::rows::{
     self, Frozen, GivenBack, KeyCheck, Longs, PointAhead, Progress, RowReader, RowValues,
     RowWriter, RowsProgress, UpdatesProgress, WriteOutcome,
 };
-use crate::txn::{Isolation, LockMode, TxnHandle, Waited, Waiter};
+use crate::txn::{Isolation, LockMode, Reads, TxnHandle, Waited, Waiter};
 use crate::version::{Presence, RowBuffer};
 
 /// A command being executed.
@@ -108,6 +108,10 @@ impl<'t> Statement<'t> {
     /// new snapshot. Errors: `CatalogChanged` if the table is not what the catalog of this command
     /// says any more (bind again; the lock is held), `Deadlock`, `Cancelled`, `ShuttingDown`.
     pub fn lock_table(&mut self, table: Oid, mode: LockMode) -> Result<()> {
+        if self.handle.reads() == Reads::Checkpoint {
+            // Nobody changes it, nobody drops it.
+            return Ok(());
+        }
         let waiter = self.session.waiter(self.context);
         let waited = self.core.txn.lock_table(self.handle, lock_name(table), mode, &waiter)?;
         self.look_again(table, waited)
@@ -158,6 +162,7 @@ impl<'t> Statement<'t> {
 
     /// Runs a change; if it fails, the transaction is as it was before. Large redo is spilled.
     fn change<T>(&mut self, operation: impl FnMut(&mut RowWriter<'_>) -> Outcome<T>) -> Result<T> {
+        self.check_may_change()?;
         let mark = self.handle.changes().mark();
         // A change whose redo finds no room has failed, too.
         let result = self.run(operation).and_then(|done| {
@@ -168,6 +173,15 @@ impl<'t> Statement<'t> {
             self.roll_back_change(mark);
         }
         result
+    }
+
+    /// `ReadOnly` if the transaction reads a checkpoint.
+    #[inline]
+    pub(super) fn check_may_change(&self) -> Result<()> {
+        match self.handle.reads() {
+            Reads::Newest => Ok(()),
+            Reads::Checkpoint => Err(Error::ReadOnly),
+        }
     }
 
     /// Spills the redo if there is much of it (rule 7.3).
@@ -323,6 +337,7 @@ impl<'t> Statement<'t> {
         columns: &[ColumnId],
         (rows, values): (&[RowId], RowValues<'_>),
     ) -> Result<(usize, WriteOutcome)> {
+        self.check_may_change()?;
         let mark = self.handle.changes().mark();
         let mut progress = UpdatesProgress::default();
         let result = self.update_rows_from(table, columns, (rows, values), &mut progress);

@@ -78,10 +78,17 @@ pub enum Error {
     },
     /// The object was dropped or changed since it was bound; bind again (internal).
     CatalogChanged,
+    /// A change in a transaction that reads a checkpoint (25006).
+    ReadOnly,
     /// The name exists already (42P07).
     AlreadyExists {
         /// The name.
         name: String,
+    },
+    /// The directory is not empty (58P02).
+    NotEmpty {
+        /// The directory.
+        path: String,
     },
     /// The object does not exist (42P01).
     NotFound {
@@ -131,7 +138,11 @@ impl std::fmt::Display for Error {
             Error::Corrupt { page: None, detail } => write!(f, "damaged: {detail}"),
             Error::Unusable { detail } => f.write_str(detail),
             Error::CatalogChanged => write!(f, "the catalog changed"),
+            Error::ReadOnly => write!(f, "a checkpoint is read, not changed"),
             Error::AlreadyExists { name } => write!(f, "\"{name}\" already exists"),
+            Error::NotEmpty { path } => {
+                write!(f, "directory \"{path}\" exists but is not empty")
+            }
             Error::NotFound { what } => write!(f, "{what} does not exist"),
             Error::Cancelled => write!(f, "canceling statement due to user request"),
             Error::ShuttingDown => write!(f, "terminating because the database is closing"),

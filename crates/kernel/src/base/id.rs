@@ -56,6 +56,11 @@ id! {
     Pid(u64)
 }
 id! {
+    /// Where a page lies on disk: home in the high 16 bits, number of the page in that home's page
+    /// file below. Zero is no place: every file's first page is its header.
+    Place(u64)
+}
+id! {
     /// A commit timestamp: raw clock cycles plus the database's offset; the top bit is clear.
     Cts(u64)
 }
@@ -74,12 +79,39 @@ impl KeyHash {
     }
 }
 
+impl TreeId {
+    /// The number, in memory, of the `number`-th tree of a checkpoint that is read: tables and indexes
+    /// have numbers below all of these.
+    pub fn of_view(number: u32) -> TreeId {
+        TreeId(1 << 31 | number)
+    }
+
+    /// Whether it is a checkpoint's tree that is read.
+    pub fn is_view(self) -> bool {
+        self.0 >> 31 != 0
+    }
+}
+
 impl Pid {
     /// The PID of page `number` of `home`; `number` has 48 bits.
     pub const fn new(home: HomeId, number: u64) -> Pid {
         assert!(number < 1 << 48, "a home has 2^48 pages at most");
         Pid((home.0 as u64) << 48 | number)
     }
+
+    /// The page of a long value whose one place on disk this is: such pages are named by rows, in
+    /// memory and on disk alike, and never change once they are complete, so they never move.
+    pub const fn of_place(place: Place) -> Pid {
+        Pid(place.0 | Pid::PLACED)
+    }
+
+    /// The place of a page that [`Pid::of_place`] named; none for others.
+    pub const fn place(self) -> Option<Place> {
+        if self.0 & Pid::PLACED == 0 { None } else { Some(Place(self.0 & !Pid::PLACED)) }
+    }
+
+    /// Marks PIDs that are places; no number of another page gets so far.
+    const PLACED: u64 = 1 << 47;
 
     /// The home whose log, files and partition this page belongs to.
     pub const fn home(self) -> HomeId {
@@ -89,6 +121,37 @@ impl Pid {
     /// The page's number within its home.
     pub const fn number(self) -> u64 {
         self.0 & ((1 << 48) - 1)
+    }
+}
+
+impl Place {
+    /// In no file.
+    pub const NONE: Place = Place(0);
+
+    /// The page `number` of the page file of `home`; `number` has 47 bits.
+    pub const fn new(home: HomeId, number: u64) -> Place {
+        assert!(number < 1 << 47, "a page file has 2^47 pages at most");
+        Place((home.0 as u64) << 48 | number)
+    }
+
+    /// The home whose file it is in.
+    pub const fn home(self) -> HomeId {
+        HomeId((self.0 >> 48) as u16)
+    }
+
+    /// The page's number in the file.
+    pub const fn number(self) -> u64 {
+        self.0 & ((1 << 48) - 1)
+    }
+
+    /// The place `count` pages behind, in the same file.
+    pub const fn after(self, count: u64) -> Place {
+        Place::new(self.home(), self.number() + count)
+    }
+
+    /// Whether it is none.
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
     }
 }
 

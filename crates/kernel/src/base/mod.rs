@@ -10,10 +10,10 @@ mod stop;
 
 pub use error::{Error, Result};
 pub use id::{
-    CommandId, Cts, HomeId, InstanceId, KeyHash, LogPosition, Observed, Pid, RowId, SlotId, Stamp,
-    TreeId, Xid,
+    CommandId, Cts, HomeId, InstanceId, KeyHash, LogPosition, Observed, Pid, Place, RowId, SlotId,
+    Stamp, TreeId, Xid,
 };
 pub use limits::{
     EXIT_CLOCK_RAN_BACK, INSTANCES_MAX, PAGE_BYTES, SLOT_SEQUENCE_MAX, SLOTS_PER_INSTANCE_MAX,
 };
-pub use stop::{Outcome, Stop, WaitFor};
+pub use stop::{NeededPage, Outcome, Stop, WaitFor};

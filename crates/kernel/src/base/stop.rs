@@ -3,7 +3,7 @@
 //! Every core operation is a plain function that never blocks; it returns [`Outcome`]. The shell
 //! around it (`txn::shell`) does what [`Stop`] asks and calls the operation again.
 
-use super::{Cts, Error, HomeId, KeyHash, Pid, RowId, TreeId, Xid};
+use super::{Cts, Error, HomeId, KeyHash, Place, RowId, TreeId, Xid};
 
 /// What a core operation answers: a result, or the reason it stopped.
 pub type Outcome<T> = std::result::Result<T, Stop>;
@@ -14,7 +14,7 @@ pub enum Stop {
     /// An optimistic read did not validate; call again (style rule 7: never shown to a user).
     Retry,
     /// The page is not in memory; load it and call again.
-    NeedPage(Pid),
+    NeedPage(NeededPage),
     /// Something must happen first; wait for it and call again.
     WaitFor(WaitFor),
     /// The operation failed.
@@ -24,6 +24,21 @@ pub enum Stop {
 impl From<Error> for Stop {
     fn from(error: Error) -> Stop {
         Stop::Error(error)
+    }
+}
+
+/// A page that is not in memory, as its parent refers to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeededPage {
+    /// Where it lies.
+    pub place: Place,
+    /// The address of the parent's frame, when it was read: a hint, checked by whoever uses it.
+    pub parent: u64,
+}
+
+impl std::fmt::Display for NeededPage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of home {}", self.place.number(), self.place.home())
     }
 }
 

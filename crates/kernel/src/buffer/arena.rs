@@ -61,6 +61,13 @@ impl Arena {
         unsafe { FrameRef::from_address(self.base as u64 + (index * FRAME_BYTES) as u64) }
     }
 
+    /// The frame that begins at `address`, if there is one.
+    pub fn at(&self, address: u64) -> Option<FrameRef> {
+        let offset = address.checked_sub(self.base as u64)? as usize;
+        let is_frame = offset < self.frames * FRAME_BYTES && offset.is_multiple_of(FRAME_BYTES);
+        is_frame.then(|| self.frame(offset / FRAME_BYTES))
+    }
+
     /// The number of `frame` if it belongs to this arena.
     pub fn index(&self, frame: FrameRef) -> Option<usize> {
         let offset = frame.address().checked_sub(self.base as u64)? as usize;

@@ -13,7 +13,7 @@
 use std::sync::OnceLock;
 
 use super::FrameRef;
-use crate::base::{HomeId, Pid};
+use crate::base::{HomeId, Pid, Place};
 use crate::sync::{AtomicU64, Ordering};
 
 const SEGMENT_BITS: u32 = 16;
@@ -26,11 +26,26 @@ type Segment = Box<[AtomicU64]>;
 /// The overflow pages of one home that are in memory.
 pub(super) struct Directory {
     segments: Box<[OnceLock<Segment>]>,
+    named: Named,
+}
+
+/// What the PIDs of overflow pages are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Named {
+    /// Numbers of their own.
+    ByNumber,
+    /// Their places on disk.
+    ByPlace,
+}
+
+/// The number by which a PID is found here.
+fn number_of(pid: Pid) -> u64 {
+    pid.place().map_or(pid.number(), Place::number)
 }
 
 impl Directory {
-    pub fn new() -> Directory {
-        Directory { segments: (0..SEGMENTS).map(|_| OnceLock::new()).collect() }
+    pub fn new(named: Named) -> Directory {
+        Directory { segments: (0..SEGMENTS).map(|_| OnceLock::new()).collect(), named }
     }
 
     fn segment(&self, number: u64) -> Option<&OnceLock<Segment>> {
@@ -39,26 +54,28 @@ impl Directory {
 
     /// The page is in `frame`, which the caller holds exclusively. False: the number is too large.
     pub fn set(&self, pid: Pid, frame: FrameRef) -> bool {
-        let Some(segment) = self.segment(pid.number()) else { return false };
+        let Some(segment) = self.segment(number_of(pid)) else { return false };
         let segment =
             segment.get_or_init(|| (0..SEGMENT_PIDS).map(|_| AtomicU64::new(0)).collect());
         // Release: partner is `find`; who finds the frame finds it with this page's PID.
-        segment[pid.number() as usize % SEGMENT_PIDS].store(frame.address(), Ordering::Release);
+        segment[number_of(pid) as usize % SEGMENT_PIDS].store(frame.address(), Ordering::Release);
         true
     }
 
     /// The page is going.
     pub fn clear(&self, pid: Pid) {
-        if let Some(segment) = self.segment(pid.number()).and_then(OnceLock::get) {
-            segment[pid.number() as usize % SEGMENT_PIDS].store(0, Ordering::Release);
+        if let Some(segment) = self.segment(number_of(pid)).and_then(OnceLock::get) {
+            segment[number_of(pid) as usize % SEGMENT_PIDS].store(0, Ordering::Release);
         }
     }
 
     /// The frame's address, 0 if the page is none of those here.
     pub fn find(&self, pid: Pid) -> u64 {
-        match self.segment(pid.number()).and_then(OnceLock::get) {
+        match self.segment(number_of(pid)).and_then(OnceLock::get) {
             // Acquire: partner is `set`.
-            Some(segment) => segment[pid.number() as usize % SEGMENT_PIDS].load(Ordering::Acquire),
+            Some(segment) => {
+                segment[number_of(pid) as usize % SEGMENT_PIDS].load(Ordering::Acquire)
+            }
             None => 0,
         }
     }
@@ -70,7 +87,13 @@ impl Directory {
             move |(at, segment)| {
                 let used = segment.iter().enumerate();
                 let used = used.filter(|(_, word)| word.load(Ordering::Relaxed) != 0);
-                used.map(move |(index, _)| Pid::new(home, (at * SEGMENT_PIDS + index) as u64))
+                used.map(move |(index, _)| {
+                    let number = (at * SEGMENT_PIDS + index) as u64;
+                    match self.named {
+                        Named::ByNumber => Pid::new(home, number),
+                        Named::ByPlace => Pid::of_place(Place::new(home, number)),
+                    }
+                })
             },
         )
     }

@@ -9,8 +9,8 @@
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
-use crate::base::{PAGE_BYTES, Pid};
-use crate::latch::{HybridLatch, PageBytes, RacyPage, prefetch_line};
+use crate::base::{PAGE_BYTES, Pid, Place};
+use crate::latch::{HybridLatch, PageBytes, RacyPage, Version, prefetch_line};
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
 /// Bytes of a frame: header and page.
@@ -59,13 +59,19 @@ pub(super) struct Frame {
     /// The page's PID. Written under the exclusive latch; read racily.
     pid: AtomicU64,
     side: SideSlot,
-    /// The parent's PID, a hint for a later page provider. Written under the exclusive latch.
+    /// The address of the parent's frame, 0 for a root: a hint for whoever evicts the page. Written
+    /// by holders of the parent's latch.
     parent: AtomicU64,
-    /// Checkpoint epoch of the page (section 8). Written under the exclusive latch.
-    epoch: AtomicU64,
-    /// Dirty, cooling, image-owed marks of later issues. Written under the exclusive latch.
-    marks: AtomicU64,
-    reserved: [u64; 2],
+    /// Where the page was last written, [`Place::NONE`] if nowhere. Written under the exclusive
+    /// latch.
+    place: AtomicU64,
+    /// One more than the number of the latch's version that the image there equals; 0 for none.
+    /// Written under the exclusive latch; any later change makes it wrong without touching it.
+    clean: AtomicU64,
+    /// 1 if the page was used since the page provider last looked (rule 4.4). Written by its users,
+    /// once a look, and by the provider.
+    heat: AtomicU64,
+    reserved: u64,
     page: UnsafeCell<[u8; PAGE_BYTES]>,
 }
 
@@ -85,9 +91,10 @@ impl Default for Frame {
             pid: word(),
             side: SideSlot::default(),
             parent: word(),
-            epoch: word(),
-            marks: word(),
-            reserved: [0; 2],
+            place: word(),
+            clean: word(),
+            heat: word(),
+            reserved: 0,
             page: UnsafeCell::new([0; PAGE_BYTES]),
         }
     }
@@ -155,14 +162,33 @@ impl FrameRef {
         &self.frame().side
     }
 
-    /// The parent's PID as last noted: a hint for the page provider, nothing to rely on.
-    pub fn parent_hint(self) -> Pid {
-        Pid(self.frame().parent.load(Ordering::Relaxed))
+    /// The address of the parent's frame as last noted: a hint, nothing to rely on.
+    pub(super) fn parent_hint(self) -> u64 {
+        self.frame().parent.load(Ordering::Relaxed)
     }
 
-    /// Notes the parent's PID.
-    pub fn set_parent_hint(self, parent: Pid) {
-        self.frame().parent.store(parent.0, Ordering::Relaxed);
+    /// Notes the parent's frame.
+    pub fn set_parent_hint(self, parent: FrameRef) {
+        self.frame().parent.store(parent.address(), Ordering::Relaxed);
+    }
+
+    /// The page is used.
+    #[inline]
+    pub fn heat(self) {
+        let heat = &self.frame().heat;
+        if heat.load(Ordering::Relaxed) == 0 {
+            heat.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the page was used since this was last asked.
+    pub(super) fn cool(self) -> bool {
+        let heat = &self.frame().heat;
+        let was_hot = heat.load(Ordering::Relaxed) != 0;
+        if was_hot {
+            heat.store(0, Ordering::Relaxed);
+        }
+        was_hot
     }
 
     /// Asks for the cache lines of the header and of the page's first `bytes`.
@@ -185,11 +211,44 @@ impl FrameRef {
         self.frame().page.get()
     }
 
+    /// Where the page here was last written. Racy unless the latch is held.
+    pub fn place(self) -> Place {
+        Place(self.frame().place.load(Ordering::Relaxed))
+    }
+
+    /// Where the page lies as it is under `version`; none if it has changed since it was written,
+    /// or never was. Racy: to be believed if `version` validates.
+    pub fn clean_place(self, version: Version) -> Option<Place> {
+        let clean = self.frame().clean.load(Ordering::Relaxed);
+        (clean == version.number() + 1).then(|| self.place())
+    }
+
+    /// The page lies at `place` as it is under `version`. The latch is held exclusively, and
+    /// released as unchanged.
+    pub(super) fn set_clean(self, place: Place, version: Version) {
+        self.frame().place.store(place.0, Ordering::Relaxed);
+        self.frame().clean.store(version.number() + 1, Ordering::Relaxed);
+    }
+
+    /// The page's contents lie nowhere; `place` has older ones. The latch is held exclusively.
+    pub(super) fn set_dirty(self, place: Place) {
+        self.frame().place.store(place.0, Ordering::Relaxed);
+        self.frame().clean.store(0, Ordering::Relaxed);
+    }
+
+    /// The page lies nowhere any more; answers where it did. The latch is held exclusively, and the
+    /// page has changed since it was written.
+    pub(super) fn take_place(self) -> Place {
+        let before = self.place();
+        self.frame().place.store(0, Ordering::Relaxed);
+        before
+    }
+
     /// Resets what belongs to the page that was here, not the latch.
     pub(super) fn clear_words(self) {
         let frame = self.frame();
         frame.parent.store(0, Ordering::Relaxed);
-        frame.epoch.store(0, Ordering::Relaxed);
-        frame.marks.store(0, Ordering::Relaxed);
+        frame.place.store(0, Ordering::Relaxed);
+        frame.clean.store(0, Ordering::Relaxed);
     }
 }

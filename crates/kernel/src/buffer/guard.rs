@@ -7,10 +7,12 @@
 use std::marker::PhantomData;
 
 use super::{FrameRef, Swip};
-use crate::base::{Outcome, PAGE_BYTES, Pid, Stop};
+use crate::base::{Outcome, PAGE_BYTES, Pid, Place, Stop};
 use crate::latch::{
     OwnedPage, PageBytes, RacyPage, Release, Version, note_acquired, note_released,
 };
+use crate::page::keynode::KeyNode;
+use crate::page::{PageKind, header};
 
 /// An optimistic read of whatever page is in a frame. Holds nothing.
 #[derive(Clone, Copy, Debug)]
@@ -20,9 +22,16 @@ pub struct PageRead {
 }
 
 impl PageRead {
-    /// Begins a read; waits a bounded while for a writer, then `Retry`.
+    /// Begins a read; waits a bounded while for a writer, then `Retry`. The page counts as used.
     #[inline]
     pub fn begin(frame: FrameRef) -> Outcome<PageRead> {
+        frame.heat();
+        PageRead::begin_cold(frame)
+    }
+
+    /// As [`PageRead::begin`], by somebody whose reading says nothing about who will read it again.
+    #[inline]
+    pub fn begin_cold(frame: FrameRef) -> Outcome<PageRead> {
         Ok(PageRead { frame, version: frame.latch().read()? })
     }
 
@@ -66,7 +75,35 @@ impl PageRead {
         self.validate()?;
         // SAFETY: the read has validated, so search and word are those of one state of an inner
         // node, where a slot's word is what `Swip::raw` gave; trees keep the pool while they read.
-        unsafe { Swip::from_raw(word) }.frame()
+        unsafe { Swip::from_raw(word) }.child_of(self.frame)
+    }
+
+    /// Where the page lies as it is read here, if it was written and has not changed since; to be
+    /// believed if the read validates.
+    pub fn clean_place(&self) -> Option<Place> {
+        self.frame.clean_place(self.version)
+    }
+
+    /// Notes that the page lies at `place` as it was read here; answers where it lay before, or
+    /// `Retry` if it has changed or is held by another, and then nothing is noted.
+    pub fn set_clean(self, place: Place) -> Outcome<Place> {
+        let page = self.upgrade()?;
+        let before = self.frame.place();
+        self.frame.set_clean(place, self.version);
+        page.unchanged();
+        Ok(before)
+    }
+
+    /// If the page has changed since it was written, forgets where; answers that place, or none.
+    /// `Retry` if it has changed since it was read here or is held by another: nothing is forgotten.
+    pub fn give_up_place(self) -> Outcome<Place> {
+        let page = self.upgrade()?;
+        let before = match self.clean_place() {
+            Some(_) => Place::NONE,
+            None => self.frame.take_place(),
+        };
+        page.unchanged();
+        Ok(before)
     }
 
     /// Takes the page exclusively as it was read; one attempt, else `Retry`. Never waits, so it
@@ -193,13 +230,39 @@ impl PageWrite {
         let word = self.owned().u64(at);
         // SAFETY: an inner node's slot holds what `Swip::raw` gave, and nobody else changes it
         // while this guard holds the page; trees keep the pool.
-        unsafe { Swip::from_raw(word) }.frame()
+        unsafe { Swip::from_raw(word) }.child_of(self.frame)
+    }
+
+    /// Notes in the children of this inner node that it is their parent; nothing for other pages.
+    pub fn note_children(&self) {
+        let node = KeyNode::new(self.owned());
+        if header::kind(self.owned()) != Some(PageKind::Inner) {
+            return;
+        }
+        for at in 0..node.count() {
+            if let Ok(child) = self.child(node.swip_position(at)) {
+                child.set_parent_hint(self.frame);
+            }
+        }
     }
 
     /// Says that nothing was changed, so that readers need not begin again.
     #[inline]
     pub fn unchanged(mut self) {
         self.release = Release::Unchanged;
+    }
+
+    /// Releases the latch of a page that was just read from `place`: it is clean there.
+    pub fn release_clean(self, place: Place) -> FrameRef {
+        let frame = self.frame;
+        frame.set_clean(place, frame.latch().version_after_change());
+        frame
+    }
+
+    /// Releases the latch of a page that was just read from `place` and changed since.
+    pub fn release_changed_from(self, place: Place) -> FrameRef {
+        self.frame.set_dirty(place);
+        self.frame
     }
 
     /// Releases the latch and returns the new version, as a later reader would see it if no one

@@ -7,14 +7,23 @@
 
 mod arena;
 mod directory;
+mod evict;
 mod frame;
 mod guard;
+mod load;
 mod pool;
+mod provide;
+mod side;
 mod swip;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod writer;
 
+pub use evict::{LoadId, LoadTurn, Looked, WakeLoader};
 pub use frame::{FrameRef, SideSlot};
 pub use guard::{PageRead, PageShared, PageWrite};
-pub use pool::{BufferPool, PageReservation, PoolStats};
+pub use pool::{BufferPool, PageReservation, PoolStats, PoolTraffic};
+pub use provide::{Watermarks, provide};
+pub use side::SideStore;
 pub use swip::{Swip, SwipState};
+pub use writer::{Equals, ImageWriter, Turn, Written, sync_all};

@@ -9,22 +9,33 @@
 //! frees (tens of nanoseconds, once per split), by others only when they free a page of this
 //! home or their own partition is full.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, MutexGuard, OnceLock};
 
 use crossbeam_utils::CachePadded;
 
 use super::FrameRef;
 use super::arena::Arena;
-use super::directory::Directory;
+use super::directory::{Directory, Named};
+use super::evict::Loads;
 use super::frame::FRAME_BYTES;
 use super::guard::PageWrite;
+use super::side::SideStore;
 use crate::base::{Error, HomeId, INSTANCES_MAX, PAGE_BYTES, Pid, Result, TreeId};
 use crate::latch::SpinLock;
 use crate::page::{PageKind, header};
-use crate::sync::ledger;
+use crate::store::PageStore;
+use crate::sync::{AtomicU64, Ordering, PlainMutex as Mutex, ledger};
 
 /// PIDs that a home takes from the shared allocator at once.
 const EXTENT_PIDS: u64 = 256;
+
+/// Frames of a partition that are kept for loads that cannot fail: one at a time is needed of them,
+/// for what was loaded so can be evicted when the next is.
+const KEPT_FRAMES: usize = 8;
+
+/// Attempts to find frames, when others take those that were made free.
+const RESERVE_TRIES: usize = 8;
 
 /// How full the pool is, in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,20 +56,52 @@ struct Free {
     pid_end: u64,
     /// PID numbers of freed pages, to be given again.
     pids: Vec<u64>,
+    /// The state of the sequence by which frames are picked to be evicted.
+    random: u64,
+}
+
+/// What went in and out of one partition, over the life of the pool.
+#[derive(Default)]
+pub(super) struct Traffic {
+    pub loads: AtomicU64,
+    pub evictions: AtomicU64,
+    pub written: AtomicU64,
+    pub inline: AtomicU64,
+    pub blocking: AtomicU64,
+}
+
+/// What went in and out of memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolTraffic {
+    /// Pages loaded: misses.
+    pub loads: u64,
+    /// Pages evicted.
+    pub evictions: u64,
+    /// Pages written so that they could be evicted, but for those of checkpoints.
+    pub written: u64,
+    /// Times that somebody who wanted frames had to evict pages himself.
+    pub inline: u64,
+    /// Loads for which a thread was blocked.
+    pub blocking: u64,
 }
 
 struct Partition {
     arena: Arena,
     frames: u32,
     free: CachePadded<SpinLock<Free>>,
+    traffic: CachePadded<Traffic>,
     /// This home's overflow pages, wherever their frames are.
     overflow: Directory,
+    /// Trees of which this home has overflow pages, or had. Taken for each long value written.
+    longs: Mutex<BTreeSet<TreeId>>,
 }
 
 impl Partition {
-    fn take(&self, wanted: usize, out: &mut Vec<FrameRef>) {
+    /// Takes frames until `out` has `wanted`, or only `kept` are free.
+    fn take(&self, wanted: usize, kept: usize, out: &mut Vec<FrameRef>) {
         self.free.with(|free| {
-            while out.len() < wanted {
+            while out.len() < wanted && free.list.len() + (self.frames - free.fresh) as usize > kept
+            {
                 let index = match free.list.pop() {
                     Some(index) => index,
                     None if free.fresh < self.frames => {
@@ -82,11 +125,28 @@ pub struct BufferPool {
     partitions: Vec<Partition>,
     /// Next PID number of each home that no extent has. Touched once per extent (rule 4.7).
     extents: Vec<SpinLock<u64>>,
+    /// Where pages lie on disk; none if they never do.
+    store: Option<Arc<PageStore>>,
+    /// Who keeps the side tables of pages that are evicted; without, such pages stay.
+    sides: OnceLock<Arc<dyn SideStore>>,
+    /// Pages that are being loaded, with those who wait for them.
+    loads: Mutex<Loads>,
 }
 
 impl BufferPool {
-    /// A pool of `pool_bytes` (frames with their headers) in equal partitions for `homes` homes.
+    /// A pool of `pool_bytes` (frames with their headers) in equal partitions for `homes` homes,
+    /// whose pages are in memory only.
     pub fn new(homes: usize, pool_bytes: usize) -> Result<Arc<BufferPool>> {
+        BufferPool::over(homes, pool_bytes, None)
+    }
+
+    /// As [`BufferPool::new`], over pages on disk if there is a `store`.
+    pub fn over(
+        homes: usize,
+        pool_bytes: usize,
+        store: Option<Arc<PageStore>>,
+    ) -> Result<Arc<BufferPool>> {
+        let named = if store.is_some() { Named::ByPlace } else { Named::ByNumber };
         if homes == 0 || homes > INSTANCES_MAX {
             return Err(Error::Limit { what: "homes" });
         }
@@ -104,15 +164,36 @@ impl BufferPool {
                     pid_next: 0,
                     pid_end: 0,
                     pids: Vec::new(),
+                    random: 1,
                 })),
-                overflow: Directory::new(),
+                traffic: CachePadded::default(),
+                overflow: Directory::new(named),
+                longs: Mutex::default(),
             })
         };
         Ok(Arc::new(BufferPool {
             partitions: (0..homes).map(partition).collect::<Result<_>>()?,
             // Number 0 is left out, so that a zero word is no PID of home 0.
             extents: (0..homes).map(|_| SpinLock::new(1)).collect(),
+            store,
+            sides: OnceLock::new(),
+            loads: Mutex::default(),
         }))
+    }
+
+    /// The pages on disk, if there are any.
+    pub fn store(&self) -> Option<&Arc<PageStore>> {
+        self.store.as_ref()
+    }
+
+    /// Says who keeps the side tables of pages that are evicted. Once, before the first page.
+    pub fn know_sides(&self, sides: Arc<dyn SideStore>) {
+        let _ = self.sides.set(sides);
+    }
+
+    /// Who keeps the side tables of pages that are evicted.
+    pub(crate) fn sides(&self) -> Option<&dyn SideStore> {
+        self.sides.get().map(AsRef::as_ref)
     }
 
     /// Homes, each with a partition.
@@ -123,18 +204,100 @@ impl BufferPool {
     /// Sets `count` frames aside for pages of `home`, all or none. Call it before the first latch
     /// of the change that needs them (rule 4.6). Error: `OutOfMemory` when the pool is full.
     pub fn reserve(self: &Arc<Self>, home: HomeId, count: usize) -> Result<PageReservation> {
+        let mut reservation = self.reserve_shared(home, count)?;
+        reservation.pool = Some(ledger::share(self));
+        Ok(reservation)
+    }
+
+    /// Frames of each partition that only loads get which cannot fail: a rollback's.
+    fn kept(&self) -> usize {
+        let frames = self.partitions[0].frames as usize;
+        if self.store.is_some() { KEPT_FRAMES.min(frames / 8) } else { 0 }
+    }
+
+    /// As [`BufferPool::reserve_shared`], of a frame for a load that cannot fail: from those that
+    /// nobody else gets, if there are no others.
+    pub(super) fn reserve_surely(&self, home: HomeId) -> Result<PageReservation> {
+        self.reserve_shared(home, 1).or_else(|error| {
+            let mut reservation = PageReservation { pool: None, home, frames: Vec::new() };
+            for partition in &self.partitions {
+                partition.take(1, 0, &mut reservation.frames);
+            }
+            if reservation.is_empty() { Err(error) } else { Ok(reservation) }
+        })
+    }
+
+    /// As [`BufferPool::reserve`]; what is not used is to be put back by the caller.
+    pub(super) fn reserve_shared(&self, home: HomeId, count: usize) -> Result<PageReservation> {
+        let kept = self.kept();
         let own = home.0 as usize % self.partitions.len();
         let mut reservation =
-            PageReservation { pool: ledger::share(self), home, frames: Vec::with_capacity(count) };
-        for turn in 0..self.partitions.len() {
-            let partition = &self.partitions[(own + turn) % self.partitions.len()];
-            partition.take(count, &mut reservation.frames);
-            if reservation.frames.len() == count {
-                return Ok(reservation);
+            PageReservation { pool: None, home, frames: Vec::with_capacity(count) };
+        for _ in 0..RESERVE_TRIES {
+            for turn in 0..self.partitions.len() {
+                let partition = &self.partitions[(own + turn) % self.partitions.len()];
+                partition.take(count, kept, &mut reservation.frames);
+                if reservation.frames.len() == count {
+                    return Ok(reservation);
+                }
+            }
+            if !self.make_room(home, count - reservation.frames.len()) {
+                break;
             }
         }
-        // Dropping the reservation gives back what was found.
+        self.put_back_all(reservation);
         Err(Error::OutOfMemory { what: "buffer pool" })
+    }
+
+    /// Gives back a reservation that no pool has been noted in.
+    pub(super) fn put_back_all(&self, mut reservation: PageReservation) {
+        self.put_back(&std::mem::take(&mut reservation.frames));
+    }
+
+    /// A frame of the home's partition that was used before.
+    pub(super) fn random_frame(&self, home: HomeId) -> Option<FrameRef> {
+        let partition = &self.partitions[usize::from(home.0) % self.partitions.len()];
+        let index = partition.free.with(|free| {
+            free.random = free.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (free.fresh > 0).then(|| (free.random >> 33) % u64::from(free.fresh))
+        })?;
+        Some(partition.arena.frame(index as usize))
+    }
+
+    /// The frame at an address that may be any number.
+    pub(super) fn frame_at(&self, address: u64) -> Option<FrameRef> {
+        self.partitions.iter().find_map(|partition| partition.arena.at(address))
+    }
+
+    pub(super) fn traffic(&self, home: HomeId) -> &Traffic {
+        &self.partitions[usize::from(home.0) % self.partitions.len()].traffic
+    }
+
+    pub(super) fn loads(&self) -> MutexGuard<'_, Loads> {
+        self.loads.lock().expect("no holder panics")
+    }
+
+    /// The page provider has written so many pages.
+    pub(super) fn note_provided(&self, home: HomeId, pages: u64) {
+        self.traffic(home).written.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// Frames of the home's partition, and how many of them are free.
+    pub fn frames_of(&self, home: HomeId) -> (usize, usize) {
+        let partition = &self.partitions[usize::from(home.0) % self.partitions.len()];
+        (partition.frames as usize, partition.free_frames())
+    }
+
+    /// What went in and out of memory since the start.
+    pub fn traffic_sum(&self) -> PoolTraffic {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        self.partitions.iter().fold(PoolTraffic::default(), |sum, it| PoolTraffic {
+            loads: sum.loads + of(&it.traffic.loads),
+            evictions: sum.evictions + of(&it.traffic.evictions),
+            written: sum.written + of(&it.traffic.written),
+            inline: sum.inline + of(&it.traffic.inline),
+            blocking: sum.blocking + of(&it.traffic.blocking),
+        })
     }
 
     /// Makes a page out of a reserved frame: formatted, exclusively latched, with a PID of the
@@ -147,8 +310,33 @@ impl BufferPool {
         kind: PageKind,
         tree: TreeId,
     ) -> PageWrite {
-        let frame = reservation.frames.pop().expect("a change reserves all frames that it uses");
         let pid = self.next_pid(reservation.home);
+        self.allocate_as(reservation, kind, tree, pid)
+    }
+
+    /// Makes an overflow page as [`BufferPool::allocate`]; with pages on disk its PID is its place
+    /// there. `DiskFull`, `Io`.
+    pub fn allocate_overflow(
+        &self,
+        reservation: &mut PageReservation,
+        tree: TreeId,
+    ) -> Result<PageWrite> {
+        let pid = match &self.store {
+            None => self.next_pid(reservation.home),
+            Some(store) => Pid::of_place(store.take_own(reservation.home)?),
+        };
+        Ok(self.allocate_as(reservation, PageKind::Overflow, tree, pid))
+    }
+
+    /// Makes a page that has a PID already: one that comes from disk.
+    pub fn allocate_as(
+        &self,
+        reservation: &mut PageReservation,
+        kind: PageKind,
+        tree: TreeId,
+        pid: Pid,
+    ) -> PageWrite {
+        let frame = reservation.frames.pop().expect("a change reserves all frames that it uses");
         // A stale optimistic reader holds nothing; a stale writer (a cached append position) holds
         // the latch for the moment that it takes to see that the page is another.
         let mut page = loop {
@@ -177,6 +365,18 @@ impl BufferPool {
         let address = self.partition(pid).overflow.find(pid);
         // SAFETY: only addresses of this pool's frames are in the directory.
         (address != 0).then(|| unsafe { FrameRef::from_address(address) })
+    }
+
+    /// Notes that long values of `tree` may have pages of `home`.
+    pub fn note_longs(&self, home: HomeId, tree: TreeId) {
+        let partition = &self.partitions[usize::from(home.0) % self.partitions.len()];
+        partition.longs.lock().expect("no holder panics").insert(tree);
+    }
+
+    /// Whether rows of `tree` may have long values.
+    pub fn has_longs(&self, tree: TreeId) -> bool {
+        let has = |it: &Partition| it.longs.lock().expect("no holder panics").contains(&tree);
+        self.partitions.iter().any(has)
     }
 
     /// All overflow pages that there are now: for checks.
@@ -210,7 +410,7 @@ impl BufferPool {
     pub fn free(&self, mut page: PageWrite) {
         let frame = page.frame();
         debug_assert!(frame.side().load().is_null(), "a page is freed without its twin");
-        let (pid, kind) = (page.pid(), header::kind(page.owned()));
+        let (pid, kind, place) = (page.pid(), header::kind(page.owned()), frame.place());
         if kind == Some(PageKind::Overflow) {
             self.partition(pid).overflow.clear(pid);
         }
@@ -220,6 +420,30 @@ impl BufferPool {
         }
         bytes[header::AT_KIND] = PageKind::Free as u8;
         frame.set_pid(Pid(0));
+        drop(page);
+        self.put_back(&[frame]);
+        match (pid.place(), &self.store) {
+            (Some(place), Some(store)) => store.replaced(place),
+            _ => self.partition(pid).free.with(|free| free.pids.push(pid.number())),
+        }
+        if let Some(store) = &self.store
+            && pid.place().is_none()
+            && !place.is_none()
+        {
+            store.replaced(place);
+        }
+    }
+
+    /// Frees the frame of a page that lies on disk, not its place.
+    pub fn forget(&self, mut page: PageWrite) {
+        let (frame, pid) = (page.frame(), page.pid());
+        let bytes = page.bytes_mut();
+        if cfg!(feature = "invariants") {
+            bytes.fill(0xdb);
+        }
+        bytes[header::AT_KIND] = PageKind::Free as u8;
+        frame.set_pid(Pid(0));
+        frame.clear_words();
         drop(page);
         self.put_back(&[frame]);
         self.partition(pid).free.with(|free| free.pids.push(pid.number()));
@@ -240,15 +464,20 @@ impl BufferPool {
         PoolStats { used: total - free, free }
     }
 
+    /// Pages that fit the pool.
+    pub fn frames(&self) -> usize {
+        self.partitions.iter().map(|p| p.frames as usize).sum()
+    }
+
     /// Bytes of all pages that fit the pool.
     pub fn page_bytes(&self) -> usize {
-        self.partitions.iter().map(|p| p.frames as usize * PAGE_BYTES).sum()
+        self.frames() * PAGE_BYTES
     }
 }
 
 /// Frames set aside for one change. What is not used goes back when this is dropped.
 pub struct PageReservation {
-    pool: Arc<BufferPool>,
+    pool: Option<Arc<BufferPool>>,
     home: HomeId,
     frames: Vec<FrameRef>,
 }
@@ -272,6 +501,8 @@ impl PageReservation {
 
 impl Drop for PageReservation {
     fn drop(&mut self) {
-        self.pool.put_back(&self.frames);
+        if let Some(pool) = &self.pool {
+            pool.put_back(&self.frames);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The pool's promises: a hard limit, nothing lost, PIDs never reused, latches counted.
 
 use super::*;
-use crate::base::{Error, HomeId, PAGE_BYTES, Pid, Stop, TreeId};
+use crate::base::{Error, HomeId, PAGE_BYTES, Pid, Place, Stop, TreeId};
 use crate::latch::{PageBytes, held_latches};
 use crate::page::{PageKind, header};
 
@@ -116,13 +116,14 @@ fn swips_say_what_they_were_made_of() {
     let mut reserved = pool.reserve(HomeId(0), 1).unwrap();
     let frame = pool.allocate(&mut reserved, PageKind::Inner, TreeId(7)).frame();
     assert_eq!(Swip::hot(frame).state(), SwipState::Hot(frame));
-    assert_eq!(Swip::hot(frame).frame().unwrap(), frame);
+    assert_eq!(Swip::hot(frame).child_of(frame).unwrap(), frame);
     // SAFETY: the word is that of a swip made just now.
     let cooling = unsafe { Swip::from_raw(Swip::hot(frame).raw() | 1) };
     assert_eq!(cooling.state(), SwipState::Cooling(frame));
-    let pid = Pid::new(HomeId(511), (1 << 48) - 1);
+    let pid = Place::new(HomeId(511), (1 << 47) - 1);
     assert_eq!(Swip::evicted(pid).state(), SwipState::Evicted(pid));
-    assert!(matches!(Swip::evicted(pid).frame(), Err(Stop::NeedPage(it)) if it == pid));
+    let needed = Swip::evicted(pid).child_of(frame);
+    assert!(matches!(needed, Err(Stop::NeedPage(it)) if it.place == pid));
 }
 
 #[test]

@@ -55,6 +55,12 @@ impl Keys {
         &self.bytes[entry.start..entry.start + entry.len as usize]
     }
 
+    /// Forgets what came after so many bytes and entries: a leaf that did not validate.
+    fn go_back(&mut self, (bytes, entries): (usize, usize)) {
+        self.bytes.truncate(bytes);
+        self.entries.truncate(entries);
+    }
+
     fn order(&self, a: &Entry, b: &Entry) -> Ordering {
         a.head
             .cmp(&b.head)
@@ -102,8 +108,7 @@ fn collect(plan: &IndexPlan<'_>, breathe: &mut dyn FnMut() -> Result<()>) -> Res
     while let Some(start) = from {
         let before = (keys.bytes.len(), keys.entries.len());
         let read = plan.table.scan_leaf(start, &mut |leaf: &LeafView<'_>| {
-            keys.bytes.truncate(before.0);
-            keys.entries.truncate(before.1);
+            keys.go_back(before);
             leaf_keys(plan, leaf, start, &mut keys)
         });
         match read {
@@ -111,7 +116,12 @@ fn collect(plan: &IndexPlan<'_>, breathe: &mut dyn FnMut() -> Result<()>) -> Res
                 from = next;
                 breathe()?;
             }
-            Err(Stop::Retry) => {}
+            Err(Stop::Retry) => keys.go_back(before),
+            // Others run between two leaves, not while one is read.
+            Err(Stop::NeedPage(page)) => {
+                keys.go_back(before);
+                plan.table.pool().load_now(page)?;
+            }
             Err(Stop::Error(error)) => return Err(error),
             Err(other) => {
                 return Err(Error::Internal { detail: format!("reading rows stopped: {other:?}") });

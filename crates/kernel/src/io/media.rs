@@ -6,7 +6,9 @@
 //!    covers (the write had completed before the sync began), holds that write or a later one.
 //! 2. Every other write, completed or in flight, is kept, lost, or torn between sectors, each
 //!    for itself: so later writes may survive earlier ones.
-//! 3. A file's length is at least what a completed durable write or sync covered.
+//! 3. A file's length is at least what a completed durable write or sync covered since it was last
+//!    made shorter. Until a sync that began after that has completed, what was cut off may be back as
+//!    it was: length and bytes together, or neither.
 //! 4. A name that was created, renamed or removed since the last `sync_dir` of its folder may be
 //!    back as it was, each change for itself; syncing a file does not make its name durable. A
 //!    file in a lost folder is lost.
@@ -60,12 +62,28 @@ struct Inode {
     durable: Vec<u8>,
     /// By sector, the writes that may survive: completed ones by their end, then flying ones.
     unsynced: BTreeMap<usize, Vec<Version>>,
+    /// Where it was made shorter since the last sync, in order.
+    cuts: Vec<Cut>,
+}
+
+/// A file was made this long.
+#[derive(Clone, Copy)]
+struct Cut {
+    length: usize,
+    moment: u64,
 }
 
 struct Version {
     written: Arc<Written>,
     /// When the write ended; `None` while it flies, and for ever if it failed.
     ended: Option<u64>,
+}
+
+impl Version {
+    /// Whether the write was in the file when that was cut.
+    fn ended_before(&self, cut: Cut) -> bool {
+        self.ended.is_some_and(|ended| ended < cut.moment)
+    }
 }
 
 /// The bytes of one write, whole sectors.
@@ -277,6 +295,23 @@ impl Media {
         }
     }
 
+    /// Makes a file at most `bytes` long, whole sectors.
+    pub fn truncate(&mut self, file: FileId, bytes: u64) {
+        self.moment += 1;
+        let length = usize::try_from(bytes).expect("simulated files fit in memory");
+        assert!(length.is_multiple_of(SECTOR_BYTES), "files are cut between sectors");
+        let (inode, moment) = (&mut self.files[file.0], self.moment);
+        if inode.current.len() > length {
+            inode.current.truncate(length);
+            inode.cuts.push(Cut { length, moment });
+        }
+    }
+
+    /// Whether a file was made shorter and a crash may undo that.
+    pub fn has_cuts(&self) -> bool {
+        self.files.iter().any(|inode| !inode.cuts.is_empty())
+    }
+
     /// A write begins: from now on it may survive a crash.
     pub fn write_start(&mut self, file: FileId, offset: u64, bytes: &[u8]) -> WriteId {
         self.moment += 1;
@@ -313,15 +348,10 @@ impl Media {
         }
         for sector in written.sectors() {
             copy_sector(&mut inode.current, sector, written.sector(sector));
-            let Some(versions) = inode.unsynced.get_mut(&sector) else { continue };
-            if let Some(place) = versions.iter().position(|v| v.written.id == id) {
-                let mut version = versions.remove(place);
-                version.ended = Some(moment);
-                let completed = versions.partition_point(|v| v.ended.is_some());
-                versions.insert(completed, version);
-            }
+            inode.end_version(sector, id, moment);
         }
         if survives == Survives::Always {
+            inode.settle_cuts(moment);
             if inode.durable.len() < length {
                 inode.durable.resize(length, 0);
             }
@@ -331,9 +361,14 @@ impl Media {
         }
     }
 
-    /// A write failed: what is on the disk is unknown.
+    /// A write failed: each sector has it or not, until a later write of that is synced.
     pub fn write_failed(&mut self, id: WriteId) {
-        self.flying.remove(&id);
+        self.moment += 1;
+        let moment = self.moment;
+        let Some((file, written)) = self.flying.remove(&id) else { return };
+        for sector in written.sectors() {
+            self.files[file.0].end_version(sector, id, moment);
+        }
     }
 
     /// A sync begins; give what this returns to `sync_end`.
@@ -345,6 +380,7 @@ impl Media {
     /// A sync ends: writes that had ended when it began survive.
     pub fn sync_end(&mut self, sync: SyncStart) {
         let inode = &mut self.files[sync.file.0];
+        inode.settle_cuts(sync.moment);
         if inode.durable.len() < sync.length {
             inode.durable.resize(sync.length, 0);
         }
@@ -372,6 +408,13 @@ impl Media {
         }
     }
 
+    /// What its program sees until it notices its end: the files as they are, for reads.
+    pub fn as_seen(&self) -> Media {
+        let current = self.files.iter().map(|inode| inode.current.clone());
+        let files = current.map(|current| Inode { current, ..Inode::default() }).collect();
+        Media { files, names: self.names.clone(), ..Media::default() }
+    }
+
     /// What is left after a crash now.
     pub fn crash(&self, random: &mut Seeded) -> Media {
         let names = self.surviving_names(random);
@@ -384,7 +427,7 @@ impl Media {
                     media.files.push(Inode {
                         current: bytes.clone(),
                         durable: bytes,
-                        unsynced: BTreeMap::new(),
+                        ..Inode::default()
                     });
                     Entry::File(FileId(media.files.len() - 1))
                 }
@@ -442,6 +485,17 @@ fn copy_sector(bytes: &mut [u8], sector: usize, from: &[u8]) {
 }
 
 impl Inode {
+    /// The write of a sector has ended, behind those that ended before.
+    fn end_version(&mut self, sector: usize, id: WriteId, moment: u64) {
+        let Some(versions) = self.unsynced.get_mut(&sector) else { return };
+        if let Some(place) = versions.iter().position(|v| v.written.id == id) {
+            let mut version = versions.remove(place);
+            version.ended = Some(moment);
+            let completed = versions.partition_point(|v| v.ended.is_some());
+            versions.insert(completed, version);
+        }
+    }
+
     /// Makes the last version of a sector that ended at or before `moment` durable, and forgets
     /// it and those before it.
     fn settle(&mut self, sector: usize, moment: u64) {
@@ -455,14 +509,37 @@ impl Inode {
         }
     }
 
+    /// The file stays as short as it was made up to `moment`.
+    fn settle_cuts(&mut self, moment: u64) {
+        let settled = self.cuts.partition_point(|cut| cut.moment <= moment);
+        for cut in self.cuts.drain(..settled) {
+            self.durable.truncate(cut.length);
+            for versions in self.unsynced.range_mut(cut.length / SECTOR_BYTES..) {
+                versions.1.retain(|version| !version.ended_before(cut));
+            }
+        }
+        self.unsynced.retain(|_, versions| !versions.is_empty());
+    }
+
     fn survive(&self, random: &mut Seeded) -> Vec<u8> {
         let mut bytes = self.durable.clone();
+        // A later cut survives only with the earlier ones. Files that were never cut draw nothing.
+        let kept = match self.cuts.len() as u64 {
+            0 => 0,
+            cuts => random.below(cuts + 1) as usize,
+        };
+        let cuts = &self.cuts[..kept];
+        cuts.iter().for_each(|cut| bytes.truncate(cut.length));
         if self.current.len() > bytes.len() && random.one_in(2) {
             bytes.resize(self.current.len(), 0);
         }
         let mut fates: BTreeMap<WriteId, Fate> = BTreeMap::new();
         for (&sector, versions) in &self.unsynced {
             for version in versions {
+                let is_behind = |cut: &Cut| sector >= cut.length / SECTOR_BYTES;
+                if cuts.iter().any(|cut| is_behind(cut) && version.ended_before(*cut)) {
+                    continue;
+                }
                 let sectors = version.written.sectors();
                 let fate = *fates
                     .entry(version.written.id)
@@ -542,6 +619,33 @@ mod tests {
         // A durable write is not undone by an older one that was never synced.
         write(&mut media, file, 0, &[5; 512], Survives::Always);
         assert!(outcomes(&media).iter().flatten().all(|bytes| bytes[0] == 5));
+    }
+
+    #[test]
+    fn what_was_cut_off_is_gone_when_a_sync_has_covered_it() {
+        let mut media = Media::default();
+        let file = media.create("f");
+        write(&mut media, file, 0, &[1; 1024], Survives::Always);
+        media.sync_folder("");
+        media.truncate(file, 512);
+        assert_eq!(media.len(file), 512);
+        let (cut, whole_file) = (Some(vec![1; 512]), Some(vec![1; 1024]));
+        assert_eq!(outcomes(&media), [cut.clone(), whole_file]);
+        // It grows again: what was cut off does not come back when the cut does not.
+        write(&mut media, file, 512, &[2; 512], Survives::WhenSynced);
+        let seen = outcomes(&media);
+        assert!(seen.contains(&cut) && seen.contains(&Some([[1; 512], [2; 512]].concat())));
+        media.truncate(file, 512);
+        sync(&mut media, file);
+        assert_eq!(outcomes(&media), [cut]);
+        media.allocate(file, 1024);
+        sync(&mut media, file);
+        assert_eq!(outcomes(&media), [Some([[1; 512], [0; 512]].concat())]);
+        // A sync that began before the cut does not cover it.
+        let early = media.sync_start(file);
+        media.truncate(file, 0);
+        media.sync_end(early);
+        assert_eq!(outcomes(&media).len(), 2);
     }
 
     #[test]

@@ -175,6 +175,12 @@ impl File for MemoryFile {
         Ok(())
     }
 
+    fn truncate(&self, bytes: u64) -> Result<()> {
+        let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.bytes.write().unwrap_or_else(PoisonError::into_inner).truncate(wanted);
+        Ok(())
+    }
+
     fn len(&self) -> Result<u64> {
         Ok(self.bytes.read().unwrap_or_else(PoisonError::into_inner).len() as u64)
     }

@@ -109,6 +109,9 @@ pub trait File: Send + Sync {
     fn sync(&self) -> Result<()>;
     /// Reserves room up to `bytes`; `DiskFull` if there is none.
     fn allocate(&self, bytes: u64) -> Result<()>;
+    /// Makes it at most `bytes` long, in whole sectors (512 bytes); what lay behind is gone. Durable
+    /// with the next sync: a crash before that leaves either length.
+    fn truncate(&self, bytes: u64) -> Result<()>;
     /// The length in bytes.
     fn len(&self) -> Result<u64>;
     /// Whether it has no bytes.
@@ -135,6 +138,11 @@ pub trait Ring {
     fn wait(&self, timeout: Option<Duration>);
     /// Ends `wait` from any thread.
     fn waker(&self) -> Arc<dyn Wake>;
+}
+
+/// Does an operation on a file, blocking. Panics on socket operations.
+pub fn run_blocking(op: Op) -> Completion {
+    blocking::run(op, Token(0))
 }
 
 /// Ends a ring's wait.

@@ -72,6 +72,19 @@ impl RealDisk {
         Ok(RealDisk { root: root.to_owned(), rings: RingMaker::new(choice) })
     }
 
+    /// Removes everything in the directory. Blocks. For what was begun and is not wanted.
+    pub fn clear(&self) -> Result<()> {
+        for name in self.list("")? {
+            let path = self.path(&name)?;
+            let removed = match path.is_dir() {
+                true => fs::remove_dir_all(&path),
+                false => fs::remove_file(&path),
+            };
+            removed.map_err(|e| io_error("remove", &name, &e))?;
+        }
+        Ok(())
+    }
+
     fn path(&self, name: &str) -> Result<PathBuf> {
         let inside = !name.starts_with('/') && name.split('/').all(|part| part != "..");
         if !inside {
@@ -358,6 +371,17 @@ impl File for RealFile {
             }
             errno => Err(error_of("allocate", &self.name, errno)),
         }
+    }
+
+    fn truncate(&self, bytes: u64) -> Result<()> {
+        if self.len()? <= bytes {
+            return Ok(());
+        }
+        let bytes =
+            i64::try_from(bytes).map_err(|_| error_of("truncate", &self.name, libc::EFBIG))?;
+        // SAFETY: the descriptor is ours.
+        let done = unsafe { libc::ftruncate(self.fd.as_raw_fd(), bytes) };
+        if done == 0 { Ok(()) } else { Err(self.error("truncate")) }
     }
 
     fn len(&self) -> Result<u64> {

@@ -166,6 +166,12 @@ impl File for RecordingFile {
         Ok(())
     }
 
+    fn truncate(&self, bytes: u64) -> Result<()> {
+        self.inner.truncate(bytes)?;
+        self.trace.record(&Event::Truncate { file: self.id, bytes });
+        Ok(())
+    }
+
     fn len(&self) -> Result<u64> {
         self.inner.len()
     }

@@ -50,6 +50,8 @@ pub enum FaultOn {
     Read,
     /// Creating and allocating.
     Grow,
+    /// Making shorter.
+    Truncate,
 }
 
 /// An error that the disk will answer with.
@@ -190,7 +192,8 @@ impl SimDisk {
     pub fn kill(&self, seed: u64) -> SimDisk {
         let mut state = self.state();
         state.power = Power::Off;
-        let mut media = std::mem::take(&mut state.media);
+        let seen = state.media.as_seen();
+        let mut media = std::mem::replace(&mut state.media, seen);
         media.kill(&mut Seeded::new(seed));
         SimDisk::with_media(media, SimOptions { seed, ..state.options })
     }
@@ -205,6 +208,11 @@ impl SimDisk {
     /// Whether the machine is off.
     pub fn is_off(&self) -> bool {
         self.state().power == Power::Off
+    }
+
+    /// Whether a file was made shorter and a crash may undo that.
+    pub fn has_cuts(&self) -> bool {
+        self.state().media.has_cuts()
     }
 
     /// Starts and ends of operations so far.
@@ -335,7 +343,8 @@ impl SimFile {
 impl File for SimFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
         let mut state = self.state();
-        if state.power == Power::Off {
+        // A rollback that needs a page cannot fail; what it does on a machine that is off is nothing.
+        if state.power == Power::Off && !self.name.starts_with("pages/") {
             return Err(off());
         }
         state.fault(FaultOn::Read, &self.name)?;
@@ -367,6 +376,14 @@ impl File for SimFile {
         state.room(self.id, &self.name, bytes)?;
         state.media.allocate(self.id, bytes);
         Ok(())
+    }
+
+    fn truncate(&self, bytes: u64) -> Result<()> {
+        let mut state = self.state();
+        state.moment()?;
+        state.fault(FaultOn::Truncate, &self.name)?;
+        state.media.truncate(self.id, bytes);
+        state.moment()
     }
 
     fn len(&self) -> Result<u64> {

@@ -89,6 +89,15 @@ fn files_behave_alike() {
             assert!(read[4096..12288].iter().all(|&b| b == 5));
             assert!(read[12288..16384].iter().all(|&b| b == 0));
             assert_eq!(file.read_at(16384, &mut read).unwrap(), 0);
+            file.truncate(32768).unwrap();
+            assert_eq!(file.len().unwrap(), 16384, "it is made no longer");
+            file.truncate(8192).unwrap();
+            assert_eq!(file.len().unwrap(), 8192);
+            assert_eq!(file.read_at(4096, &mut read).unwrap(), 4096);
+            // What was cut off does not come back.
+            file.allocate(16384).unwrap();
+            assert_eq!(file.read_at(8192, &mut read).unwrap(), 8192);
+            assert!(read[..8192].iter().all(|&b| b == 0));
         }
         let file = disk.open("odd", OpenHow::CreateNew, Direct::No).unwrap();
         file.write_at(3, b"abc").unwrap();

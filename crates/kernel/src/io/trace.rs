@@ -17,7 +17,7 @@ use super::sim::{SimDisk, SimOptions};
 use crate::base::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"ATOLLTRC";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +67,13 @@ pub enum Event {
     },
     /// A file was made at least so long.
     Allocate {
+        /// The file.
+        file: u32,
+        /// Its length.
+        bytes: u64,
+    },
+    /// A file was made at most so long.
+    Truncate {
         /// The file.
         file: u32,
         /// Its length.
@@ -286,6 +293,11 @@ impl Event {
                 out.push(11);
                 blob(out, bytes);
             }
+            Event::Truncate { file, bytes } => {
+                out.push(12);
+                out.extend_from_slice(&file.to_le_bytes());
+                out.extend_from_slice(&bytes.to_le_bytes());
+            }
         }
     }
 
@@ -314,6 +326,7 @@ impl Event {
             9 => Event::CreateFolder { name: input.text()? },
             10 => Event::SyncFolder { name: input.text()? },
             11 => Event::Note { bytes: input.blob()? },
+            12 => Event::Truncate { file: input.u32()?, bytes: input.u64()? },
             _ => return None,
         })
     }
@@ -428,6 +441,7 @@ impl Replayer {
                 (Some(FlyingOp::Sync(_)) | None, _) => {}
             },
             Event::Allocate { file, bytes } => self.media.allocate(self.file(*file), *bytes),
+            Event::Truncate { file, bytes } => self.media.truncate(self.file(*file), *bytes),
             Event::Rename { from, to } => {
                 self.media.rename(from, to);
             }

@@ -144,6 +144,13 @@ impl HybridLatch {
         point("latch.exclusive");
     }
 
+    /// The version that the latch will have when its holder, who calls this, releases it as changed.
+    pub fn version_after_change(&self) -> Version {
+        let word = self.word.load(Ordering::Relaxed);
+        debug_assert_eq!(word & STATE, EXCLUSIVE, "only an exclusive holder asks");
+        Version((word & !STATE).wrapping_add(VERSION_ONE))
+    }
+
     /// Releases an exclusively held latch. Only its holder may call this.
     #[inline]
     pub fn unlock_exclusive(&self, release: Release) {

@@ -7,7 +7,7 @@
 use super::format::{HeaderFault, SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::manifest::{FORMAT_VERSION, Manifest};
 use super::segment::{Segment, name, numbers};
-use crate::base::{Error, HomeId, Result};
+use crate::base::{Error, HomeId, LogPosition, Result};
 use crate::io::{Direct, Disk, FileRef, IoBuffer, OpenHow};
 use crate::sync::mutant;
 
@@ -46,11 +46,13 @@ impl SegmentFiles {
         Ok(files)
     }
 
-    /// The segments that `incarnation` wrote, as far as they follow each other.
-    pub fn of(&self, incarnation: u32) -> Vec<Segment> {
+    /// The segments that `incarnation` wrote from position `start` on, as far as they follow each
+    /// other. Those before it are about to be used again.
+    pub fn of(&self, incarnation: u32, start: LogPosition) -> Vec<Segment> {
         let mut chain: Vec<Segment> = Vec::new();
         let is_of = |segment: &&Segment| {
-            segment.header.incarnation == incarnation || mutant("log-incarnation-ignored")
+            let is_of = segment.header.incarnation == incarnation;
+            (is_of || mutant("log-incarnation-ignored")) && segment.header.start >= start
         };
         for segment in self.whole.iter().filter(is_of) {
             if chain.last().is_some_and(|last| last.header.end() != segment.header.start) {

@@ -5,7 +5,7 @@
 //! at most `flushes_max` are in flight; `durable` is the end of the longest run of completed
 //! flushes from the start; the stable mark is published after it moved, never before.
 
-use super::format::{BLOCK_BYTES, FLUSH_MARKS_MAX, Place, encode_flush};
+use super::format::{BLOCK_BYTES, FLUSH_MARKS_MAX, FlushSays, Place, encode_flush};
 use super::writer::{Flight, FlightState, Inner};
 use super::{Load, LogHealth, LogPoll, Retention, Unflushed};
 use crate::base::{Error, HomeId, LogPosition, Observed, Result};
@@ -103,15 +103,14 @@ impl Inner {
         let place =
             Place { incarnation: self.incarnation, home: self.home, position: fill.position };
         let head = self.head_bytes;
-        encode_flush(
-            &mut fill.buffer,
-            head,
-            place,
-            self.durable,
-            self.previous_end,
-            fill.used,
-            &marks,
-        );
+        let says = FlushSays {
+            durable: self.durable,
+            previous_end: self.previous_end,
+            bytes: fill.used,
+            marks: &marks,
+            wall_micros: self.time.as_ref().map(|time| time.wall_micros()),
+        };
+        encode_flush(&mut fill.buffer, head, place, says);
         let is_spared = mutant("log-one-flush-volatile") && self.counters.flushes == 50;
         let durability = if is_spared || mutant("log-volatile-flush") {
             Durability::Volatile

@@ -22,6 +22,10 @@ pub const COMMIT_HEADER_BYTES: usize = 40;
 pub const FLUSH_HEADER_BYTES: usize = 48;
 /// Bytes of one dependency or mark: home, cts.
 pub const OBSERVED_BYTES: usize = 10;
+/// Bytes at a flush record's end: when it started.
+const FLUSH_TIME_BYTES: usize = 8;
+/// In a flush record: it ends with when it started.
+const FLUSH_HAS_TIME: u16 = 1;
 /// Marks that one flush carries at most; the others have their turn with the next.
 pub const FLUSH_MARKS_MAX: usize = 64;
 
@@ -74,6 +78,9 @@ pub struct FlushHead<'a> {
     pub previous_end: LogPosition,
     /// Bytes of the flush, this record included, padding not.
     pub bytes: u32,
+    /// When it started, in microseconds since 1970: everything in it was committed before. None in
+    /// logs that were written before this was noted.
+    pub wall_micros: Option<i64>,
     /// Stable marks of other logs that had moved.
     pub marks: Dependencies<'a>,
 }
@@ -208,31 +215,44 @@ pub fn encode_chunk(out: &mut [u8], place: Place, xid: u64, payload: &[u8]) -> u
 
 /// Bytes of a flush record in a database of `homes`: the same for every flush of a writer.
 pub fn flush_head_bytes(homes: usize) -> usize {
-    FLUSH_HEADER_BYTES + OBSERVED_BYTES * homes.saturating_sub(1).min(FLUSH_MARKS_MAX)
+    let marks = OBSERVED_BYTES * homes.saturating_sub(1).min(FLUSH_MARKS_MAX);
+    FLUSH_HEADER_BYTES + marks + FLUSH_TIME_BYTES
+}
+
+/// What a flush record says.
+#[derive(Clone, Copy, Debug)]
+pub struct FlushSays<'a> {
+    /// The end of the log's durable prefix.
+    pub durable: LogPosition,
+    /// The padded end of the flush before.
+    pub previous_end: LogPosition,
+    /// Bytes of the flush, without padding.
+    pub bytes: usize,
+    /// Stable marks of other logs.
+    pub marks: &'a [Observed],
+    /// When it starts.
+    pub wall_micros: Option<i64>,
 }
 
 /// Fills the flush record at the start of `out`, whose `head_bytes` were left free for it.
-pub fn encode_flush(
-    out: &mut [u8],
-    head_bytes: usize,
-    place: Place,
-    durable: LogPosition,
-    previous_end: LogPosition,
-    flush_bytes: usize,
-    marks: &[Observed],
-) {
+pub fn encode_flush(out: &mut [u8], head_bytes: usize, place: Place, says: FlushSays<'_>) {
     let out = &mut out[..head_bytes];
     out[RECORD_HEADER_BYTES..].fill(0);
-    header(out, head_bytes, KIND_FLUSH, place, durable.0);
+    header(out, head_bytes, KIND_FLUSH, place, says.durable.0);
     let mut at = RECORD_HEADER_BYTES;
-    put(out, &mut at, &previous_end.0.to_le_bytes());
-    put(out, &mut at, &length_word(flush_bytes));
-    let count = u16::try_from(marks.len()).expect("bounded by FLUSH_MARKS_MAX");
+    put(out, &mut at, &says.previous_end.0.to_le_bytes());
+    put(out, &mut at, &length_word(says.bytes));
+    let count = u16::try_from(says.marks.len()).expect("bounded by FLUSH_MARKS_MAX");
     put(out, &mut at, &count.to_le_bytes());
-    put(out, &mut at, &[0, 0]);
-    for observed in marks {
+    let has_time = if says.wall_micros.is_some() { FLUSH_HAS_TIME } else { 0 };
+    put(out, &mut at, &has_time.to_le_bytes());
+    for observed in says.marks {
         put(out, &mut at, &observed.home.0.to_le_bytes());
         put(out, &mut at, &observed.cts.0.to_le_bytes());
+    }
+    if let Some(wall_micros) = says.wall_micros {
+        let mut at = head_bytes - FLUSH_TIME_BYTES;
+        put(out, &mut at, &wall_micros.to_le_bytes());
     }
     seal(out);
 }
@@ -310,11 +330,16 @@ fn decode_commit(cts: Cts, body: &[u8]) -> Option<Record<'_>> {
 fn decode_flush(durable: LogPosition, body: &[u8]) -> Option<Record<'_>> {
     let (fixed, rest) = body.split_at_checked(FLUSH_HEADER_BYTES - RECORD_HEADER_BYTES)?;
     let marks = usize::from(u16_at(fixed, 12)) * OBSERVED_BYTES;
-    let (marks, _) = rest.split_at_checked(marks)?;
+    let (marks, rest) = rest.split_at_checked(marks)?;
+    let wall_micros = match u16_at(fixed, 14) {
+        FLUSH_HAS_TIME => Some(u64_at(rest.last_chunk::<FLUSH_TIME_BYTES>()?, 0).cast_signed()),
+        _ => None,
+    };
     Some(Record::Flush(FlushHead {
         durable,
         previous_end: LogPosition(u64_at(fixed, 0)),
         bytes: u32_at(fixed, 8),
+        wall_micros,
         marks: Dependencies { bytes: marks },
     }))
 }
@@ -450,7 +475,13 @@ mod tests {
         let marks = [Observed { home: HomeId(1), cts: Cts(5) }];
         let head = flush_head_bytes(8);
         let mut out = vec![0xee; 4096];
-        encode_flush(&mut out, head, PLACE, LogPosition(1), LogPosition(2), 3000, &marks);
+        for wall_micros in [None, Some(0), Some(-1), Some(i64::MAX)] {
+            let (durable, previous_end) = (LogPosition(1), LogPosition(2));
+            let says = FlushSays { durable, previous_end, bytes: 3000, marks: &marks, wall_micros };
+            encode_flush(&mut out, head, PLACE, says);
+            let Some((Record::Flush(flush), _)) = decode(&out, PLACE) else { panic!("refused") };
+            assert_eq!(flush.wall_micros, wall_micros);
+        }
         let Some((Record::Flush(flush), length)) = decode(&out, PLACE) else { panic!("refused") };
         assert_eq!(length, head);
         let said = (flush.durable, flush.previous_end, flush.bytes);

@@ -3,12 +3,12 @@
 //! Invariants: a manifest is swapped atomically and its number grows; the last incarnation is
 //! the running one and has no cuts; earlier ones have a cut for every log they wrote.
 
-use crate::base::{Cts, Error, HomeId, INSTANCES_MAX, LogPosition, Result};
+use crate::base::{Cts, Error, HomeId, INSTANCES_MAX, LogPosition, Place, Result, TreeId};
 use crate::io::{Direct, Disk, LOCK_NAME, OpenHow};
 use crate::sync::mutant;
 
 /// The version of everything on disk that this program reads and writes.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// What a data directory is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,67 @@ pub struct Manifest {
     pub homes: u16,
     /// All incarnations of which a log is kept, oldest first; the last one is running.
     pub incarnations: Vec<Incarnation>,
+    /// The published checkpoint, if there is one; the logs begin at or before its timestamp.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// A global checkpoint: everything that committed below its timestamp, as pages (section 8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Grows with every checkpoint.
+    pub number: u64,
+    /// S: it holds exactly the commits below.
+    pub timestamp: Cts,
+    /// The incarnation that made it, and how many instances that had: each of them had a log
+    /// segment where the manifest says that its part begins.
+    pub incarnation: u32,
+    /// As above.
+    pub instances: u32,
+    /// Numbers of objects and trees from here on were never used.
+    pub oid_next: u32,
+    /// As above.
+    pub tree_next: u32,
+    /// The trees, the catalog's own among them.
+    pub trees: Vec<TreeImage>,
+    /// Where sequences stand.
+    pub sequences: Vec<SequenceImage>,
+}
+
+/// One tree of a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeImage {
+    /// The tree.
+    pub tree: TreeId,
+    /// Its root page, an inner node.
+    pub root: Place,
+    /// Whether rows may have long values.
+    pub longs: HasLongs,
+    /// A table's row ids from here on were never used; of no meaning for an index.
+    pub rows_next: u64,
+    /// Leaves.
+    pub leaves: u64,
+}
+
+/// Whether rows of a tree may have long values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HasLongs {
+    /// They may.
+    Yes,
+    /// None has.
+    No,
+}
+
+/// Where a sequence stands in a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceImage {
+    /// The number of its values.
+    pub values: TreeId,
+    /// The record that says so; zero if it is older than the logs.
+    pub cts: Cts,
+    /// Its last value.
+    pub last: i64,
+    /// Whether that was handed out.
+    pub called: bool,
 }
 
 /// One life of the database between two starts.
@@ -122,7 +183,7 @@ impl Manifest {
     }
 
     /// Makes this the directory's manifest. Blocks until it is durable; its number must exceed
-    /// every one on disk. The one before it is kept, older ones go.
+    /// every one on disk. Until there is a checkpoint the one before it is kept; older ones go.
     pub fn swap(&self, disk: &dyn Disk) -> Result<()> {
         let numbers = Self::numbers(disk)?;
         let newest = numbers.last().copied().unwrap_or(0);
@@ -140,7 +201,9 @@ impl Manifest {
         }
         disk.rename(TEMPORARY, &file_name(self.number))?;
         disk.sync_dir("")?;
-        for &old in numbers.iter().filter(|&&number| number < newest) {
+        // What an older one refers to may be gone after a checkpoint, so none is kept then.
+        let kept = if self.checkpoint.is_some() { self.number } else { newest };
+        for &old in numbers.iter().filter(|&&number| number < kept) {
             disk.remove(&file_name(old))?;
         }
         Ok(())
@@ -151,10 +214,31 @@ impl Manifest {
         self.incarnations.last().expect("a manifest has an incarnation")
     }
 
-    /// The largest cts of `home` that earlier incarnations left.
+    /// The largest cts of `home` that is stable when the running incarnation begins: what earlier
+    /// ones left, or the checkpoint has.
     pub fn base(&self, home: HomeId) -> Cts {
+        self.cut_base(home).max(self.before_checkpoint())
+    }
+
+    /// The largest cts of `home` that earlier incarnations left in the log.
+    pub fn cut_base(&self, home: HomeId) -> Cts {
         let cuts = self.incarnations.iter().filter_map(|i| i.logs.get(usize::from(home.0))?.cut);
         cuts.map(|cut| cut.cts).max().unwrap_or(Cts::ZERO)
+    }
+
+    /// Whether the running incarnation's part of the log of `home` must have its first segment.
+    pub fn must_begin(&self, home: HomeId) -> bool {
+        self.checkpoint.as_ref().is_some_and(|checkpoint| {
+            checkpoint.incarnation == self.current().number
+                && u32::from(home.0) < checkpoint.instances
+        })
+    }
+
+    /// The largest timestamp below that of the checkpoint: what committed by then is in it, whether
+    /// or not a log has it still.
+    pub fn before_checkpoint(&self) -> Cts {
+        let timestamp = self.checkpoint.as_ref().map(|checkpoint| checkpoint.timestamp);
+        timestamp.map_or(Cts::ZERO, |timestamp| Cts(timestamp.0 - 1))
     }
 
     /// The manifest's bytes.
@@ -183,9 +267,37 @@ impl Manifest {
                 }
             }
         }
+        self.encode_checkpoint(&mut out);
         let sum = crc32c::crc32c(&out);
         out.extend_from_slice(&sum.to_le_bytes());
         out
+    }
+
+    fn encode_checkpoint(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&u32::from(self.checkpoint.is_some()).to_le_bytes());
+        let Some(checkpoint) = &self.checkpoint else { return };
+        out.extend_from_slice(&checkpoint.number.to_le_bytes());
+        out.extend_from_slice(&checkpoint.timestamp.0.to_le_bytes());
+        let counts = [checkpoint.trees.len(), checkpoint.sequences.len()];
+        let [trees, sequences] = counts.map(|n| u32::try_from(n).expect("numbers have 32 bits"));
+        let Checkpoint { incarnation, instances, oid_next, tree_next, .. } = *checkpoint;
+        for word in [incarnation, instances, oid_next, tree_next, trees, sequences] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        for tree in &checkpoint.trees {
+            out.extend_from_slice(&tree.tree.0.to_le_bytes());
+            let longs = u32::from(tree.longs == HasLongs::Yes);
+            out.extend_from_slice(&longs.to_le_bytes());
+            for word in [tree.root.0, tree.rows_next, tree.leaves] {
+                out.extend_from_slice(&word.to_le_bytes());
+            }
+        }
+        for sequence in &checkpoint.sequences {
+            out.extend_from_slice(&sequence.values.0.to_le_bytes());
+            out.extend_from_slice(&u32::from(sequence.called).to_le_bytes());
+            out.extend_from_slice(&sequence.cts.0.to_le_bytes());
+            out.extend_from_slice(&sequence.last.to_le_bytes());
+        }
     }
 
     /// Reads a manifest from its bytes; `name` is for people.
@@ -227,6 +339,11 @@ impl Manifest {
         for _ in 0..count {
             incarnations.push(Self::decode_incarnation(input)?);
         }
+        let checkpoint = match input.u32()? {
+            0 => None,
+            1 => Some(Self::decode_checkpoint(input)?),
+            _ => return None,
+        };
         let ascending = incarnations.is_sorted_by(|a: &Incarnation, b| a.number < b.number);
         let last = incarnations.last()?;
         let running = last.logs.len() == usize::from(homes)
@@ -236,8 +353,52 @@ impl Manifest {
             && usize::from(homes) <= INSTANCES_MAX
             && homes > 0
             && input.bytes.is_empty();
-        let manifest = Manifest { number, database, page_bytes, clock_offset, homes, incarnations };
+        let manifest = Manifest {
+            number,
+            database,
+            page_bytes,
+            clock_offset,
+            homes,
+            incarnations,
+            checkpoint,
+        };
         sane.then_some(manifest)
+    }
+
+    fn decode_checkpoint(input: &mut Input<'_>) -> Option<Checkpoint> {
+        let (number, timestamp) = (input.u64()?, Cts(input.u64()?));
+        let (incarnation, instances) = (input.u32()?, input.u32()?);
+        let (oid_next, tree_next) = (input.u32()?, input.u32()?);
+        let (trees, sequences) = (input.u32()?, input.u32()?);
+        let trees = (0..trees).map(|_| {
+            Some(TreeImage {
+                tree: TreeId(input.u32()?),
+                longs: if input.u32()? == 0 { HasLongs::No } else { HasLongs::Yes },
+                root: Place(input.u64()?),
+                rows_next: input.u64()?,
+                leaves: input.u64()?,
+            })
+        });
+        let trees = trees.collect::<Option<_>>()?;
+        let sequences = (0..sequences).map(|_| {
+            Some(SequenceImage {
+                values: TreeId(input.u32()?),
+                called: input.u32()? == 1,
+                cts: Cts(input.u64()?),
+                last: input.u64()? as i64,
+            })
+        });
+        let sequences = sequences.collect::<Option<_>>()?;
+        Some(Checkpoint {
+            number,
+            timestamp,
+            incarnation,
+            instances,
+            oid_next,
+            tree_next,
+            trees,
+            sequences,
+        })
     }
 
     fn decode_incarnation(input: &mut Input<'_>) -> Option<Incarnation> {
@@ -320,6 +481,7 @@ mod tests {
                 Incarnation { number: 1, logs: vec![span(0, Some(cut))] },
                 Incarnation { number: 4, logs: vec![span(8192, None), span(0, None)] },
             ],
+            checkpoint: None,
         }
     }
 
@@ -336,6 +498,47 @@ mod tests {
             bytes[at] ^= 0x10;
         }
         assert!(Manifest::decode(&bytes[..bytes.len() - 1], "m").is_err());
+    }
+
+    #[test]
+    fn a_checkpoint_survives_encoding_and_leaves_no_older_manifest() {
+        let tree = |tree, number| TreeImage {
+            tree: TreeId(tree),
+            root: Place::new(HomeId(1), number),
+            longs: if tree == 1 { HasLongs::No } else { HasLongs::Yes },
+            rows_next: 900,
+            leaves: 3,
+        };
+        let checkpoint = Checkpoint {
+            number: 7,
+            timestamp: Cts(500),
+            incarnation: 4,
+            instances: 2,
+            oid_next: 17_000,
+            tree_next: 12,
+            trees: vec![tree(1, 8), tree(4, 9)],
+            sequences: vec![SequenceImage {
+                values: TreeId(5),
+                cts: Cts(480),
+                last: -3,
+                called: true,
+            }],
+        };
+        let manifest = Manifest { checkpoint: Some(checkpoint), ..manifest(3) };
+        let mut bytes = manifest.encode();
+        assert_eq!(Manifest::decode(&bytes, "m"), Ok(manifest.clone()));
+        assert_eq!(manifest.base(HomeId(0)), Cts(499));
+        for at in 0..bytes.len() {
+            bytes[at] ^= 0x10;
+            assert!(Manifest::decode(&bytes, "m").is_err(), "byte {at}");
+            bytes[at] ^= 0x10;
+        }
+        let disk = MemoryDisk::new(IoChoice::Threads);
+        for number in [1, 2] {
+            Manifest { number, checkpoint: None, ..manifest.clone() }.swap(&disk).unwrap();
+        }
+        manifest.swap(&disk).unwrap();
+        assert_eq!(disk.list("").unwrap(), ["MANIFEST.3"]);
     }
 
     #[test]

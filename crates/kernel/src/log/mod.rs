@@ -5,6 +5,7 @@
 //! are stable; a failed write or sync poisons the log. Rules by number: README.md; every byte:
 //! docs/format/log.md. The writer belongs to one instance; marks are read by all.
 
+mod copied;
 mod cut;
 mod files;
 mod flush;
@@ -21,14 +22,16 @@ mod stability;
 mod walk;
 mod writer;
 
+pub use copied::{committed_by, examine_below, segments};
 pub use cut::{Dependent, LogSummary, cut};
-pub use format::{Chunks, Dependencies};
+pub use format::{Chunks, Dependencies, SEGMENT_HEADER_BYTES, SegmentHeader};
 pub use marks::{Asked, StableMarks};
 pub use options::{
     ChunkRef, Load, LogCounters, LogHealth, LogOptions, LogPoll, Reservation, Retention, Unflushed,
 };
 pub use reader::{CommitRecord, LogReader};
-pub use recover::{Examined, create, examine, summaries};
+pub use recover::{Examined, Leftovers, create, examine, remove_leftovers, summaries};
+pub use segment::name as segment_name;
 pub use writer::LogWriter;
 
 #[cfg(test)]

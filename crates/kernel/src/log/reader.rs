@@ -22,6 +22,8 @@ pub struct LogReader {
     parts: VecDeque<Part>,
     walk: Option<Walk>,
     bytes_read: u64,
+    /// Commits below are passed over: the checkpoint has them.
+    from: Cts,
 }
 
 struct Part {
@@ -71,7 +73,8 @@ impl LogReader {
             }
             base = cut.cts;
         }
-        Ok(LogReader { home, files, parts, walk: None, bytes_read: 0 })
+        let from = manifest.checkpoint.as_ref().map_or(Cts::ZERO, |it| it.timestamp);
+        Ok(LogReader { home, files, parts, walk: None, bytes_read: 0, from })
     }
 
     /// Goes to the next commit record; `false` at the end.
@@ -85,8 +88,8 @@ impl LogReader {
                 continue;
             };
             match walk.step()? {
-                Step::Commit => return Ok(true),
-                Step::Flush | Step::Chunk => {}
+                Step::Commit if walk.last_cts() >= self.from => return Ok(true),
+                Step::Commit | Step::Flush | Step::Chunk => {}
                 Step::Limit => self.walk = None,
                 Step::Invalid => {
                     return Err(walk.corrupt("no valid record before the end of the log's cut"));
@@ -97,7 +100,7 @@ impl LogReader {
 
     fn next_part(&mut self) -> Result<bool> {
         let Some(part) = self.parts.pop_front() else { return Ok(false) };
-        let segments = self.files.of(part.incarnation);
+        let segments = self.files.of(part.incarnation, part.start);
         let walk =
             Walk::new(self.home, part.incarnation, segments, part.start, part.base, part.cut)?;
         self.bytes_read += part.cut.0 - part.start.0;

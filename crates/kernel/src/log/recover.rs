@@ -9,14 +9,14 @@ use std::sync::Arc;
 use super::StableMarks;
 use super::cut::{LogSummary, cut};
 use super::files::SegmentFiles;
-use super::format::SEGMENT_HEADER_BYTES;
+use super::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::manifest::{Cut, Incarnation, LogSpan, Manifest};
 use super::reader::LogReader;
 use super::scan::{ScannedLog, check_marks, scan};
 use super::segment::{folder, name};
 use super::walk::{Step, Walk};
 use crate::base::{Cts, Error, HomeId, INSTANCES_MAX, LogPosition, Result};
-use crate::io::{Disk, Entropy};
+use crate::io::Disk;
 use crate::sync::mutant;
 
 /// What the logs of a directory hold.
@@ -86,8 +86,8 @@ fn commits_after(disk: &dyn Disk, manifest: &Manifest, cut: Cut) -> Result<u64> 
     let files = SegmentFiles::open(disk, manifest, cut.home)?;
     let current = manifest.current();
     let start = current.logs[usize::from(cut.home.0)].start;
-    let segments = files.of(current.number);
-    let base = manifest.base(cut.home);
+    let segments = files.of(current.number, start);
+    let base = manifest.cut_base(cut.home);
     let limit = LogPosition(u64::MAX);
     let mut walk = Walk::new(cut.home, current.number, segments, start, base, limit)?;
     let mut commits = 0;
@@ -109,12 +109,13 @@ impl Examined {
 
     /// Begins a new incarnation with at least `homes` homes: syncs the logs up to their cuts and
     /// swaps the manifest (rule 9.4). `LogWriter::open` may follow, with the marks returned.
-    /// `clock_offset` goes into the manifest. Blocks.
+    /// `clock_offset` goes into the manifest; `leftovers` are removed. Blocks.
     pub fn begin(
         &self,
         disk: &Arc<dyn Disk>,
         homes: u16,
         clock_offset: u64,
+        leftovers: Leftovers,
     ) -> Result<(Manifest, Arc<StableMarks>)> {
         let disk = disk.as_ref();
         let homes = homes.max(self.manifest.homes);
@@ -122,11 +123,11 @@ impl Examined {
         let mut starts = Vec::new();
         for home in (0..homes).map(HomeId) {
             let files = SegmentFiles::open(disk, &self.manifest, home)?;
-            if let Some(cut) = self.cuts.get(usize::from(home.0)) {
-                sync_up_to(disk, &files, number, *cut)?;
-            }
             let span = self.manifest.current().logs.get(usize::from(home.0));
             let earlier = span.map_or(LogPosition(0), |span| span.start);
+            if let Some(cut) = self.cuts.get(usize::from(home.0)) {
+                sync_up_to(disk, &files, (number, earlier), *cut)?;
+            }
             let ends = files.whole.iter().map(|segment| segment.header.end());
             starts.push(ends.fold(earlier, LogPosition::max));
         }
@@ -137,11 +138,12 @@ impl Examined {
             clock_offset,
             homes,
             incarnations: self.incarnations(&starts),
+            checkpoint: self.manifest.checkpoint.clone(),
         };
         manifest.swap(disk)?;
         for home in (0..homes).map(HomeId) {
             // What is left there for another time is ignored by every recovery.
-            let _ = remove_leftovers(disk, &manifest, home);
+            let _ = remove_leftovers(disk, &manifest, home, leftovers);
         }
         let marks = starting_marks(&manifest);
         Ok((manifest, marks))
@@ -166,8 +168,13 @@ impl Examined {
 
 /// Makes what the cut keeps of the running incarnation durable: a crashed process may have left
 /// it in the page cache only, and others are about to depend on it.
-fn sync_up_to(disk: &dyn Disk, files: &SegmentFiles, incarnation: u32, cut: Cut) -> Result<()> {
-    let kept = files.of(incarnation);
+fn sync_up_to(
+    disk: &dyn Disk,
+    files: &SegmentFiles,
+    (incarnation, start): (u32, LogPosition),
+    cut: Cut,
+) -> Result<()> {
+    let kept = files.of(incarnation, start);
     if mutant("log-cut-not-synced") {
         return Ok(());
     }
@@ -177,23 +184,42 @@ fn sync_up_to(disk: &dyn Disk, files: &SegmentFiles, incarnation: u32, cut: Cut)
     if kept.is_empty() { Ok(()) } else { disk.sync_dir(&folder(cut.home)) }
 }
 
-/// Removes segments of which no record counts: never finished, never used, or wholly cut off.
-fn remove_leftovers(disk: &dyn Disk, manifest: &Manifest, home: HomeId) -> Result<()> {
+/// Segments of which no record counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leftovers {
+    /// All of them.
+    All,
+    /// Those without a header, which nobody will finish. The others may have to be archived.
+    Unfinished,
+    /// Those with one. A running log may be about to finish the others.
+    Whole,
+}
+
+/// Removes segments of which no record counts: never finished, never used, wholly cut off, or of
+/// an incarnation before the checkpoint.
+pub fn remove_leftovers(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    home: HomeId,
+    which: Leftovers,
+) -> Result<()> {
     let files = SegmentFiles::open(disk, manifest, home)?;
     let current = manifest.current().number;
-    let counts = |incarnation: u32, start: LogPosition| {
-        let found = manifest.incarnations.iter().find(|i| i.number == incarnation);
+    let counts = |header: &SegmentHeader| {
+        let found = manifest.incarnations.iter().find(|i| i.number == header.incarnation);
         let span = found.and_then(|found| found.logs.get(usize::from(home.0)));
-        let cut = span.and_then(|span| span.cut);
-        cut.is_some_and(|cut| cut.position.0 > start.0 + SEGMENT_HEADER_BYTES as u64)
+        span.is_some_and(|span| {
+            let first = LogPosition(header.start.0 + SEGMENT_HEADER_BYTES as u64);
+            span.start < header.end() && span.cut.is_some_and(|cut| cut.position > first)
+        })
     };
-    for segment in &files.whole {
+    for segment in files.whole.iter().filter(|_| which != Leftovers::Unfinished) {
         let header = &segment.header;
-        if header.incarnation != current && !counts(header.incarnation, header.start) {
+        if header.incarnation != current && !counts(header) {
             disk.remove(&name(home, header.number))?;
         }
     }
-    for (number, _) in &files.unfinished {
+    for (number, _) in files.unfinished.iter().filter(|_| which != Leftovers::Whole) {
         disk.remove(&name(home, *number))?;
     }
     Ok(())
@@ -212,13 +238,14 @@ fn starting_marks(manifest: &Manifest) -> Arc<StableMarks> {
 }
 
 /// Makes a new directory a database: its first manifest, with incarnation 1. Refuses a directory
-/// that holds anything else, and changes nothing then.
+/// that holds anything else, and changes nothing then. `database` is its own number,
+/// chosen at random.
 pub fn create(
     disk: &Arc<dyn Disk>,
     homes: u16,
     page_bytes: u32,
     clock_offset: u64,
-    entropy: &dyn Entropy,
+    database: u128,
 ) -> Result<(Manifest, Arc<StableMarks>)> {
     if homes == 0 || usize::from(homes) > INSTANCES_MAX {
         return Err(Error::Limit { what: "instances" });
@@ -231,11 +258,12 @@ pub fn create(
     let span = LogSpan { start: LogPosition(0), cut: None };
     let manifest = Manifest {
         number: 1,
-        database: u128::from(entropy.u64()) << 64 | u128::from(entropy.u64()),
+        database,
         page_bytes,
         clock_offset,
         homes,
         incarnations: vec![Incarnation { number: 1, logs: vec![span; usize::from(homes)] }],
+        checkpoint: None,
     };
     manifest.swap(disk.as_ref())?;
     let marks = starting_marks(&manifest);

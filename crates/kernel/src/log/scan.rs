@@ -34,9 +34,20 @@ pub fn scan(disk: &dyn Disk, manifest: &Manifest, home: HomeId) -> Result<Scanne
     let files = SegmentFiles::open(disk, manifest, home)?;
     let start = incarnation.logs[usize::from(home.0)].start;
     let base = manifest.base(home);
-    let segments = files.of(incarnation.number);
+    let segments = files.of(incarnation.number, start);
     let limit = LogPosition(u64::MAX);
-    let mut walk = Walk::new(home, incarnation.number, segments, start, base, limit)?;
+    // The part may begin with commits that the checkpoint has already.
+    if manifest.must_begin(home)
+        && segments.first().is_none_or(|segment| segment.header.start != start)
+    {
+        let detail = format!(
+            "the log of home {home} has no segment that begins at position {start}, from where on \
+             the checkpoint needs it"
+        );
+        return Err(Error::Corrupt { page: None, detail });
+    }
+    let cut_base = manifest.cut_base(home);
+    let mut walk = Walk::new(home, incarnation.number, segments, start, cut_base, limit)?;
     let mut evidence =
         Evidence { marks: vec![Cts::ZERO; usize::from(manifest.homes)], durable: start };
     let (mut dependents, mut commits) = (Vec::new(), 0);
@@ -53,7 +64,7 @@ pub fn scan(disk: &dyn Disk, manifest: &Manifest, home: HomeId) -> Result<Scanne
                 commits += 1;
                 if let (Record::Commit { cts, dependencies, .. }, position) = walk.record() {
                     dependents.extend(dependencies.map(|on| Dependent { position, before, on }));
-                    before = cts;
+                    before = cts.max(base);
                 }
             }
             Step::Limit | Step::Invalid => break,
@@ -68,7 +79,8 @@ pub fn scan(disk: &dyn Disk, manifest: &Manifest, home: HomeId) -> Result<Scanne
         );
         return Err(walk.corrupt(&what));
     }
-    let summary = LogSummary { home, end: walk.end(), last_cts: walk.last_cts(), dependents };
+    let last_cts = walk.last_cts().max(base);
+    let summary = LogSummary { home, end: walk.end(), last_cts, dependents };
     Ok(ScannedLog { summary, commits, marks: evidence.marks, here: walk.here() })
 }
 

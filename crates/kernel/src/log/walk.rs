@@ -6,7 +6,8 @@
 //! segment mistaken.
 
 use super::format::{
-    BLOCK_BYTES, Place, RECORD_HEADER_BYTES, Record, SEGMENT_HEADER_BYTES, decode, parse,
+    BLOCK_BYTES, Place, RECORD_HEADER_BYTES, Record, SEGMENT_HEADER_BYTES, decode, decode_anywhere,
+    parse, place_of,
 };
 use super::segment::{Segment, name};
 use crate::base::{Cts, Error, HomeId, LogPosition, Result};
@@ -248,6 +249,19 @@ impl Walk {
         let part = payload.get(from as usize..to as usize).ok_or_else(missing)?;
         out.extend_from_slice(part);
         Ok(())
+    }
+
+    /// Whether flushes of this log lie behind the walk's present place in the same segment: then
+    /// it has met damage, not the end.
+    pub fn goes_on(&self) -> bool {
+        let from = self.offset.next_multiple_of(BLOCK_BYTES);
+        let blocks = (from..self.buffer.len()).step_by(BLOCK_BYTES);
+        let mut rest = blocks.map(|at| &self.buffer[at..]).filter(|it| it.len() >= BLOCK_BYTES);
+        rest.any(|block| {
+            let place = place_of(block);
+            let is_own = (place.incarnation, place.home) == (self.incarnation, self.home);
+            is_own && matches!(decode_anywhere(block), Some((Record::Flush(_), _)))
+        })
     }
 
     /// Damage at the walk's present place.

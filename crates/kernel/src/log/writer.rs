@@ -24,7 +24,7 @@ use super::{
     Unflushed,
 };
 use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Outcome, Result, Stop, WaitFor, Xid};
-use crate::io::{Completion, Disk, IoBuffer, Ring, Token};
+use crate::io::{Completion, Disk, IoBuffer, Ring, TimeSource, Token};
 use crate::sync::point;
 
 /// The log's operations: service 0, and this mark above their own number.
@@ -79,6 +79,8 @@ pub(super) struct Inner {
     pub(super) gathers_since: Option<u64>,
     pub(super) room: bool,
     scratch: Vec<Observed>,
+    /// Where flushes have it from when they start.
+    pub(super) time: Option<Arc<dyn TimeSource>>,
 }
 
 /// The buffer that commits go into.
@@ -141,6 +143,12 @@ impl LogWriter {
         preparer.prepare_now()?;
         let segment = preparer.take().expect("just prepared");
         Ok(LogWriter { inner: RefCell::new(Inner::new(options, marks, preparer, segment)) })
+    }
+
+    /// From now on every flush says when it started.
+    pub fn with_times(self, time: Arc<dyn TimeSource>) -> LogWriter {
+        self.inner.borrow_mut().time = Some(time);
+        self
     }
 
     /// Reserves room for a record of `bytes` payload (plus `ChunkRef::ENCODED_BYTES` for each
@@ -211,6 +219,15 @@ impl LogWriter {
     /// The end of what has been committed to the buffer.
     pub fn end(&self) -> LogPosition {
         self.inner.borrow().end
+    }
+
+    /// The beginning of the segment from which a replay of everything at or behind `position` would
+    /// read (rule 7.3).
+    pub fn segment_start(&self, position: LogPosition) -> LogPosition {
+        let inner = self.inner.borrow();
+        let starts = inner.used.iter().map(|segment| segment.start);
+        let first = inner.used.front().map_or(position, |segment| segment.start);
+        starts.rev().find(|start| *start <= position).unwrap_or(first)
     }
 
     /// Whether bytes have been committed that are not durable. Changes nothing, unlike a poll.
@@ -293,6 +310,7 @@ impl Inner {
             gathers_since: None,
             room: false,
             scratch: Vec::new(),
+            time: None,
         }
     }
 

@@ -8,11 +8,11 @@
 //! 8   u64 PID
 //! 16  u32 tree id
 //! 20  u32 for the kind (key nodes: level and the like)
-//! 24  u64 checkpoint epoch; 0 until checkpoints exist
+//! 24  u64 place on disk; 0 while in memory, set by `seal`
 //! 32  the kind's own part
 //! ```
 
-use crate::base::{Error, PAGE_BYTES, Pid, Result, TreeId};
+use crate::base::{PAGE_BYTES, Pid, Place, TreeId};
 use crate::latch::{OwnedPage, PageBytes};
 
 /// Where the checksum is.
@@ -29,8 +29,8 @@ pub const AT_PID: usize = 8;
 pub const AT_TREE: usize = 16;
 /// Four bytes that belong to the kind.
 pub const AT_KIND_WORD: usize = 20;
-/// Where the checkpoint epoch is.
-pub const AT_EPOCH: usize = 24;
+/// Where the place is.
+pub const AT_PLACE: usize = 24;
 /// Where the kind's own part begins.
 pub const HEADER_BYTES: usize = 32;
 
@@ -40,8 +40,8 @@ pub const FORMAT_VERSION: u16 = 2;
 const _: () = {
     assert!(AT_FORMAT == AT_CHECKSUM + 4 && AT_KIND == AT_FORMAT + 2 && AT_FLAGS == AT_KIND + 1);
     assert!(AT_PID == AT_FLAGS + 1 && AT_PID.is_multiple_of(8) && AT_TREE == AT_PID + 8);
-    assert!(AT_KIND_WORD == AT_TREE + 4 && AT_EPOCH == AT_KIND_WORD + 4);
-    assert!(HEADER_BYTES == AT_EPOCH + 8 && PAGE_BYTES <= u16::MAX as usize + 1);
+    assert!(AT_KIND_WORD == AT_TREE + 4 && AT_PLACE == AT_KIND_WORD + 4);
+    assert!(HEADER_BYTES == AT_PLACE + 8 && PAGE_BYTES <= u16::MAX as usize + 1);
 };
 
 /// What a page is.
@@ -102,27 +102,43 @@ pub fn format(page: &mut [u8; PAGE_BYTES], kind: PageKind, pid: Pid, tree: TreeI
     put_u32(page, AT_TREE, tree.0);
 }
 
-/// Sets the checksum; the page must not change afterwards until it is written out.
-pub fn seal(page: &mut [u8; PAGE_BYTES]) {
+/// Says where the page is about to be written, and sets the checksum; it must not change
+/// afterwards until it is written out.
+pub fn seal(page: &mut [u8; PAGE_BYTES], place: Place) {
+    put_u64(page, AT_PLACE, place.0);
     let sum = crc32c::crc32c(&page[AT_FORMAT..]);
     put_u32(page, AT_CHECKSUM, sum);
 }
 
-/// Checks a page that came from a disk: checksum, format version, kind and PID.
-pub fn verify(page: &[u8; PAGE_BYTES], expected: Pid) -> Result<PageKind> {
+/// Makes a page that came from disk one in memory.
+pub fn unseal(page: &mut [u8; PAGE_BYTES], pid: Pid) {
+    put_u64(page, AT_PLACE, 0);
+    put_u64(page, AT_PID, pid.0);
+    put_u32(page, AT_CHECKSUM, 0);
+}
+
+/// Says which tree the page belongs to.
+pub fn set_tree(page: &mut [u8; PAGE_BYTES], tree: TreeId) {
+    put_u32(page, AT_TREE, tree.0);
+}
+
+/// Checks a page that came from `place`: checksum, format version, place and kind. The error says
+/// what is wrong.
+pub fn verify(page: &[u8; PAGE_BYTES], place: Place) -> std::result::Result<PageKind, String> {
     let view = OwnedPage(page);
-    let damaged = |detail: String| Error::Corrupt { page: Some(expected), detail };
     let (stored, actual) = (view.u32(AT_CHECKSUM), crc32c::crc32c(&page[AT_FORMAT..]));
     if stored != actual {
-        return Err(damaged(format!("checksum {stored:#x}, contents have {actual:#x}")));
+        return Err(format!("checksum {stored:#x}, contents have {actual:#x}"));
     }
     if view.u16(AT_FORMAT) != FORMAT_VERSION {
-        return Err(damaged(format!("page format version {}", view.u16(AT_FORMAT))));
+        return Err(format!("page format version {}", view.u16(AT_FORMAT)));
     }
-    if pid(view) != expected {
-        return Err(damaged(format!("the page says it is {}", pid(view))));
+    let said = Place(view.u64(AT_PLACE));
+    if said != place {
+        let (home, number) = (said.home(), said.number());
+        return Err(format!("it says that it is page {number} of home {home}"));
     }
-    kind(view).ok_or_else(|| damaged(format!("unknown page kind {}", view.u8(AT_KIND))))
+    kind(view).ok_or_else(|| format!("unknown page kind {}", view.u8(AT_KIND)))
 }
 
 /// Stores a 16-bit number.
@@ -152,13 +168,14 @@ mod tests {
     fn a_sealed_page_verifies_and_a_flipped_bit_does_not() {
         let mut page = Box::new([0_u8; PAGE_BYTES]);
         let pid = Pid::new(HomeId(2), 9);
+        let place = Place::new(HomeId(1), 700);
         format(&mut page, PageKind::IndexLeaf, pid, TreeId(5));
-        seal(&mut page);
-        assert_eq!(verify(&page, pid), Ok(PageKind::IndexLeaf));
-        assert!(verify(&page, Pid::new(HomeId(2), 8)).is_err());
+        seal(&mut page, place);
+        assert_eq!(verify(&page, place), Ok(PageKind::IndexLeaf));
+        assert!(verify(&page, Place::new(HomeId(1), 701)).is_err());
         for at in [0, 5, 6, 8, 100, PAGE_BYTES - 1] {
             page[at] ^= 4;
-            assert!(matches!(verify(&page, pid), Err(Error::Corrupt { .. })), "byte {at}");
+            assert!(verify(&page, place).unwrap_err().contains("checksum"), "byte {at}");
             page[at] ^= 4;
         }
     }

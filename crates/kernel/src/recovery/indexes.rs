@@ -1,4 +1,5 @@
-//! After replay: every index built from its table's rows, and the catalog that statements use.
+//! After replay: every index that replay did not keep, built from its table's rows, and the catalog
+//! that statements use.
 //!
 //! Invariants: a table's tree is the one its definition names; indexes of one table keep the order
 //! of their identifiers (the order of creation). A duplicate key in a unique index, or an index
@@ -7,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::Mutex;
 
-use super::definitions::Definitions;
+use super::definitions::{Definitions, no_tree};
 use super::replay::in_parallel;
 use crate::base::{Cts, Error, Result};
 use crate::catalog::{
@@ -18,7 +19,7 @@ use crate::tree::index::{Exact, IndexTree};
 use crate::txn::Sequence;
 use crate::version::{TableAccess, Unique, VersionSpace};
 
-/// Builds all indexes with `workers` threads and puts the catalog together.
+/// Builds all indexes that were not kept with `workers` threads and puts the catalog together.
 pub fn build_catalog(
     definitions: &Definitions,
     versions: &Arc<VersionSpace>,
@@ -77,12 +78,15 @@ fn build_all(
                 *next - 1
             };
             let Some(index) = indexes.get(at) else { return Ok(()) };
-            let tree = build(definitions, tables, index)?;
-            *built[at].lock().expect("no holder panics") = Some(Arc::new(tree));
+            let tree = match definitions.kept_index(index.tree) {
+                Some(tree) => tree.clone(),
+                None => Arc::new(build(definitions, tables, index)?),
+            };
+            *built[at].lock().expect("no holder panics") = Some(tree);
         }
     }))?;
     let trees = built.into_iter().map(|tree| tree.into_inner().expect("no holder panics"));
-    Ok(trees.map(|tree| tree.expect("every index was built")).collect())
+    Ok(trees.map(|tree| tree.expect("every index was kept or built")).collect())
 }
 
 fn build(definitions: &Definitions, tables: &[&TableDef], index: &IndexDef) -> Result<IndexTree> {
@@ -112,10 +116,5 @@ fn build(definitions: &Definitions, tables: &[&TableDef], index: &IndexDef) -> R
 
 fn no_table(index: &IndexDef) -> Error {
     let detail = format!("index \"{}\" has no table with oid {}", index.name, index.table);
-    Error::Corrupt { page: None, detail }
-}
-
-fn no_tree(table: &TableDef) -> Error {
-    let detail = format!("table \"{}\" has no tree {}", table.name, table.tree);
     Error::Corrupt { page: None, detail }
 }

@@ -8,20 +8,30 @@
 //! those of smaller commits do, so that rows of trees that it dropped are passed over. No queue connects
 //! threads, so none can deadlock.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
+use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
 use super::definitions::Definitions;
 use super::feed::Feed;
+use super::kept::KeptEntries;
 use crate::base::{Cts, Error, HomeId, Outcome, Result, RowId, Stop, TreeId};
+use crate::buffer::BufferPool;
 use crate::catalog::CATALOG_TREE;
 use crate::log::LogReader;
 use crate::page::overflow::StoredLong;
-use crate::tree::table::{RestoreCursor, Restored, TableTree};
+use crate::tree::hints::LeafHints;
+use crate::tree::table::{RestoreCursor, Restored, TableTree, Unwatched, Watch};
 use crate::txn::redo::{Change, RedoReader, RedoValue};
 
 /// Rows that go to one worker together, so that ascending rows stay ascending.
 const ROWS_TOGETHER: u64 = 1 << 10;
+
+/// Places in indexes that a worker remembers, as a power of two.
+const HINTS_LOG2: u32 = 12;
+
+/// Bytes of changed entries that a worker may note, of all indexes together, before it makes them all.
+const NOTED_BYTES_MAX: usize = 8 << 20;
 
 /// What a replay did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -290,21 +300,77 @@ type List<'a> = (&'a [Item<'a>], &'a [Longs<'a>]);
 
 /// Merges the logs' lists by cts and applies them.
 fn apply_lists(mut lists: Vec<List<'_>>, definitions: &Definitions, home: HomeId) -> Result<()> {
-    let mut cursors = HashMap::new();
+    let mut worker =
+        Worker { definitions, home, tables: HashMap::default(), hints: OnceCell::new(), noted: 0 };
     loop {
         let heads = lists.iter().enumerate();
         let next = heads.filter_map(|(at, list)| Some((list.0.first()?.cts, at))).min();
-        let Some((cts, at)) = next else { return Ok(()) };
+        let Some((cts, at)) = next else { return worker.finish() };
         let longs = lists[at].1;
         while let Some((item, rest)) = lists[at].0.split_first().filter(|(item, _)| item.cts == cts)
         {
             lists[at].0 = rest;
-            let Some(tree) = tree_of(&item.change).and_then(|id| definitions.tree(id)) else {
-                continue;
-            };
-            let cursor = cursors.entry(tree.id()).or_insert_with(|| RestoreCursor::new(home));
-            store(tree, cursor, &item.change, &longs[item.longs as usize])?;
+            worker.apply(&item.change, &longs[item.longs as usize])?;
         }
+    }
+}
+
+/// One worker of one pass.
+struct Worker<'d> {
+    definitions: &'d Definitions,
+    home: HomeId,
+    /// By tree; none for those that nobody owns.
+    tables: HashMap<TreeId, Option<Replaying<'d>>>,
+    /// Where index entries were put last.
+    hints: OnceCell<LeafHints>,
+    /// Bytes of changes of entries that were noted since all were made.
+    noted: usize,
+}
+
+/// A table that a worker has changed.
+struct Replaying<'d> {
+    tree: &'d TableTree,
+    cursor: RestoreCursor,
+    /// If it has indexes that are kept.
+    entries: Option<KeptEntries<'d>>,
+}
+
+impl Worker<'_> {
+    fn apply(&mut self, change: &Change<'_>, longs: &Longs<'_>) -> Result<()> {
+        let (definitions, home) = (self.definitions, self.home);
+        let Some(id) = tree_of(change) else { return Ok(()) };
+        let table = self.tables.entry(id).or_insert_with(|| {
+            definitions.rows(id).map(|rows| Replaying {
+                tree: &rows.tree,
+                cursor: RestoreCursor::new(home),
+                entries: (!rows.kept.is_empty()).then(|| KeptEntries::new(&rows.kept, &rows.tree)),
+            })
+        });
+        let Some(Replaying { tree, cursor, entries }) = table else { return Ok(()) };
+        let entries = entries.as_mut();
+        let mut watched = match change {
+            Change::Update { changes, .. } => {
+                entries.and_then(|it| it.watch(changes.map(|(column, _)| column)))
+            }
+            _ => entries.map(KeptEntries::watch_all),
+        };
+        match &mut watched {
+            Some(watch) => store(tree, cursor, change, longs, *watch)?,
+            None => store(tree, cursor, change, longs, &mut Unwatched)?,
+        }
+        if let Some(entries) = watched {
+            let hints = self.hints.get_or_init(|| LeafHints::new(HINTS_LOG2));
+            self.noted += entries.changed(row_of(change), hints)?;
+        }
+        if self.noted > NOTED_BYTES_MAX { self.finish() } else { Ok(()) }
+    }
+
+    /// Makes all changes of entries that were put off: at the end of a pass, or when they are many.
+    fn finish(&mut self) -> Result<()> {
+        self.noted = 0;
+        let Some(hints) = self.hints.get() else { return Ok(()) };
+        let tables = self.tables.values_mut().flatten();
+        tables.filter_map(|table| table.entries.as_mut()).try_for_each(|it| it.flush(hints))
     }
 }
 
@@ -313,6 +379,7 @@ fn store(
     cursor: &mut RestoreCursor,
     change: &Change<'_>,
     longs: &Longs<'_>,
+    watch: &mut dyn Watch,
 ) -> Result<()> {
     // The reader has seen to it that every number is that of a long value.
     let restored = |value| match value {
@@ -323,12 +390,13 @@ fn store(
     match change {
         Change::Insert { row, values, .. } => {
             let columns: Vec<Restored<'_>> = values.map(restored).collect();
-            until_done(|| tree.restore(cursor, *row, &columns))
+            until_done(tree.pool(), || tree.restore(cursor, *row, &columns, watch))
         }
         Change::Update { row, changes, .. } => {
             let columns: Vec<(usize, Restored<'_>)> =
                 changes.map(|(column, value)| (usize::from(column), restored(value))).collect();
-            let is_there = until_done(|| tree.restore_columns(cursor, *row, &columns))?;
+            let is_there =
+                until_done(tree.pool(), || tree.restore_columns(cursor, *row, &columns, watch))?;
             if is_there {
                 return Ok(());
             }
@@ -336,17 +404,24 @@ fn store(
                 format!("the log changes row {row} of tree {}, which is not there", tree.id());
             Err(Error::Corrupt { page: None, detail })
         }
-        Change::Delete { row, .. } => until_done(|| tree.remove(cursor, *row)).map(drop),
+        Change::Delete { row, .. } => {
+            until_done(tree.pool(), || tree.remove(cursor, *row, watch)).map(drop)
+        }
         Change::Note(_) => Ok(()),
     }
 }
 
-/// The shell of recovery and of offline checks: nothing can be waited for, an optimistic read is simply made again.
-pub(crate) fn until_done<T>(mut operation: impl FnMut() -> Outcome<T>) -> Result<T> {
+/// The shell of recovery and of offline checks: an optimistic read is simply made again, and a page
+/// loaded with the thread blocked; nothing else can be waited for.
+pub(crate) fn until_done<T>(
+    pool: &BufferPool,
+    mut operation: impl FnMut() -> Outcome<T>,
+) -> Result<T> {
     loop {
         match operation() {
             Ok(value) => return Ok(value),
             Err(Stop::Retry) => crate::sync::spin(),
+            Err(Stop::NeedPage(page)) => pool.load_now(page)?,
             Err(Stop::Error(error)) => return Err(error),
             Err(stop) => {
                 return Err(Error::Internal {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use crate::io::{Completion, Op};
 use crate::sync::ledger::share;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering, mutant};
 
@@ -46,6 +47,11 @@ pub trait Parker {
     fn should_yield(&self) -> bool;
     /// Nanoseconds of the database's monotonic clock.
     fn now_ns(&self) -> u64;
+    /// Does an operation on a file and waits for its end: others of the instance run meanwhile, a
+    /// plain thread is blocked. Holds no latch.
+    fn wait_io(&self, op: Op) -> Completion {
+        crate::io::run_blocking(op)
+    }
     /// Bytes left on the caller's stack; recursions answer 54001 when it gets small (rule 2.2).
     fn stack_left_bytes(&self) -> usize;
 }

@@ -140,6 +140,10 @@ impl Drop for Uncounted<'_> {
 }
 
 impl<S: InstanceState> Parker for TaskContext<S> {
+    fn wait_io(&self, op: Op) -> Completion {
+        self.io(op)
+    }
+
     fn park(&self, deadline_ns: Option<u64>) -> Parked {
         assert_may_wait();
         if !self.cell.begin_park() {

@@ -5,8 +5,10 @@
 //! README.md and none is held when an operation returns. Trees know no transaction.
 
 pub mod descent;
+pub mod frames;
 pub mod hints;
 pub mod index;
 pub mod key;
+pub mod nodes;
 pub mod overflow;
 pub mod table;

@@ -209,6 +209,7 @@ impl<E: Environment> TxnLocal<E> {
             let Parts { changes, chunks, .. } = txn.all_parts_mut();
             let room = self.environment.reserve(limit, 0)?;
             let start = changes.redo_spilled_bytes();
+            self.note_spilled(xid.slot(), self.environment.log_end());
             let chunk = self.environment.chunk(room, xid, &changes.redo()[..limit]);
             changes.spilled(limit);
             chunks.push(Spilled { start, bytes: limit as u32, chunk });

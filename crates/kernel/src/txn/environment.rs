@@ -8,6 +8,7 @@
 use crate::base::{
     Cts, HomeId, KeyHash, LogPosition, Observed, Outcome, Result, RowId, SlotId, TreeId, Xid,
 };
+use crate::buffer::BufferPool;
 use crate::version::{CollectLimit, Collected};
 
 use super::rows::Stamping;
@@ -91,6 +92,14 @@ pub trait Environment {
     }
     /// Redo beyond this is spilled; a record of this size always fits the log's buffer.
     fn spill_bytes(&self) -> usize;
+    /// Where pages are loaded.
+    fn pool(&self) -> Option<&BufferPool> {
+        None
+    }
+    /// Where the last record of the own log ends: the next one lies there or behind.
+    fn log_end(&self) -> LogPosition {
+        LogPosition(0)
+    }
     /// Up to where the own log is durable.
     fn durable(&self) -> LogPosition;
     /// The stable mark of any home.

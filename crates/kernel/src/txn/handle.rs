@@ -94,6 +94,16 @@ pub struct TxnHandle<E: Environment> {
     pub(super) phase: Phase,
     // Runs at *committed*, before any lock is given back.
     pub(super) at_committed: Option<AtCommitted>,
+    pub(super) reads: Reads,
+}
+
+/// What a transaction's commands read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reads {
+    /// The tables as they are.
+    Newest,
+    /// A checkpoint, which never changes; they change nothing.
+    Checkpoint,
 }
 
 /// What one command of a transaction saw, kept beyond that command. It must be released
@@ -117,6 +127,11 @@ impl<E: Environment> TxnHandle<E> {
     /// Its xid.
     pub fn xid(&self) -> Xid {
         self.xid
+    }
+
+    /// What its commands read.
+    pub fn reads(&self) -> Reads {
+        self.reads
     }
 
     /// How much it sees of others.

@@ -6,11 +6,12 @@
 //! along its log. `commit.rs` ends transactions, `shell.rs` waits for them.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::Isolation;
 use super::environment::{Changes, Environment};
+use super::handle::Reads;
 use super::handle::{HeldSnapshot, Parts, Phase, TxnHandle};
 use super::horizon::{Floor, Snapshots};
 use super::locks::LockCache;
@@ -82,6 +83,8 @@ pub struct TxnLocal<E: Environment> {
     // The last cts of this instance (rule 3.3).
     pub(super) last_cts: Cell<Cts>,
     room_waiters: RefCell<VecDeque<IoWaker>>,
+    // Where the first chunk of each running transaction that has spilled any lies, or before it.
+    spilled: RefCell<BTreeMap<SlotId, LogPosition>>,
     seen_stable: Cell<Cts>,
     seen_durable: Cell<LogPosition>,
     counters: RefCell<TxnCounters>,
@@ -100,6 +103,7 @@ impl<E: Environment> TxnLocal<E> {
             lock_cache: LockCache::new(),
             last_cts: Cell::new(Cts::ZERO),
             room_waiters: RefCell::new(VecDeque::new()),
+            spilled: RefCell::new(BTreeMap::new()),
             seen_stable: Cell::new(environment.stable(environment.home())),
             seen_durable: Cell::new(environment.durable()),
             counters: RefCell::new(TxnCounters::default()),
@@ -162,6 +166,7 @@ impl<E: Environment> TxnLocal<E> {
             standing: None,
             phase: Phase::Running,
             at_committed: None,
+            reads: Reads::Newest,
         })
     }
 
@@ -178,8 +183,30 @@ impl<E: Environment> TxnLocal<E> {
 
     /// The slot's next transaction may use these again.
     pub(super) fn rest_parts(&self, slot: SlotId, mut parts: Parts<E>) {
+        if !parts.chunks.is_empty() || !self.spilled.borrow().is_empty() {
+            self.spilled.borrow_mut().remove(&slot);
+        }
         parts.clear();
         self.resting.borrow_mut()[slot.0 as usize] = Some(parts);
+    }
+
+    pub(super) fn note_spilled(&self, slot: SlotId, at: LogPosition) {
+        self.spilled.borrow_mut().entry(slot).or_insert(at);
+    }
+
+    /// From where on the log must be read to replay whatever commits from now on (rule 7.3): its end,
+    /// or the first chunk of a transaction that is running.
+    pub fn replay_from(&self) -> LogPosition {
+        let end = self.environment.log_end();
+        let spilled = self.spilled.borrow().values().copied().min();
+        spilled.filter(|_| !mutant("checkpoint-forgets-chunks")).map_or(end, |at| at.min(end))
+    }
+
+    /// Adopts a checkpoint's timestamp `s` (rule 8.1): from here on this instance commits at or
+    /// above it only. Called where nothing of the instance is between two waits, so every commit
+    /// below `s` is in the log.
+    pub fn adopt(&self, s: Cts) {
+        self.last_cts.set(self.last_cts.get().max(Cts(s.0.saturating_sub(1))));
     }
 
     /// Begins the transaction's next command, with the snapshot that its isolation asks for:
@@ -250,7 +277,18 @@ impl<E: Environment> TxnLocal<E> {
         }
     }
 
+    /// The transaction reads a checkpoint as of `timestamp` from now on: what does not change needs
+    /// no snapshot, so none is held.
+    pub fn read_checkpoint(&self, txn: &mut TxnHandle<E>, timestamp: Cts) {
+        self.release_snapshot(txn);
+        txn.timestamp = timestamp;
+        txn.reads = Reads::Checkpoint;
+    }
+
     fn take_snapshot(&self, txn: &mut TxnHandle<E>) {
+        if txn.reads == Reads::Checkpoint {
+            return;
+        }
         if self.floor().is_asleep() {
             // Work was handed to an instance that said it sleeps: rule 6.8, a floor first.
             self.woke();

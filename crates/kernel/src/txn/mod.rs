@@ -21,7 +21,7 @@ mod stability;
 
 pub use commit::Committed;
 pub use environment::{Changes, Environment};
-pub use handle::{HeldSnapshot, TxnHandle};
+pub use handle::{HeldSnapshot, Reads, TxnHandle};
 pub use interrupt::{Interrupt, Reason};
 pub use local::{TxnCounters, TxnLocal};
 pub use locks::{LockMode, ModeSet};

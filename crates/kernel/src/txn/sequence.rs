@@ -97,6 +97,8 @@ pub struct Taken {
 
 struct Values {
     state: SequenceState,
+    /// What the newest record says, or what recovery found.
+    logged: SequenceState,
     /// How many more values the newest record covers, and that record.
     covered: u64,
     record: Option<Observed>,
@@ -112,7 +114,10 @@ pub struct Sequence {
 impl Sequence {
     /// Values with this number, beginning at `state`; no record covers any yet.
     pub fn new(id: TreeId, state: SequenceState) -> Sequence {
-        Sequence { id, values: Mutex::new(Values { state, covered: 0, record: None }) }
+        Sequence {
+            id,
+            values: Mutex::new(Values { state, logged: state, covered: 0, record: None }),
+        }
     }
 
     /// The number under which records name it, never used for other values.
@@ -129,6 +134,13 @@ impl Sequence {
     pub fn state_and_covered(&self) -> (SequenceState, u64) {
         let values = self.values.lock().expect("no panic while it is held");
         (values.state, values.covered)
+    }
+
+    /// What a recovery would find, and the record that says so; none if it is older than this
+    /// process.
+    pub fn logged(&self) -> (SequenceState, Option<Observed>) {
+        let values = self.values.lock().expect("no panic while it is held");
+        (values.logged, values.record)
     }
 
     /// Takes the next `count` values, or as many as there are before its limit; none if it has
@@ -150,6 +162,7 @@ impl Sequence {
             let record = raise(bound, values.record)?;
             point("sequence-raised");
             values.record = Some(record);
+            values.logged = bound;
             values.covered = count + ahead;
         }
         values.covered -= count;
@@ -166,7 +179,7 @@ impl Sequence {
     ) -> Outcome<Observed> {
         let mut values = self.values.lock().expect("no panic while it is held");
         let record = log(state, values.record)?;
-        *values = Values { state, covered: 0, record: Some(record) };
+        *values = Values { state, logged: state, covered: 0, record: Some(record) };
         Ok(record)
     }
 }

@@ -21,7 +21,7 @@ use super::row_queue::{Next, RowName, Stands, Took, Wants};
 use super::shared::{IoWaker, StableWaker};
 use super::slot::Edge;
 use crate::base::{
-    Cts, Error, HomeId, KeyHash, Observed, Outcome, Result, Stop, TreeId, WaitFor, Xid,
+    Cts, Error, HomeId, KeyHash, NeededPage, Observed, Outcome, Result, Stop, TreeId, WaitFor, Xid,
 };
 use crate::runtime::{Parked, Parker};
 use crate::sync::{ledger, mutant, point, spin};
@@ -145,12 +145,20 @@ impl<E: Environment> TxnLocal<E> {
                     }
                 }
                 Err(Stop::Error(error)) => return Err(error),
-                Err(Stop::NeedPage(page)) => {
-                    let detail = format!("page {page} is not in memory, and nothing is evicted");
-                    return Err(Error::Internal { detail });
-                }
+                Err(Stop::NeedPage(page)) => self.load(page, waiter)?,
             }
         }
+    }
+
+    /// Loads a page; nothing is latched. A statement that is to end ends before it.
+    #[cold]
+    fn load(&self, page: NeededPage, waiter: &Waiter<'_>) -> Result<()> {
+        waiter.check()?;
+        let Some(pool) = self.environment.pool() else {
+            let detail = format!("page {page} is needed, and there is no pool");
+            return Err(Error::Internal { detail });
+        };
+        pool.load(page, waiter.parker)
     }
 
     fn retry(&self, retries: u32, waiter: &Waiter<'_>) -> Result<()> {

@@ -116,8 +116,8 @@ impl TableAccess {
         row: RowId,
         slot: SlotIndex,
     ) -> RowAt<'a, 'l, RacyPage> {
-        let (space, tree, pool) = (&*self.versions, self.id(), &**self.tree.pool());
-        RowAt { space, leaf, side: leaf.side(), tree, pool, row, slot }
+        let (space, tree, table) = (&*self.versions, self.id(), &*self.tree);
+        RowAt { space, leaf, side: leaf.side(), tree, table, row, slot }
     }
 
     /// Whether changes of these columns are done in place: they have fixed width, and no key has one.

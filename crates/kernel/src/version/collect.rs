@@ -27,9 +27,9 @@ use super::exact::Unswept;
 use super::longs::{Garbage, resolve_image, resolve_keys};
 use super::record::{Flags, Header, ImageReader, Kind};
 use super::space::UndoRef;
-use super::twin::{self, Made, Swept, VersionSpace};
-use crate::base::{Cts, Error, HomeId, InstanceId, Outcome, Result, RowId, SlotId, TreeId};
-use crate::buffer::{FrameRef, PageWrite};
+use super::twin::{self, Made, PageIs, Swept, VersionSpace};
+use crate::base::{Cts, Error, HomeId, InstanceId, Outcome, Result, RowId, SlotId, Stop, TreeId};
+use crate::buffer::{FrameRef, PageRead, PageWrite};
 use crate::page::header;
 use crate::page::pax::{self, RowState};
 use crate::sync::{mutant, point};
@@ -52,6 +52,8 @@ const TWIN_LEAF_BYTES: usize = 64;
 const END_ABOVE: u64 = 12;
 const END_TO: u64 = 8;
 const END_FOR: u64 = 1;
+/// ... and above this a checkpoint that holds undo back is given up.
+const LET_GO_ABOVE: u64 = 14;
 
 fn part(share: u64, sixteenths: u64) -> u64 {
     share / 16 * sixteenths
@@ -167,6 +169,11 @@ impl InstanceVersions {
         self.pool.used_bytes()
     }
 
+    /// Whether undo takes nearly all of the share: who holds it back and can let go should.
+    pub fn is_nearly_full(&self) -> bool {
+        self.pool.used_bytes() > part(self.pool.bytes_max(), LET_GO_ABOVE)
+    }
+
     /// Ended transactions whose undo is still here.
     pub fn finished(&self) -> usize {
         self.queue.borrow().len()
@@ -179,6 +186,7 @@ impl InstanceVersions {
         self.queue.borrow().is_empty()
             && self.garbage.is_empty()
             && self.twins.borrow().is_empty()
+            && !self.space.has_parked(self.instance)
             && self.merges.borrow().is_empty()
             && self.unswept.is_empty()
     }
@@ -347,7 +355,7 @@ impl InstanceVersions {
             if record.needs_visit() {
                 let at = finished.arena.at(finished.next);
                 if let Some(table) = tables.table(record.tree) {
-                    let visited = visit(&table, at, &record, scratch, &self.garbage);
+                    let visited = self.visit_loading(&table, at, &record, scratch);
                     // Where entries go, leaves are merged.
                     table.indexes.iter().for_each(|index| self.note_cleared(&table, index));
                     if visited.is_err() {
@@ -362,6 +370,22 @@ impl InstanceVersions {
             finished.next = record.previous;
         }
         true
+    }
+
+    /// Visits a record; index leaves that were evicted since are loaded, with the thread blocked.
+    fn visit_loading(
+        &self,
+        table: &TableAccess,
+        at: UndoRef,
+        record: &Header,
+        scratch: &mut Scratch,
+    ) -> Outcome<()> {
+        loop {
+            match visit(table, at, record, scratch, &self.garbage) {
+                Err(Stop::NeedPage(page)) => table.tree.pool().load_now(page)?,
+                done => return done,
+            }
+        }
     }
 
     fn note_underfull(&self, page: &PageWrite) {
@@ -388,22 +412,36 @@ impl InstanceVersions {
                 continue;
             }
             // Whatever page is in the frame by now: its twin is looked after just the same.
-            let again = match PageWrite::try_lock(leaf) {
+            let again = match self.sweep_leaf(leaf) {
                 Err(_) => twin,
-                Ok(mut page) => match self.space.sweep(&mut page) {
-                    Swept::Gone => {
-                        done.twins += 1;
-                        self.note_underfull(&page);
-                        continue;
-                    }
-                    Swept::Needed => {
-                        page.unchanged();
-                        Twin { leaf, after, horizon: limit.horizon }
-                    }
-                },
+                Ok(Swept::Gone) => {
+                    done.twins += 1;
+                    continue;
+                }
+                Ok(Swept::Needed) => Twin { leaf, after, horizon: limit.horizon },
             };
             twins.push_back(again);
         }
+        drop(twins);
+        done.twins += self.space.sweep_parked(self.instance, limit.horizon, twins_max);
+    }
+
+    /// Sweeps the twin table of the leaf that is in a frame. `Retry` if it is in use.
+    fn sweep_leaf(&self, leaf: FrameRef) -> Outcome<Swept> {
+        let read = PageRead::begin_cold(leaf)?;
+        let clean = read.clean_place();
+        let mut page = read.upgrade()?;
+        let (swept, page_is) = self.space.sweep(&mut page);
+        if swept == Swept::Gone {
+            self.note_underfull(&page);
+        }
+        match (swept, page_is, clean) {
+            // It lies on disk as it is, still: only its twin is gone.
+            (Swept::Gone, PageIs::AsBefore, Some(place)) => drop(page.release_clean(place)),
+            (Swept::Gone, ..) | (_, PageIs::Changed, Some(_)) => drop(page),
+            (Swept::Needed, ..) => page.unchanged(),
+        }
+        Ok(swept)
     }
 }
 
@@ -451,7 +489,7 @@ fn visit(
     if record.flags.has(Flags::KEY) {
         let image = ImageReader::new(&scratch.image, record.columns);
         let is_key = |column| table.is_indexed(column);
-        let longs = resolve_image(table.tree.pool(), table.id(), image, is_key)?;
+        let longs = resolve_image(&table.tree, image, is_key)?;
         for index in &table.indexes {
             if old_key(index, record, (&scratch.image, &longs), &mut scratch.key) {
                 remove_entry(table, index, record.row, at, scratch)?;
@@ -479,7 +517,7 @@ fn reap(
             buffer.clear();
             let Some(slot) = leaf.find(row) else { return Ok(false) };
             table.row_at(leaf, row, slot).copy_page(&index.columns, buffer);
-            resolve_keys(table.tree.pool(), table.id(), buffer, 0)?;
+            resolve_keys(&table.tree, buffer, 0)?;
             Ok(true)
         })?;
         if found {

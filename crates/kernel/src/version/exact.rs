@@ -252,7 +252,7 @@ fn is_exact(
         if at.copy_page(&index.columns, buffer) == Presence::Absent {
             return Ok(Exact::No);
         }
-        longs::resolve_keys(table.tree.pool(), table.id(), buffer, 0)?;
+        longs::resolve_keys(&table.tree, buffer, 0)?;
         index.encode(own, |column| buffer.column(column));
         Ok(if own.as_slice() == key { Exact::Yes } else { Exact::No })
     })

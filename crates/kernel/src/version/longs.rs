@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::record::ImageReader;
 use super::row_buffer::RowBuffer;
-use crate::base::{Outcome, Stop, TreeId};
+use crate::base::{Outcome, Stop};
 use crate::buffer::BufferPool;
 use crate::page::keynode::KEY_BYTES_MAX;
 use crate::page::overflow::{Form, LongRef};
@@ -30,8 +30,7 @@ static TOO_LONG: [u8; KEY_BYTES_MAX + 64] = [0; KEY_BYTES_MAX + 64];
 /// Puts a long value's bytes behind what `out` has, if a key could have them; else something that
 /// no index takes. `Retry` if its pages are gone: then what led there was not the newest, either.
 pub(crate) fn append_key_value(
-    pool: &BufferPool,
-    tree: TreeId,
+    table: &TableTree,
     reference: &[u8],
     out: &mut Vec<u8>,
 ) -> Outcome<()> {
@@ -40,7 +39,7 @@ pub(crate) fn append_key_value(
         out.extend_from_slice(&TOO_LONG);
         return Ok(());
     }
-    read_whole(pool, tree, reference, out).map_err(|_| Stop::Retry)
+    read_whole(table.pool(), table.long_owner(), reference, out).map_err(|_| Stop::Retry)
 }
 
 /// Appends what a key is made of a row's column, `None` for a null; long values are read.
@@ -57,47 +56,41 @@ pub fn append_key_column(
         Some(Form::Inline) => Ok(Some(())),
         Some(Form::Long) => {
             let reference = out.split_off(start);
-            append_key_value(table.pool(), table.id(), &reference, out).map(Some)
+            append_key_value(table, &reference, out).map(Some)
         }
     }
 }
 
 /// Replaces the references in `row`'s cells from `first` on by what a key is made of.
 #[inline]
-pub(crate) fn resolve_keys(
-    pool: &BufferPool,
-    tree: TreeId,
-    row: &mut RowBuffer,
-    first: usize,
-) -> Outcome<()> {
+pub(crate) fn resolve_keys(table: &TableTree, row: &mut RowBuffer, first: usize) -> Outcome<()> {
     for index in first..row.len() {
         if row.form(index) == Form::Long {
-            resolve_cell(pool, tree, row, index)?;
+            resolve_cell(table, row, index)?;
         }
     }
     Ok(())
 }
 
 #[cold]
-fn resolve_cell(pool: &BufferPool, tree: TreeId, row: &mut RowBuffer, index: usize) -> Outcome<()> {
+fn resolve_cell(table: &TableTree, row: &mut RowBuffer, index: usize) -> Outcome<()> {
     let mut value = Vec::new();
     let reference = row.column(index).unwrap_or_default().to_vec();
-    append_key_value(pool, tree, &reference, &mut value)?;
+    append_key_value(table, &reference, &mut value)?;
     row.set(index, Some(&value));
     Ok(())
 }
 
 /// The long values of a before-image that keys may be made of, resolved; empty if it has none.
 pub(crate) fn resolve_image(
-    pool: &BufferPool,
-    tree: TreeId,
+    table: &TableTree,
     image: ImageReader<'_>,
     is_key: impl Fn(u16) -> bool,
 ) -> Outcome<Vec<(u16, Vec<u8>)>> {
     let mut resolved = Vec::new();
     for old in image.filter(|old| old.form == Form::Long && is_key(old.column)) {
         let mut value = Vec::new();
-        append_key_value(pool, tree, old.value.unwrap_or_default(), &mut value)?;
+        append_key_value(table, old.value.unwrap_or_default(), &mut value)?;
         resolved.push((old.column, value));
     }
     Ok(resolved)

@@ -11,6 +11,7 @@ mod ended;
 mod entries;
 mod exact;
 mod longs;
+mod parked;
 mod read;
 mod record;
 mod row_buffer;

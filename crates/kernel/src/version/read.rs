@@ -17,11 +17,11 @@ use super::space::UndoRef;
 use super::twin;
 use super::{Presence, VersionSpace};
 use crate::base::{CommandId, Cts, HomeId, Observed, Outcome, RowId, Stamp, Stop, TreeId, Xid};
-use crate::buffer::{BufferPool, SideSlot};
+use crate::buffer::SideSlot;
 use crate::latch::PageBytes;
 use crate::page::pax::{Leaf, RowState, SlotIndex};
 use crate::sync::mutant;
-use crate::tree::table::LeafWrite;
+use crate::tree::table::{LeafWrite, TableTree};
 
 /// One row of a leaf that is read racily or held, with its versions.
 pub(crate) struct RowAt<'a, 'l, B: PageBytes> {
@@ -30,7 +30,7 @@ pub(crate) struct RowAt<'a, 'l, B: PageBytes> {
     pub(crate) side: &'a SideSlot,
     pub(crate) tree: TreeId,
     /// Where long values are, for keys.
-    pub(crate) pool: &'a BufferPool,
+    pub(crate) table: &'a TableTree,
     pub(crate) row: RowId,
     pub(crate) slot: SlotIndex,
 }
@@ -363,7 +363,7 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
         out: &mut RowBuffer,
         matches: &mut dyn FnMut(&RowBuffer) -> bool,
     ) -> Outcome<bool> {
-        resolve_keys(self.pool, self.tree, out, 0)?;
+        resolve_keys(self.table, out, 0)?;
         Ok(matches(out))
     }
 

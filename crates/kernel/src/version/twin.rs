@@ -23,6 +23,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
+use super::parked::Parked;
 use super::space::{UndoRef, UndoSpace};
 use crate::base::{InstanceId, RowId};
 use crate::buffer::{FrameRef, PageWrite, SideSlot};
@@ -240,6 +241,8 @@ pub struct VersionSpace {
     /// How many these are. Written under the mutex; read by collections, which take it only if
     /// there are any: who has split a leaf sees its own at its next collection.
     splits: AtomicUsize,
+    /// Tables of leaves that are not in memory.
+    pub(super) parked: Parked,
 }
 
 #[cfg_attr(feature = "ledger", track_caller)]
@@ -259,6 +262,7 @@ impl VersionSpace {
             bytes: AtomicU64::new(0),
             split: Mutex::new(Vec::new()),
             splits: AtomicUsize::new(0),
+            parked: Parked::new(instances),
         })
     }
 
@@ -297,7 +301,7 @@ impl VersionSpace {
         std::mem::take(&mut *split)
     }
 
-    fn note_split(&self, leaf: FrameRef) {
+    pub(super) fn note_split(&self, leaf: FrameRef) {
         let mut split = lock(&self.split);
         split.push(leaf);
         self.splits.store(split.len(), Ordering::Relaxed);
@@ -450,17 +454,19 @@ impl VersionSpace {
     }
 
     /// Gives back what is reserved for rows that have no older version any more, and drops the
-    /// leaf's table if no entry counts. Answers whether the leaf still has one.
-    pub(crate) fn sweep(&self, page: &mut PageWrite) -> Swept {
+    /// leaf's table if no entry counts. Answers whether the leaf still has one, and whether its page
+    /// was changed.
+    pub(crate) fn sweep(&self, page: &mut PageWrite) -> (Swept, PageIs) {
         let leaf = page.frame();
         let (swept, given_back) = self.sweep_table(leaf.side());
-        if given_back > 0 {
-            pax::reserve(page.bytes_mut(), -(given_back as isize));
+        if given_back == 0 {
+            return (swept, PageIs::AsBefore);
         }
-        swept
+        pax::reserve(page.bytes_mut(), -(given_back as isize));
+        (swept, PageIs::Changed)
     }
 
-    fn sweep_table(&self, side: &SideSlot) -> (Swept, u32) {
+    pub(super) fn sweep_table(&self, side: &SideSlot) -> (Swept, u32) {
         let Some(table) = Table::of(side) else { return (Swept::Gone, 0) };
         let (mut needed, mut given_back) = (false, 0);
         for (_, entry) in table.rows() {
@@ -529,6 +535,13 @@ pub(crate) enum Swept {
     Gone,
     /// Some entry still counts.
     Needed,
+}
+
+/// Whether a sweep changed the page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PageIs {
+    AsBefore,
+    Changed,
 }
 
 impl SideTables for VersionSpace {

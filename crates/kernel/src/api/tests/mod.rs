@@ -6,11 +6,16 @@ use std::sync::mpsc;
 
 use super::*;
 
+mod backup;
+mod checkpoints;
+mod compaction;
 mod hot_keys;
 mod index_only;
 mod large;
+mod larger;
 mod long;
 mod opening;
+mod read_checkpoint;
 mod savepoints;
 mod sequences;
 mod shrink;

@@ -53,7 +53,7 @@ fn what_is_committed_is_read_again_over_segments_and_incarnations() {
             let all = read_all(&disk, &examined, 0);
             let expected: Vec<_> = (1..=cts).map(|cts| (cts, payload(cts))).collect();
             assert!(all == expected, "{} records of {cts}", all.len());
-            (manifest, marks) = examined.begin(&disk, 1, 99).unwrap();
+            (manifest, marks) = examined.begin(&disk, 1, 99, Leftovers::All).unwrap();
             assert_eq!(manifest.current().number, incarnation + 1);
             assert_eq!(marks.get(HomeId(0)), Cts(cts));
         }
@@ -61,7 +61,7 @@ fn what_is_committed_is_read_again_over_segments_and_incarnations() {
         for _ in 0..3 {
             drop(Home::open(&disk, &manifest, 0, SMALL, &marks).unwrap());
             let examined = examine_all(&disk).unwrap();
-            (manifest, marks) = examined.begin(&disk, 2, 99).unwrap();
+            (manifest, marks) = examined.begin(&disk, 2, 99, Leftovers::All).unwrap();
             assert_eq!(manifest.incarnations.len(), 4, "three with commits and the running one");
         }
         let examined = examine_all(&disk).unwrap();
@@ -161,7 +161,7 @@ fn a_log_begins_where_the_manifest_says_and_stale_bytes_are_not_read() {
     };
     write(&mut home, 200);
     let files = super::super::files::SegmentFiles::open(disk.as_ref(), &manifest, HomeId(0));
-    let chain = files.unwrap().of(1);
+    let chain = files.unwrap().of(1, crate::base::LogPosition(0));
     assert!(chain.len() > 4);
     let begin = chain[3].header.start;
     manifest.incarnations[0].logs[0].start = begin;
@@ -188,7 +188,7 @@ fn a_log_begins_where_the_manifest_says_and_stale_bytes_are_not_read() {
 fn a_database_is_made_in_an_empty_directory_only() {
     let (_folder, disk) = disks().remove(0);
     new_database(&disk, 2);
-    let again = create(&disk, 2, 16384, 0, &SimEntropy::new(2));
+    let again = create(&disk, 2, 16384, 0, 2);
     assert!(matches!(again, Err(Error::Unusable { .. })));
     let manifest = Manifest::read(disk.as_ref()).unwrap().unwrap();
     assert_eq!((manifest.number, manifest.homes, manifest.page_bytes), (1, 2, 16384));

@@ -168,7 +168,7 @@ impl World {
             if self.random.u8(..3) == 0 {
                 self.disk.crash_after(self.random.u64(1..20));
             }
-            match examined.begin(&disk, self.homes(), 0) {
+            match examined.begin(&disk, self.homes(), 0, Leftovers::All) {
                 Ok(done) if !self.disk.is_off() => {
                     // What a recovery that has ended has kept is kept for ever.
                     for (written, cut) in self.model.iter_mut().zip(&examined.cuts) {

@@ -161,7 +161,7 @@ fn damage_is_told_from_a_torn_tail() {
 fn damage_within_a_cut_of_an_earlier_life_is_found_when_it_is_read() {
     let (sim, disk) = two_logs();
     let examined = examine_all(&disk).unwrap();
-    examined.begin(&disk, 2, 0).unwrap();
+    examined.begin(&disk, 2, 0, Leftovers::All).unwrap();
     let at = find_record(&disk, SEGMENT[0], 20);
     sim.damage(SEGMENT[0], at, &[0xff]).unwrap();
     let examined = examine_all(&disk).unwrap();
@@ -179,7 +179,7 @@ fn damage_within_a_cut_of_an_earlier_life_is_found_when_it_is_read() {
 #[test]
 fn a_manifest_older_than_the_logs_is_refused() {
     let (sim, disk) = two_logs();
-    let (manifest, marks) = examine_all(&disk).unwrap().begin(&disk, 2, 0).unwrap();
+    let (manifest, marks) = examine_all(&disk).unwrap().begin(&disk, 2, 0, Leftovers::All).unwrap();
     let mut home = Home::open(&disk, &manifest, 0, SMALL, &marks).unwrap();
     home.commit(100, &[], b"in the second life");
     home.settle();
@@ -192,7 +192,7 @@ fn a_manifest_older_than_the_logs_is_refused() {
 fn records_beyond_a_cut_are_never_read_again() {
     let (sim, disk) = two_logs();
     // The end of log 0 is lost, so what depends on it in log 1 is cut off, though it is valid.
-    let (manifest, marks) = examine_all(&disk).unwrap().begin(&disk, 2, 0).unwrap();
+    let (manifest, marks) = examine_all(&disk).unwrap().begin(&disk, 2, 0, Leftovers::All).unwrap();
     let mut homes: Vec<Home> =
         (0..2).map(|home| Home::open(&disk, &manifest, home, SMALL, &marks).unwrap()).collect();
     homes[0].commit(101, &[], b"flushed by nobody");
@@ -207,7 +207,7 @@ fn records_beyond_a_cut_are_never_read_again() {
         assert_eq!(ends, [40, 39]);
         assert_eq!(read_all(&disk, &examined, 1).len(), 20);
         assert_eq!(examined.commits_cut, u64::from(examined.manifest.number == 2));
-        examined.begin(&disk, 2, 0).unwrap();
+        examined.begin(&disk, 2, 0, Leftovers::All).unwrap();
     }
 }
 
@@ -215,7 +215,7 @@ fn records_beyond_a_cut_are_never_read_again() {
 fn a_segment_of_another_database_is_refused() {
     let (_, disk) = two_logs();
     let (other_sim, other) = sim(9);
-    create(&other, 2, 16384, 0, &SimEntropy::new(77)).unwrap();
+    create(&other, 2, 16384, 0, 77).unwrap();
     other.create_dir("log/0000").unwrap();
     let theirs =
         disk.open(SEGMENT[0], crate::io::OpenHow::Existing, crate::io::Direct::No).unwrap();

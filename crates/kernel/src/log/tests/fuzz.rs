@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use super::super::format::{
-    Place, SegmentHeader, encode_chunk, encode_commit, encode_flush, flush_head_bytes, place_of,
+    FlushSays, Place, SegmentHeader, encode_chunk, encode_commit, encode_flush, flush_head_bytes,
+    place_of,
 };
 use super::super::fuzz::{Verdict, record as record_of};
 use super::super::manifest::Manifest;
@@ -49,7 +50,14 @@ fn record(random: &mut fastrand::Rng) -> Vec<u8> {
         }
         _ => {
             let head = flush_head_bytes(5);
-            encode_flush(&mut out, head, place, position, position, 999, &observed);
+            let says = FlushSays {
+                durable: position,
+                previous_end: position,
+                bytes: 999,
+                marks: &observed,
+                wall_micros: Some(7),
+            };
+            encode_flush(&mut out, head, place, says);
             head
         }
     };
@@ -94,6 +102,7 @@ fn fuzz_log_manifests_headers_and_recordings() {
         clock_offset: 0,
         homes: 2,
         incarnations: vec![manifest::Incarnation { number: 1, logs: vec![span; 2] }],
+        checkpoint: None,
     };
     let whole = manifest.encode();
     let trace = Trace::in_memory();

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::manifest::Manifest;
 use super::*;
 use crate::base::{Cts, HomeId, Observed, Result, Stop, WaitFor};
-use crate::io::{Completion, Disk, Ring, SimEntropy};
+use crate::io::{Completion, Disk, Ring};
 
 /// Small segments, so that a test uses many.
 pub const SMALL: LogOptions = LogOptions {
@@ -84,7 +84,7 @@ impl Home {
 }
 
 pub fn new_database(disk: &Arc<dyn Disk>, homes: u16) -> (Manifest, Arc<StableMarks>) {
-    create(disk, homes, 16384, 0, &SimEntropy::new(1)).unwrap()
+    create(disk, homes, 16384, 0, 1).unwrap()
 }
 
 pub fn examine_all(disk: &Arc<dyn Disk>) -> Result<Examined> {

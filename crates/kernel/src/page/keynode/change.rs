@@ -216,6 +216,14 @@ pub(super) fn rebuild(
     finish(page);
 }
 
+/// Leaves the keys from `lower` on, which is the lower fence then; it lies within the fences.
+pub fn trim(page: &mut Page, lower: &[u8]) {
+    let source = *page;
+    let view = KeyNode::new(OwnedPage(&source));
+    let first = view.place(super::Probe::before(lower));
+    rebuild(page, &source, first..view.count(), lower, upper_slice(&source));
+}
+
 /// Wins dead bytes back.
 pub(super) fn compact(page: &mut Page) {
     let source = *page;
@@ -241,6 +249,6 @@ pub(super) fn upper_slice(page: &Page) -> Option<&[u8]> {
 pub fn replace_contents(page: &mut Page, source: &Page) {
     page[header::AT_KIND] = source[header::AT_KIND];
     page[header::AT_FLAGS] = source[header::AT_FLAGS];
-    page[AT_LEVEL..header::AT_EPOCH].copy_from_slice(&source[AT_LEVEL..header::AT_EPOCH]);
+    page[AT_LEVEL..header::AT_PLACE].copy_from_slice(&source[AT_LEVEL..header::AT_PLACE]);
     page[AT_COUNT..].copy_from_slice(&source[AT_COUNT..]);
 }

@@ -4,13 +4,13 @@
 //! says so; a function leaves the page as `check` wants it. Values have their column's width (a
 //! wrong width is a mistake of the layer above and ends in a panic before anything is stored).
 
-use super::super::header::put_u16;
+use super::super::header::{put_u16, put_u64};
 use super::super::layout::Layout;
 use super::super::overflow::REFERENCE_BYTES;
 use super::reshape::{capacity_for, reshape};
 use super::{
-    AT_COUNT, AT_DELETED, AT_HEAP_DEAD, AT_HEAP_START, AT_RESERVED, AT_ROWS, Geometry, LONG, Leaf,
-    SlotIndex, USABLE_BYTES,
+    AT_COUNT, AT_DELETED, AT_HEAP_DEAD, AT_HEAP_START, AT_LOWER, AT_RESERVED, AT_ROWS, Geometry,
+    LONG, Leaf, SlotIndex, USABLE_BYTES,
 };
 use crate::base::{PAGE_BYTES, RowId};
 use crate::latch::{OwnedPage, PageBytes};
@@ -212,6 +212,15 @@ impl<'a> LeafMut<'a> {
         }
     }
 
+    /// Leaves the rows from `lower` on, which is the lower fence then; it lies within the fences.
+    pub fn trim(&mut self, lower: RowId) {
+        let first = self.view().lower_bound(lower).index();
+        for slot in (0..first).rev() {
+            self.remove(SlotIndex(slot as u16));
+        }
+        put_u64(self.page, AT_LOWER, lower.0);
+    }
+
     /// Adds to, or takes from, what is kept free for rollbacks.
     pub fn reserve(&mut self, bytes: isize) {
         reserve(self.page, bytes);
@@ -267,6 +276,11 @@ pub(crate) fn reserve(page: &mut [u8; PAGE_BYTES], bytes: isize) {
     let reserved = reserved.expect("no more is given back than was reserved");
     assert!(reserved <= USABLE_BYTES, "a leaf reserves no more than it has");
     put_u16(page, AT_RESERVED, reserved as u16);
+}
+
+/// What a leaf keeps free for rollbacks, whatever its layout.
+pub(crate) fn reserved(page: &[u8; PAGE_BYTES]) -> u32 {
+    u32::from(OwnedPage(page).u16(AT_RESERVED))
 }
 
 /// The lowest `count` bits, of at most eight.

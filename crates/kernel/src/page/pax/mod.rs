@@ -31,8 +31,8 @@ mod reshape;
 mod tests;
 
 pub use check::check;
-pub(crate) use edit::reserve;
 pub use edit::{LeafMut, RowState};
+pub(crate) use edit::{reserve, reserved};
 pub use fixed::FixedValues;
 pub(crate) use merge::{is_underfull, lower_fence, merge};
 pub(crate) use reshape::{format, relayout, split};

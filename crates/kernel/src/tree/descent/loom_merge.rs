@@ -140,7 +140,7 @@ fn check_scan(letters: &[u8]) {
 fn check_end(trunk: &Trunk, expected: &[u8], merged: Merged) {
     assert_eq!(scan(trunk), expected);
     let problems = trunk.check(&mut |leaf, lower, upper, problems| {
-        problems.extend(keynode::check(leaf.bytes()));
+        problems.extend(keynode::check(leaf));
         problems.extend(fence_problems(leaf, lower, upper));
     });
     assert_eq!(problems.expect("nobody is in the way"), Vec::<String>::new());

@@ -150,6 +150,7 @@ impl Trunk {
         let merged = how.merge(&mut left, &mut right);
         if merged == Merged::Yes {
             point("merge.children");
+            left.note_children();
             self.pool.free(right);
         } else {
             left.unchanged();
@@ -192,6 +193,7 @@ impl Trunk {
             };
             point("merge.root");
             keynode::replace_contents(root.bytes_mut(), child.bytes());
+            root.note_children();
             self.pool.free(child);
         }
     }

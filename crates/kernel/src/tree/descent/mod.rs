@@ -28,15 +28,15 @@ mod walk;
 
 use std::sync::Arc;
 
-use crate::base::{Error, HomeId, Outcome, Result, Stop, TreeId};
+use crate::base::{Error, HomeId, Outcome, Place, Result, Stop, TreeId};
 use crate::buffer::{BufferPool, FrameRef, PageRead, PageShared, PageWrite, Swip};
-use crate::page::keynode::{self, KeyNode, Probe};
+use crate::page::keynode::{self, KeyNode, Probe, UpperFence};
 use crate::page::{PageKind, header};
 use crate::sync::{mutant, point};
 
 pub use merge::{MergeKeys, MergeLeaf, Merged};
 pub use split::{SplitLeaf, SplitPlan};
-pub use walk::{CheckLeaf, fence_problems};
+pub use walk::{CheckLeaf, FreedLeaves, fence_problems};
 
 /// Optimistic attempts before shared latches are taken (rule 4.2).
 const OPTIMISTIC_TRIES: u32 = 12;
@@ -71,6 +71,23 @@ pub struct Trunk {
     root: FrameRef,
 }
 
+/// Whether somebody reads a leaf only because it comes next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passing {
+    Yes,
+    No,
+}
+
+/// What a parent says of a leaf.
+pub struct LeafPlace {
+    /// Its lower fence.
+    pub lower: Vec<u8>,
+    /// Its upper fence, if there is one.
+    pub upper: Option<Vec<u8>>,
+    /// Where it lies on disk as it is, if it has no twin, whether or not it is in memory, too.
+    pub on_disk: Option<Place>,
+}
+
 /// Where an optimistic descent arrived.
 struct Found {
     parent: PageRead,
@@ -94,7 +111,7 @@ impl Trunk {
         keynode::format_node(root.bytes_mut(), 1, &[], None);
         keynode::insert(root.bytes_mut(), 0, &[], Swip::hot(leaf.frame()).raw())
             .expect("an empty node has room for a child");
-        leaf.frame().set_parent_hint(root.pid());
+        leaf.frame().set_parent_hint(root.frame());
         let root = root.frame();
         Ok(Trunk::adopt(pool, home, tree, leaf_kind, root))
     }
@@ -154,13 +171,13 @@ impl Trunk {
     /// Descends optimistically to the node of `level` at the place, which is below the root's.
     #[inline]
     fn descend(&self, place: Probe<'_>, side: Side, level: u16) -> Outcome<Found> {
-        let mut parent = PageRead::begin(self.root)?;
+        let mut parent = PageRead::begin_cold(self.root)?;
         let mut above = self.root_level(&parent)?;
         loop {
             let child = Trunk::child(&parent, place, side)?;
             point("descent.child");
             let is_faulty = fault("descent_child_unvalidated");
-            let node = PageRead::begin(child)?;
+            let node = PageRead::begin_cold(child)?;
             if !is_faulty {
                 parent.validate()?;
             }
@@ -184,8 +201,22 @@ impl Trunk {
         side: Side,
         mut read: impl FnMut(&PageRead) -> Outcome<R>,
     ) -> Outcome<R> {
-        match self.try_read_leaf(place, side, &mut read) {
-            Err(Stop::Retry) => self.read_leaf_again(place, side, &mut read),
+        match self.try_read_leaf(place, side, Passing::No, &mut read) {
+            Err(Stop::Retry) => self.read_leaf_again(place, side, Passing::No, &mut read),
+            done => done,
+        }
+    }
+
+    /// As [`Trunk::read_leaf`], by somebody who goes through all leaves: it does not count as a use
+    /// (rule 4.4).
+    pub fn pass_leaf<R>(
+        &self,
+        place: Probe<'_>,
+        side: Side,
+        mut read: impl FnMut(&PageRead) -> Outcome<R>,
+    ) -> Outcome<R> {
+        match self.try_read_leaf(place, side, Passing::Yes, &mut read) {
+            Err(Stop::Retry) => self.read_leaf_again(place, side, Passing::Yes, &mut read),
             done => done,
         }
     }
@@ -195,9 +226,13 @@ impl Trunk {
         &self,
         place: Probe<'_>,
         side: Side,
+        passing: Passing,
         read: &mut impl FnMut(&PageRead) -> Outcome<R>,
     ) -> Outcome<R> {
         let leaf = self.descend(place, side, 0)?.node;
+        if passing == Passing::No {
+            leaf.frame().heat();
+        }
         let is_faulty = fault("descent_leaf_unvalidated");
         let result = read(&leaf);
         point("descent.read");
@@ -212,10 +247,11 @@ impl Trunk {
         &self,
         place: Probe<'_>,
         side: Side,
+        passing: Passing,
         read: &mut impl FnMut(&PageRead) -> Outcome<R>,
     ) -> Outcome<R> {
         for _ in 1..OPTIMISTIC_TRIES {
-            match self.try_read_leaf(place, side, read) {
+            match self.try_read_leaf(place, side, passing, read) {
                 Err(Stop::Retry) => {}
                 done => return done,
             }
@@ -231,6 +267,50 @@ impl Trunk {
             }
         }
         Err(Stop::Retry)
+    }
+
+    /// What the parent of the leaf at `place` says of it: its fences, and where it lies as it is.
+    /// Reads no leaf. Stops: `Retry`.
+    pub fn leaf_place(&self, place: Probe<'_>) -> Outcome<LeafPlace> {
+        // Its parent is found by a descent to level 1, or is the root.
+        let root = PageRead::begin_cold(self.root)?;
+        let parent = match self.root_level(&root)? {
+            1 => root,
+            _ => {
+                root.validate()?;
+                self.descend(place, Side::At, 1)?.node
+            }
+        };
+        let node = KeyNode::new(parent.racy());
+        if node.level() != 1 {
+            return Err(Stop::Retry);
+        }
+        let at = node.child_at(place);
+        let (mut lower, mut upper) = (Vec::new(), Vec::new());
+        node.key(at, &mut lower);
+        let has_upper = if at + 1 < node.count() {
+            node.key(at + 1, &mut upper);
+            true
+        } else {
+            node.upper(&mut upper) == UpperFence::Some
+        };
+        let on_disk = match parent.child(node.swip_position(at)) {
+            Ok(leaf) => {
+                let leaf = PageRead::begin_cold(leaf)?;
+                let has_twin = !leaf.frame().side().load().is_null();
+                let place = leaf.clean_place().filter(|_| !has_twin);
+                parent.validate()?;
+                leaf.validate()?;
+                place
+            }
+            Err(Stop::NeedPage(needed)) => {
+                let has_twin = self.pool.sides().is_some_and(|it| it.is_parked(needed.place));
+                (!has_twin).then_some(needed.place)
+            }
+            Err(stop) => return Err(stop),
+        };
+        parent.validate()?;
+        Ok(LeafPlace { lower, upper: has_upper.then_some(upper), on_disk })
     }
 
     /// Descends with shared latches, parent held until the child is, to the node of `level`.
@@ -276,6 +356,7 @@ impl Trunk {
         let found = self.descend(place, Side::At, 0)?;
         let is_faulty = fault("descent_latch_unvalidated");
         let leaf = PageWrite::lock(found.node.frame())?;
+        leaf.frame().heat();
         point("descent.latched");
         if found.parent.validate().is_err() && !is_faulty {
             leaf.unchanged();

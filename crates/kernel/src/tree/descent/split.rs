@@ -141,13 +141,14 @@ impl Trunk {
         let is_leaf = KeyNode::new(parent.owned()).level() == 1;
         let kind = if is_leaf { self.leaf_kind } else { PageKind::Inner };
         let mut right = self.pool.allocate(reserved, kind, self.tree);
-        right.frame().set_parent_hint(parent.pid());
+        right.frame().set_parent_hint(parent.frame());
         if is_leaf {
             how.split(&mut node, &mut right, separator);
         } else {
             let at = KeyNode::new(node.owned()).find(separator);
             let at = keynode::SplitPoint(at.expect("an inner node splits at one of its keys"));
             keynode::split(node.bytes_mut(), right.bytes_mut(), at, separator);
+            right.note_children();
         }
         let swip = Swip::hot(right.frame()).raw();
         let at = KeyNode::new(parent.owned()).find(separator);
@@ -159,7 +160,8 @@ impl Trunk {
     fn grow_root(&self, mut root: PageWrite, reserved: &mut PageReservation) {
         let mut child = self.pool.allocate(reserved, PageKind::Inner, self.tree);
         keynode::replace_contents(child.bytes_mut(), root.bytes());
-        child.frame().set_parent_hint(root.pid());
+        child.note_children();
+        child.frame().set_parent_hint(root.frame());
         let level = KeyNode::new(root.owned()).level() + 1;
         keynode::format_node(root.bytes_mut(), level, &[], None);
         keynode::insert(root.bytes_mut(), 0, &[], Swip::hot(child.frame()).raw())

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::base::Pid;
+use crate::base::Place;
 use crate::latch::{OwnedPage, held_latches};
 use crate::page::keynode::UpperFence;
 use crate::sync::{AtomicBool, Ordering};
@@ -64,7 +64,7 @@ fn lower_of(leaf: &PageRead) -> Vec<u8> {
 
 fn assert_sound(trunk: &Trunk) {
     let problems = trunk.check(&mut |leaf, lower, upper, problems| {
-        problems.extend(keynode::check(leaf.bytes()));
+        problems.extend(keynode::check(leaf));
         problems.extend(fence_problems(leaf, lower, upper));
     });
     assert_eq!(problems.unwrap(), Vec::<String>::new());
@@ -114,7 +114,7 @@ fn a_read_that_never_validates_is_done_under_a_shared_latch() {
 #[test]
 fn an_evicted_child_is_asked_for_with_nothing_held() {
     let trunk = tree(1, 8);
-    let gone = Pid::new(HOME, 77);
+    let gone = Place::new(HOME, 77);
     let place = key(0, 8);
     {
         let mut root = PageWrite::lock(trunk.root()).unwrap();
@@ -122,7 +122,7 @@ fn an_evicted_child_is_asked_for_with_nothing_held() {
         keynode::remove(bytes, 1);
         keynode::insert(bytes, 1, &place, Swip::evicted(gone).raw()).unwrap();
     }
-    let is_need = |stop: Stop| matches!(stop, Stop::NeedPage(pid) if pid == gone);
+    let is_need = |stop: Stop| matches!(stop, Stop::NeedPage(page) if page.place == gone);
     let place = Probe::before(&place);
     assert!(is_need(trunk.read_leaf(place, Side::At, |_| Ok(())).unwrap_err()));
     assert!(is_need(trunk.write_leaf(place).unwrap_err()));

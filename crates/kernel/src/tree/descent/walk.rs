@@ -5,17 +5,30 @@
 
 use std::collections::HashSet;
 
-use crate::base::{Outcome, Pid};
-use crate::buffer::{FrameRef, PageShared, PageWrite};
+use crate::base::{Error, Outcome, PAGE_BYTES, Pid, Place, Result, Stop};
+use crate::buffer::{FrameRef, PageRead, PageShared, PageWrite};
+use crate::io::IoBuffer;
 use crate::latch::OwnedPage;
 use crate::page::keynode::{self, KeyNode, UpperFence};
 use crate::page::{PageKind, header};
+use crate::sync::spin;
 
 use super::Trunk;
 
+type Page = [u8; PAGE_BYTES];
+
 /// What the check calls on each leaf: the leaf, its lower fence, its upper fence if there is one,
 /// and the list of problems to add to.
-pub type CheckLeaf<'a> = &'a mut dyn FnMut(&PageShared, &[u8], Option<&[u8]>, &mut Vec<String>);
+pub type CheckLeaf<'a> = &'a mut dyn FnMut(&Page, &[u8], Option<&[u8]>, &mut Vec<String>);
+
+/// Whether whoever frees a tree must see its leaves that are not in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FreedLeaves {
+    /// They are read.
+    Seen,
+    /// Their places are given back, and that is all.
+    Unseen,
+}
 
 struct Walk<'a> {
     leaf: CheckLeaf<'a>,
@@ -24,7 +37,8 @@ struct Walk<'a> {
 }
 
 impl Trunk {
-    /// Calls `leaf` on every leaf from left to right, held shared, with its fences, and returns
+    /// Calls `leaf` on every leaf from left to right, held shared or as it lies on disk, with its
+    /// fences, and returns
     /// what is wrong with the inner nodes and what `leaf` added. For tests and `atoll check`: the
     /// tree must be at rest.
     pub fn check(&self, leaf: CheckLeaf<'_>) -> Outcome<Vec<String>> {
@@ -35,26 +49,27 @@ impl Trunk {
         if level == 0 {
             return Ok(vec!["the root is a leaf".to_owned()]);
         }
-        self.check_node(&root, level, &[], None, &mut walk)?;
+        self.check_node((root.bytes(), Some(root.frame())), level, &[], None, &mut walk)?;
         Ok(walk.problems)
     }
 
     fn check_node(
         &self,
-        page: &PageShared,
+        (page, frame): (&Page, Option<FrameRef>),
         level: u16,
         lower: &[u8],
         upper: Option<&[u8]>,
         walk: &mut Walk<'_>,
     ) -> Outcome<()> {
-        let view = OwnedPage(page.bytes());
+        let view = OwnedPage(page);
         let pid = header::pid(view);
         let kind = if level == 0 { self.leaf_kind } else { PageKind::Inner };
         if header::kind(view) != Some(kind) || header::tree(view) != self.tree {
             walk.problems.push(format!("page {pid} at level {level} is no {kind:?} of the tree"));
             return Ok(());
         }
-        if !walk.seen.insert(pid) || page.frame().pid() != pid {
+        // What is not in memory has no PID now.
+        if frame.is_some_and(|frame| !walk.seen.insert(pid) || frame.pid() != pid) {
             walk.problems.push(format!("page {pid} has two parents or two frames"));
             return Ok(());
         }
@@ -63,7 +78,7 @@ impl Trunk {
             return Ok(());
         }
         let node = KeyNode::new(view);
-        let mut problems = keynode::check(page.bytes());
+        let mut problems = keynode::check(page);
         if node.level() != level {
             problems.push(format!("level {} instead of {level}", node.level()));
         }
@@ -71,17 +86,23 @@ impl Trunk {
         let is_sound = problems.is_empty();
         walk.problems.extend(problems.into_iter().map(|text| format!("page {pid}: {text}")));
         // The children of a damaged node cannot be followed.
-        if is_sound { self.check_children(page, level, upper, walk) } else { Ok(()) }
+        match frame {
+            Some(frame) if is_sound => self.check_children(page, frame, level, upper, walk),
+            _ => Ok(()),
+        }
     }
 
     fn check_children(
         &self,
-        page: &PageShared,
+        page: &Page,
+        frame: FrameRef,
         level: u16,
         upper: Option<&[u8]>,
         walk: &mut Walk<'_>,
     ) -> Outcome<()> {
-        let node = KeyNode::new(OwnedPage(page.bytes()));
+        let node = KeyNode::new(OwnedPage(page));
+        // Held shared by the caller, so this is its version.
+        let read = PageRead::begin_cold(frame)?;
         for at in 0..node.count() {
             let (mut from, mut to) = (Vec::new(), Vec::new());
             node.key(at, &mut from);
@@ -91,42 +112,126 @@ impl Trunk {
             } else {
                 upper
             };
-            let child = PageShared::lock(page.read().child(node.swip_position(at))?)?;
-            self.check_node(&child, level - 1, &from, to, walk)?;
-        }
-        Ok(())
-    }
-
-    /// Gives all pages back to the pool; `leaf` is called on each leaf first and must empty its
-    /// side slot. Nobody uses the tree any more.
-    pub fn free(&self, leaf: &mut dyn FnMut(&mut PageWrite)) -> Outcome<()> {
-        self.free_below(self.root, leaf)
-    }
-
-    fn free_below(&self, frame: FrameRef, leaf: &mut dyn FnMut(&mut PageWrite)) -> Outcome<()> {
-        let read = crate::buffer::PageRead::begin(frame)?;
-        let mut children = Vec::new();
-        let node = KeyNode::new(read.racy());
-        if node.is_inner() {
-            for at in 0..node.count() {
-                children.push(read.child(node.swip_position(at))?);
+            match read.child(node.swip_position(at)) {
+                Ok(child) => {
+                    let child = PageShared::lock(child)?;
+                    let page = (child.bytes(), Some(child.frame()));
+                    self.check_node(page, level - 1, &from, to, walk)?;
+                }
+                Err(Stop::NeedPage(needed)) => {
+                    let copy = self.read_leaf_on_disk(needed.place)?;
+                    self.check_node((&copy, None), level - 1, &from, to, walk)?;
+                }
+                Err(stop) => return Err(stop),
             }
         }
-        for child in &children {
-            self.free_below(*child, leaf)?;
-        }
-        let mut page = PageWrite::lock(frame)?;
-        if children.is_empty() {
-            leaf(&mut page);
-        }
-        self.pool.free(page);
         Ok(())
+    }
+
+    /// A leaf that is not in memory, as it lies on disk. Blocks.
+    fn read_leaf_on_disk(&self, place: Place) -> Result<Box<Page>> {
+        let detail = || format!("leaf {place} of tree {} is on no disk", self.tree);
+        let store = self.pool.store().ok_or_else(|| Error::Internal { detail: detail() })?;
+        let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
+        store.read(place, &mut buffer)?;
+        let page: &Page = buffer.first_chunk().expect("a buffer of a page");
+        Ok(Box::new(*page))
+    }
+
+    /// Gives all pages and places back to the pool; `leaf` is called on each leaf first, with its
+    /// frame if it is in memory (else if they are to be `seen`), and must empty its side slot. Nobody
+    /// uses the tree any more but the page provider. Blocks if leaves are read.
+    pub fn free(
+        &self,
+        seen: FreedLeaves,
+        leaf: &mut dyn FnMut(&Page, Option<FrameRef>),
+    ) -> Result<()> {
+        self.give_back(self.root, &mut |page| match page {
+            GivenBack::Frame(page, Kind::Leaf) => {
+                leaf(page.bytes(), Some(page.frame()));
+                self.pool.free(page);
+                Ok(())
+            }
+            GivenBack::Frame(page, Kind::Inner) => {
+                self.pool.free(page);
+                Ok(())
+            }
+            GivenBack::Place(place) => {
+                if seen == FreedLeaves::Seen {
+                    leaf(&*self.read_leaf_on_disk(place)?, None);
+                }
+                if let Some(sides) = self.pool.sides() {
+                    sides.dropped(place);
+                }
+                if let Some(store) = self.pool.store() {
+                    store.replaced(place);
+                }
+                Ok(())
+            }
+        })
+    }
+
+    /// Gives the frames of a tree that never changed back to the pool; its places are others'. Nobody
+    /// uses the tree any more but the page provider.
+    pub fn forget(&self) {
+        // Nothing here can fail.
+        let _ = self.give_back(self.root, &mut |page| {
+            if let GivenBack::Frame(page, _) = page {
+                self.pool.forget(page);
+            }
+            Ok(())
+        });
+    }
+
+    /// Calls `give` on each page, children first. A node is held while its children are looked at,
+    /// so that none is evicted and none loaded meanwhile.
+    fn give_back(
+        &self,
+        frame: FrameRef,
+        give: &mut dyn FnMut(GivenBack) -> Result<()>,
+    ) -> Result<()> {
+        let page = loop {
+            match PageWrite::lock(frame) {
+                Ok(page) => break page,
+                Err(_) => spin(),
+            }
+        };
+        let node = KeyNode::new(page.owned());
+        if header::kind(page.owned()) != Some(PageKind::Inner) {
+            return give(GivenBack::Frame(page, Kind::Leaf));
+        }
+        let children = (0..node.count()).map(|at| page.child(node.swip_position(at)));
+        for child in children.collect::<Vec<_>>() {
+            match child {
+                Ok(child) => self.give_back(child, give)?,
+                Err(Stop::NeedPage(needed)) => give(GivenBack::Place(needed.place))?,
+                Err(stop) => {
+                    let detail = format!("giving tree {} back: {stop:?}", self.tree);
+                    return Err(Error::Internal { detail });
+                }
+            }
+        }
+        give(GivenBack::Frame(page, Kind::Inner))
     }
 }
 
+/// A page of a tree that is given back.
+enum GivenBack {
+    /// It is in memory, and held.
+    Frame(PageWrite, Kind),
+    /// It is not.
+    Place(Place),
+}
+
+/// What page it is.
+enum Kind {
+    Inner,
+    Leaf,
+}
+
 /// What is wrong with the fences of a key node whose parent says what they should be.
-pub fn fence_problems(page: &PageShared, lower: &[u8], upper: Option<&[u8]>) -> Vec<String> {
-    let node = KeyNode::new(OwnedPage(page.bytes()));
+pub fn fence_problems(page: &[u8; PAGE_BYTES], lower: &[u8], upper: Option<&[u8]>) -> Vec<String> {
+    let node = KeyNode::new(OwnedPage(page));
     let mut problems = Vec::new();
     let (mut own_lower, mut own_upper) = (Vec::new(), Vec::new());
     node.lower(&mut own_lower);

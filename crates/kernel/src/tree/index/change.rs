@@ -235,8 +235,18 @@ impl IndexTree {
         row: RowId,
         may: &mut dyn FnMut() -> Outcome<Keep>,
     ) -> Outcome<Removed> {
+        self.remove_near(Near::Nowhere, (key, row), may)
+    }
+
+    /// As [`IndexTree::remove`], beginning where `near` says.
+    pub fn remove_near(
+        &self,
+        near: Near<'_>,
+        (key, row): (&[u8], RowId),
+        may: &mut dyn FnMut() -> Outcome<Keep>,
+    ) -> Outcome<Removed> {
         let entry = Entry::new(self.tree(), key, row)?;
-        let leaf = self.trunk.write_leaf(Probe::before(entry.bytes()))?;
+        let leaf = self.write_leaf_of(near, key, Probe::before(entry.bytes()))?;
         let mut leaf = Held(Some(leaf));
         let held = leaf.0.as_mut().expect("just made");
         let Ok(at) = KeyNode::new(held.owned()).find(entry.bytes()) else {

@@ -30,11 +30,12 @@ mod together;
 use std::sync::Arc;
 
 use crate::base::{Error, HomeId, Outcome, Result, RowId, Stop, TreeId};
-use crate::buffer::BufferPool;
-use crate::page::PageKind;
-use crate::page::keynode::{self, KEY_BYTES_MAX};
+use crate::buffer::{BufferPool, PageRead};
+use crate::latch::OwnedPage;
+use crate::page::keynode::{self, KEY_BYTES_MAX, Probe};
+use crate::page::{PageKind, header};
 
-use super::descent::{Trunk, fence_problems};
+use super::descent::{FreedLeaves, LeafPlace, Side, Trunk, fence_problems};
 
 pub use ahead::KeyPlace;
 pub use batch::{Continue, IndexBatch, LeafStamp, ScanDirection};
@@ -69,12 +70,40 @@ impl IndexTree {
         self.trunk.tree()
     }
 
+    /// An index over pages that are there.
+    pub fn adopt(trunk: Trunk, exact: Exact) -> IndexTree {
+        let cleared = exact::Cleared::default();
+        if exact == Exact::No {
+            cleared.note(KeySpan::ALL);
+        }
+        IndexTree { trunk, cleared }
+    }
+
+    /// What the parent of the leaf that covers `key` says of it; see [`Trunk::leaf_place`].
+    pub fn leaf_place(&self, key: &[u8]) -> Outcome<LeafPlace> {
+        self.trunk.leaf_place(Probe::before(key))
+    }
+
+    /// Runs `read` on the leaf that covers `key`, as `Trunk::read_leaf`: for checkpoints.
+    pub fn copy_leaf<R>(
+        &self,
+        key: &[u8],
+        read: impl FnMut(&PageRead) -> Outcome<R>,
+    ) -> Outcome<R> {
+        self.trunk.pass_leaf(Probe::before(key), Side::At, read)
+    }
+
+    /// The pool that its pages are in.
+    pub fn pool(&self) -> &Arc<BufferPool> {
+        self.trunk.pool()
+    }
+
     /// What is wrong with the tree's structure; empty if nothing. The tree must be at rest.
     /// Error: what stopped the walk.
     pub fn check(&self) -> Result<Vec<String>> {
         let walked = self.trunk.check(&mut |leaf, lower, upper, problems| {
-            let pid = leaf.frame().pid();
-            let found = keynode::check(leaf.bytes());
+            let pid = header::pid(OwnedPage(leaf));
+            let found = keynode::check(leaf);
             let found = found.into_iter().chain(fence_problems(leaf, lower, upper));
             problems.extend(found.map(|text| format!("leaf {pid}: {text}")));
         });
@@ -84,10 +113,15 @@ impl IndexTree {
         })
     }
 
+    /// Gives the frames of an index of a checkpoint back; its places stay. Nobody uses it any more.
+    pub fn forget(&self) {
+        self.trunk.forget();
+    }
+
     /// Gives all pages back to the pool. Nobody uses the tree any more; whoever does all the same
     /// is told `CatalogChanged`.
-    pub fn free(&self) -> Outcome<()> {
-        self.trunk.free(&mut |_| {})
+    pub fn free(&self) -> Result<()> {
+        self.trunk.free(FreedLeaves::Unseen, &mut |_, _| {})
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::*;
-use crate::base::Pid;
+use crate::base::{NeededPage, Place};
 use crate::tree::hints::LeafHints;
 
 pub(super) fn seed() -> u64 {
@@ -237,8 +237,9 @@ fn unique_insertion_answers_by_the_judge_alone() {
         tree.insert_unique(Near::Nowhere, (b"k\0", RowId(3)), Keys::One, &mut |_| Err(Stop::Retry));
     assert!(matches!(stopped, Err(Stop::Retry)));
     assert_eq!(crate::latch::held_latches(), 0);
-    let stopped = tree.remove(b"k\0", RowId(2), &mut || Err(Stop::NeedPage(Pid(5))));
-    assert!(matches!(stopped, Err(Stop::NeedPage(Pid(5)))));
+    let gone = NeededPage { place: Place(5), parent: 64 };
+    let stopped = tree.remove(b"k\0", RowId(2), &mut || Err(Stop::NeedPage(gone)));
+    assert!(matches!(stopped, Err(Stop::NeedPage(page)) if page == gone));
     assert_eq!(crate::latch::held_latches(), 0);
     let mut rows = Vec::new();
     tree.point(Near::Nowhere, b"k\0", &mut rows).unwrap();
@@ -344,7 +345,7 @@ fn bulk_loaded_leaves_are_ninety_percent_full() {
     tree.trunk
         .check(&mut |leaf, _, _, _| {
             leaves += 1;
-            room += keynode::room(leaf.bytes());
+            room += keynode::room(leaf);
         })
         .unwrap();
     let full = 100 - 100 * room / (leaves * keynode::SPACE_BYTES);

@@ -15,5 +15,5 @@ mod tests;
 mod write;
 
 pub use free::{FreeChain, free_chain};
-pub use read::{LongReader, Portion, read_whole};
+pub use read::{LongOwner, LongPages, LongReader, Portion, read_whole};
 pub use write::{LongWriter, NewLong, write_stored};

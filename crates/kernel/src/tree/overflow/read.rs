@@ -6,8 +6,11 @@
 //! snapshot holds finds the chain whole, so anything else is `Corrupt`; whoever follows what he
 //! read racily takes `Corrupt` for a reason to read again.
 
+use crate::base::PAGE_BYTES;
 use crate::base::{Error, Outcome, Pid, Result, Stop, TreeId};
 use crate::buffer::{BufferPool, PageRead};
+use crate::io::IoBuffer;
+use crate::latch::{OwnedPage, PageBytes};
 use crate::page::overflow::{
     self, BLOCK_BYTES, CONTENT_BYTES, LongRef, OverflowPage, block_len, decode_block,
 };
@@ -23,10 +26,35 @@ pub enum Portion {
     Done,
 }
 
+/// Whose long values are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LongOwner {
+    /// The tree that their pages name.
+    pub tree: TreeId,
+    /// Where the pages are.
+    pub pages: LongPages,
+}
+
+/// Where pages of long values are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LongPages {
+    /// In memory, all of them.
+    InMemory,
+    /// In a checkpoint that is pinned: those that are not in memory any more lie on disk.
+    OnDisk,
+}
+
+impl LongOwner {
+    /// A tree whose pages are in memory.
+    pub fn in_memory(tree: TreeId) -> LongOwner {
+        LongOwner { tree, pages: LongPages::InMemory }
+    }
+}
+
 /// A long value being read.
 pub struct LongReader {
     reference: LongRef,
-    tree: TreeId,
+    owner: LongOwner,
     next: Pid,
     ordinal: u32,
     raw_bytes: usize,
@@ -36,12 +64,12 @@ pub struct LongReader {
 }
 
 impl LongReader {
-    /// Begins to read the value of `tree` that `reference` names.
-    pub fn new(reference: LongRef, tree: TreeId) -> LongReader {
+    /// Begins to read the value of `owner` that `reference` names.
+    pub fn new(reference: LongRef, owner: LongOwner) -> LongReader {
         let next = reference.first;
         LongReader {
             reference,
-            tree,
+            owner,
             next,
             ordinal: 0,
             raw_bytes: 0,
@@ -55,7 +83,8 @@ impl LongReader {
         self.next
     }
 
-    /// Appends the next block of the value to `out`. Errors: `Corrupt`.
+    /// Appends the next block of the value to `out`; blocks where a page is read from disk. Errors:
+    /// `Corrupt`, `Io`.
     pub fn portion(&mut self, pool: &BufferPool, out: &mut Vec<u8>) -> Result<Portion> {
         let left = self.reference.raw_bytes as usize - self.raw_bytes;
         if left == 0 {
@@ -94,43 +123,71 @@ impl LongReader {
         if self.next == Pid(0) || self.ordinal == self.reference.pages {
             return Err(self.corrupt("it ends too early"));
         }
-        let frame = pool.find_overflow(self.next);
-        let frame = frame.ok_or_else(|| self.corrupt("there is no such page"))?;
+        let Some(frame) = pool.find_overflow(self.next) else {
+            return self.page_on_disk(pool);
+        };
         let before = self.stored.len();
         loop {
             self.stored.truncate(before);
             match self.copy(frame) {
-                Ok(next) => {
+                Ok(Some(next)) => {
                     (self.next, self.ordinal) = (next, self.ordinal + 1);
                     return Ok(());
                 }
                 Err(Stop::Retry) => spin(),
-                Err(_) => return Err(self.corrupt("the page is another one")),
+                // It was freed just now.
+                Ok(None) if self.owner.pages == LongPages::OnDisk => {
+                    self.stored.truncate(before);
+                    return self.page_on_disk(pool);
+                }
+                Ok(None) | Err(_) => return Err(self.corrupt("the page is another one")),
             }
         }
     }
 
-    /// Copies a page's content; answers the page after it.
-    fn copy(&mut self, frame: crate::buffer::FrameRef) -> Outcome<Pid> {
+    /// Reads a page that is not in memory.
+    fn page_on_disk(&mut self, pool: &BufferPool) -> Result<()> {
+        let place = match self.owner.pages {
+            LongPages::InMemory => None,
+            LongPages::OnDisk => self.next.place(),
+        };
+        let (Some(place), Some(store)) = (place, pool.store()) else {
+            return Err(self.corrupt("there is no such page"));
+        };
+        let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
+        store.read(place, &mut buffer)?;
+        let page = OwnedPage(buffer.first_chunk().expect("a buffer of a page"));
+        let next = self.take(page).ok_or_else(|| self.corrupt("the page is another one"))?;
+        (self.next, self.ordinal) = (next, self.ordinal + 1);
+        Ok(())
+    }
+
+    /// Copies a page's content; answers the page after it, or none if it is another page.
+    fn copy(&mut self, frame: crate::buffer::FrameRef) -> Outcome<Option<Pid>> {
         let read = PageRead::begin(frame)?;
-        let page = read.racy();
+        let next = self.take(read.racy());
+        read.validate()?;
+        Ok(next)
+    }
+
+    /// Takes the content of a page; answers the page after it, or none if it is another page.
+    fn take(&mut self, page: impl PageBytes) -> Option<Pid> {
         let own = OverflowPage::read(page);
         let is_it = header::kind(page) == Some(PageKind::Overflow)
             && header::pid(page) == self.next
-            && header::tree(page) == self.tree
+            && header::tree(page) == self.owner.tree
             && own.owner == self.reference.first
             && own.ordinal == self.ordinal
             && own.content_bytes <= CONTENT_BYTES;
         if is_it {
             overflow::append_content(page, own.content_bytes, &mut self.stored);
         }
-        read.validate()?;
-        if is_it { Ok(own.next) } else { Err(Stop::NeedPage(self.next)) }
+        is_it.then_some(own.next)
     }
 
     fn corrupt(&self, what: &str) -> Error {
         let LongRef { first, raw_bytes, .. } = self.reference;
-        let (tree, ordinal) = (self.tree, self.ordinal);
+        let (tree, ordinal) = (self.owner.tree, self.ordinal);
         let detail = format!(
             "long value of {raw_bytes} bytes of tree {tree}, which begins with page {first}, at its page {ordinal}: {what}"
         );
@@ -141,11 +198,11 @@ impl LongReader {
 /// Appends a whole value to `out`: for short ones, and for checks.
 pub fn read_whole(
     pool: &BufferPool,
-    tree: TreeId,
+    owner: LongOwner,
     reference: LongRef,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let mut reader = LongReader::new(reference, tree);
+    let mut reader = LongReader::new(reference, owner);
     while reader.portion(pool, out)? == Portion::More {}
     Ok(())
 }

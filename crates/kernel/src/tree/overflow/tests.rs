@@ -28,7 +28,7 @@ fn write(pool: &Arc<BufferPool>, value: &[u8]) -> crate::base::Result<(NewLong, 
 
 fn read(pool: &BufferPool, reference: LongRef) -> crate::base::Result<Vec<u8>> {
     let mut out = vec![7];
-    read_whole(pool, TREE, reference, &mut out)?;
+    read_whole(pool, LongOwner::in_memory(TREE), reference, &mut out)?;
     Ok(out.split_off(1))
 }
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use super::free::free_chain;
 use crate::base::{HomeId, Pid, Result, Stop, TreeId};
 use crate::buffer::{BufferPool, FrameRef, PageWrite};
-use crate::page::PageKind;
 use crate::page::overflow::{self, CONTENT_BYTES, LongRef, StoredLong};
 use crate::sync::spin;
 
@@ -53,6 +52,7 @@ impl LongWriter {
     pub fn new(pool: &Arc<BufferPool>, home: HomeId, tree: TreeId) -> LongWriter {
         let reference =
             LongRef { first: Pid(0), raw_bytes: 0, stored_bytes: 0, pages: 0, checksum: 0 };
+        pool.note_longs(home, tree);
         let chain = NewLong { pool: pool.clone(), reference, is_adopted: false };
         LongWriter { chain, home, tree, last: None }
     }
@@ -83,7 +83,7 @@ impl LongWriter {
                 continue;
             }
             let reference = &mut self.chain.reference;
-            let mut page = pool.allocate(&mut reserved, PageKind::Overflow, self.tree);
+            let mut page = pool.allocate_overflow(&mut reserved, self.tree)?;
             let (pid, frame) = (page.pid(), page.frame());
             if reference.first == Pid(0) {
                 reference.first = pid;

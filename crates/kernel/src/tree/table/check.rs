@@ -7,11 +7,12 @@ use std::collections::HashSet;
 
 use super::tree::row_key;
 use super::{LeafView, TableTree};
-use crate::base::{Outcome, Pid, RowId};
-use crate::buffer::PageShared;
+use crate::base::{Outcome, PAGE_BYTES, Pid, RowId, Stop};
 use crate::latch::OwnedPage;
 use crate::page::overflow::OverflowPage;
 use crate::page::pax::{self, Leaf};
+use crate::page::{ColumnType, header};
+use crate::tree::descent::FreedLeaves;
 use crate::tree::overflow::{free_chain, read_whole};
 
 impl TableTree {
@@ -31,12 +32,12 @@ impl TableTree {
 
     fn check_leaf(
         &self,
-        page: &PageShared,
+        bytes: &[u8; PAGE_BYTES],
         lower: &[u8],
         upper: Option<&[u8]>,
         faults: &mut Vec<String>,
     ) {
-        let (bytes, pid) = (page.bytes(), page.frame().pid());
+        let pid = header::pid(OwnedPage(bytes));
         let Some(layout) = self.layout_for(super::leaf::layout_version(OwnedPage(bytes))) else {
             faults.push(format!("leaf {pid} has an unknown layout"));
             return;
@@ -68,7 +69,7 @@ impl TableTree {
         let mut longs = Vec::new();
         let mut from = Some(RowId(0));
         while let Some(start) = from {
-            let (found, next) = self.scan_leaf(start, &mut |leaf: &LeafView<'_>| {
+            let scanned = self.scan_leaf(start, &mut |leaf: &LeafView<'_>| {
                 let mut found = Vec::new();
                 for slot in leaf.lower_bound(start).index()..leaf.count() {
                     let slot = pax::SlotIndex(slot as u16);
@@ -76,7 +77,15 @@ impl TableTree {
                     leaf.each_long(slot, |column, long| found.push((row, column, long)));
                 }
                 Ok(found)
-            })?;
+            });
+            let (found, next) = match scanned {
+                // Begun again here, not at the tree's beginning.
+                Err(Stop::NeedPage(page)) => {
+                    self.pool().load_now(page)?;
+                    continue;
+                }
+                scanned => scanned?,
+            };
             longs.extend(found);
             from = next;
         }
@@ -95,25 +104,37 @@ impl TableTree {
                 let frame = self.pool().find_overflow(next);
                 next = frame.map_or(Pid(0), |frame| OverflowPage::read(frame.racy()).next);
             }
-            if let Err(error) = read_whole(self.pool(), self.id(), reference, &mut value) {
+            if let Err(error) = read_whole(self.pool(), self.long_owner(), reference, &mut value) {
                 faults.push(format!("row {row}, column {column}: {error}"));
             }
         }
         Ok(faults)
     }
 
+    /// Gives the frames of a checkpoint's table back; its places stay. Nobody uses it any more.
+    pub fn forget(&self) {
+        self.trunk.forget();
+    }
+
     /// Gives all pages back. Nobody uses the tree any more (it was dropped below the horizon, and
     /// all undo that refers to it is gone). The tree must not be used afterwards.
-    pub fn free_pages(&self) -> Outcome<()> {
+    pub fn free_pages(&self) -> crate::base::Result<()> {
         let mut longs = Vec::new();
-        let freed = self.trunk.free(&mut |page| {
-            if let Ok(layout) = self.layout_of(page) {
-                let view = Leaf::new(page.owned(), layout);
+        // Leaves without variable columns name no long values.
+        let is_variable = |column: &ColumnType| column.fixed_bytes().is_none();
+        let has_longs = self.layout().columns().iter().any(is_variable);
+        let seen = if has_longs { FreedLeaves::Seen } else { FreedLeaves::Unseen };
+        let freed = self.trunk.free(seen, &mut |page, frame| {
+            let view = OwnedPage(page);
+            if let Some(layout) = self.layout_for(super::leaf::layout_version(view)) {
+                let view = Leaf::new(view, layout);
                 for slot in 0..view.count() {
                     view.each_long(pax::SlotIndex(slot as u16), |_, long| longs.push(long));
                 }
             }
-            self.sides.dropped(page.frame());
+            if let Some(frame) = frame {
+                self.sides.dropped(frame);
+            }
         });
         for long in longs {
             free_chain(self.pool(), long.first);

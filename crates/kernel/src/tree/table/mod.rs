@@ -22,7 +22,7 @@ mod tree;
 
 pub use append::{AppendCursor, RANGE_ROWS};
 pub use leaf::{LeafView, LeafWrite, NoSideTables, SideTables};
-pub use restore::{RestoreCursor, Restored};
+pub use restore::{RestoreCursor, Restored, Unwatched, Watch};
 pub use tree::TableTree;
 
 pub use crate::page::pax::{ROW_BYTES_MAX, RowState, SlotIndex};

@@ -4,7 +4,8 @@
 //! rows of one leaf at the same time (each change is made under the leaf's exclusive latch).
 //! Every function may be repeated: it sets a state, it does not add to one. Long values are put
 //! into overflow pages as they stood in the log; those that are replaced or go with their row are
-//! freed at once, for nobody reads.
+//! freed at once, for nobody reads. Who keeps indexes is shown each row before and after its change
+//! ([`Watch`]), under the one latch that the change takes, and while its long values are still there.
 
 use super::append::Link;
 use super::tree::row_key;
@@ -45,6 +46,28 @@ impl<'a> From<Option<&'a [u8]>> for Restored<'a> {
     fn from(value: Option<&'a [u8]>) -> Restored<'a> {
         value.map_or(Restored::Null, Restored::Inline)
     }
+}
+
+/// Is shown a row while its leaf is held exclusively, around its change. Must not wait, and must not
+/// latch an index (tree rule 20).
+pub trait Watch {
+    /// The row as it stands; it is changed or taken out next. A `Stop` is passed on, and nothing was
+    /// changed then.
+    fn before(&mut self, leaf: &LeafWrite<'_>, slot: SlotIndex) -> Outcome<()>;
+    /// The row as it is now. Not called if it was taken out.
+    fn after(&mut self, leaf: &LeafWrite<'_>, slot: SlotIndex);
+}
+
+/// Nobody wants to see the row.
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    #[inline]
+    fn before(&mut self, _: &LeafWrite<'_>, _: SlotIndex) -> Outcome<()> {
+        Ok(())
+    }
+    #[inline]
+    fn after(&mut self, _: &LeafWrite<'_>, _: SlotIndex) {}
 }
 
 /// Long values that were written and are in no row yet, with their columns.
@@ -106,6 +129,7 @@ impl TableTree {
         cursor: &mut RestoreCursor,
         row: RowId,
         values: &[Restored<'_>],
+        watch: &mut dyn Watch,
     ) -> Outcome<()> {
         let layout = self.layout();
         let mut written = Written::new(self, cursor.home, values.iter().copied().enumerate())?;
@@ -123,10 +147,12 @@ impl TableTree {
                 if let Some(slot) = leaf.find(row) {
                     let old = leaf.view().row_heap_bytes(slot);
                     if heap.saturating_sub(old) <= leaf.view().free_bytes() {
+                        watch.before(&leaf, slot)?;
                         let before = longs_of(&leaf, slot, |_| true);
                         leaf.remove(slot);
                         let slot = leaf.insert(row, columns);
                         written.adopt(&mut leaf, slot);
+                        watch.after(&leaf, slot);
                         drop(leaf);
                         self.free_longs(&before);
                         return Ok(());
@@ -134,6 +160,7 @@ impl TableTree {
                 } else if leaf.fits_row(heap) {
                     let slot = leaf.insert(row, columns);
                     written.adopt(&mut leaf, slot);
+                    watch.after(&leaf, slot);
                     return Ok(());
                 }
             }
@@ -157,6 +184,7 @@ impl TableTree {
         cursor: &mut RestoreCursor,
         row: RowId,
         values: &[(usize, Restored<'_>)],
+        watch: &mut dyn Watch,
     ) -> Outcome<bool> {
         let mut written = Written::new(self, cursor.home, values.iter().copied())?;
         let references = written.references();
@@ -173,6 +201,7 @@ impl TableTree {
             let growth = growth(&leaf, slot, changes);
             pax::check_row_bytes(leaf.layout(), leaf.view().row_heap_bytes(slot) + growth)?;
             if self.relayout(&mut leaf) && leaf.can_grow(growth) {
+                watch.before(&leaf, slot)?;
                 let is_changed = |column| changes.iter().any(|(changed, _)| *changed == column);
                 let before = longs_of(&leaf, slot, is_changed);
                 for (column, value) in changes {
@@ -180,6 +209,7 @@ impl TableTree {
                 }
                 written.adopt(&mut leaf, slot);
                 leaf.set_state(slot, RowState::Live);
+                watch.after(&leaf, slot);
                 drop(leaf);
                 self.free_longs(&before);
                 return Ok(true);
@@ -190,13 +220,19 @@ impl TableTree {
     }
 
     /// Takes a row out if it is there; answers whether it was.
-    pub fn remove(&self, cursor: &mut RestoreCursor, row: RowId) -> Outcome<bool> {
+    pub fn remove(
+        &self,
+        cursor: &mut RestoreCursor,
+        row: RowId,
+        watch: &mut dyn Watch,
+    ) -> Outcome<bool> {
         self.raise_row_id_mark(row);
         let mut leaf = self.restore_leaf(cursor, row)?;
         let Some(slot) = leaf.find(row) else {
             leaf.unchanged();
             return Ok(false);
         };
+        watch.before(&leaf, slot)?;
         let before = longs_of(&leaf, slot, |_| true);
         leaf.remove(slot);
         drop(leaf);

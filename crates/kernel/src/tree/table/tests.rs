@@ -150,20 +150,22 @@ fn random_changes_agree_with_a_model() {
                 }
                 75..80 => {
                     let Some(id) = some else { continue };
-                    shell(|| tree.restore(&mut restorer, id, &restored(&row))).unwrap();
+                    shell(|| tree.restore(&mut restorer, id, &restored(&row), &mut Unwatched))
+                        .unwrap();
                     model.insert(id, row);
                 }
                 80..85 => {
                     let Some(id) = some else { continue };
                     let changes = [(1, row[1].as_deref().into()), (0, row[0].as_deref().into())];
-                    let there = shell(|| tree.restore_columns(&mut restorer, id, &changes));
+                    let there =
+                        shell(|| tree.restore_columns(&mut restorer, id, &changes, &mut Unwatched));
                     assert!(there.unwrap());
                     model.get_mut(&id).unwrap()[..2].clone_from_slice(&row[..2]);
                 }
                 85..95 => {
                     let Some(id) = some else { continue };
-                    assert!(shell(|| tree.remove(&mut restorer, id)).unwrap());
-                    assert!(!shell(|| tree.remove(&mut restorer, id)).unwrap());
+                    assert!(shell(|| tree.remove(&mut restorer, id, &mut Unwatched)).unwrap());
+                    assert!(!shell(|| tree.remove(&mut restorer, id, &mut Unwatched)).unwrap());
                     model.remove(&id);
                 }
                 _ => {
@@ -199,7 +201,8 @@ fn recovery_restores_rows_in_any_order() {
         let mut model = BTreeMap::new();
         for id in ids {
             let row = random_row(&mut rng, 100);
-            shell(|| tree.restore(&mut cursor, RowId(id), &restored(&row))).unwrap();
+            shell(|| tree.restore(&mut cursor, RowId(id), &restored(&row), &mut Unwatched))
+                .unwrap();
             model.insert(RowId(id), row);
         }
         sound(&tree);
@@ -290,8 +293,8 @@ fn columns_are_added_without_rewriting() {
     let mut restorer = RestoreCursor::new(HomeId(0));
     for id in &before {
         let value = [7; 200];
-        shell(|| tree.restore_columns(&mut restorer, *id, &[(3, Restored::Inline(&value))]))
-            .unwrap();
+        let changes = [(3, Restored::Inline(&value[..]))];
+        shell(|| tree.restore_columns(&mut restorer, *id, &changes, &mut Unwatched)).unwrap();
     }
     let (row, _) = get(&tree, before[7]).unwrap();
     assert_eq!((&row[..3], &row[3]), (&old[..], &Some(vec![7; 200])));
@@ -441,7 +444,9 @@ fn readers_and_writers_of_several_threads_agree() {
                             let all =
                                 [(0, new[0].as_deref().into()), (1, new[1].as_deref().into())];
                             let mut cursor = RestoreCursor::new(HomeId(home));
-                            let there = shell(|| tree.restore_columns(&mut cursor, id, &all));
+                            let there = shell(|| {
+                                tree.restore_columns(&mut cursor, id, &all, &mut Unwatched)
+                            });
                             assert!(there.unwrap());
                         }
                     }

@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::append::RANGE_ROWS;
 use super::leaf::layout_version;
 use super::{LeafView, LeafWrite, SideTables};
 use crate::base::{Error, HomeId, Outcome, Result, RowId, Stop, TreeId};
@@ -15,7 +16,8 @@ use crate::page::keynode::{KeyNode, Probe};
 use crate::page::pax::{self, Leaf};
 use crate::page::{Layout, PageKind};
 use crate::sync::{AtomicU64, Ordering};
-use crate::tree::descent::{Side, Trunk};
+use crate::tree::descent::{LeafPlace, Side, Trunk};
+use crate::tree::overflow::{LongOwner, LongPages};
 
 /// Layouts that a tree may have over its life.
 const LAYOUTS_MAX: usize = 256;
@@ -32,6 +34,7 @@ pub(super) fn row_key(row: RowId) -> [u8; 8] {
 /// A table's rows. Shared by all instances; see the module.
 pub struct TableTree {
     id: TreeId,
+    long_owner: LongOwner,
     pub(super) trunk: Trunk,
     layouts: Layouts,
     pub(super) sides: Arc<dyn SideTables>,
@@ -99,12 +102,48 @@ impl TableTree {
         let trunk = Trunk::create(pool.clone(), home, id, PageKind::TableLeaf, &mut format)?;
         Ok(TableTree {
             id,
+            long_owner: LongOwner::in_memory(id),
             trunk,
             layouts: Layouts { first: layout, later: OnceLock::new(), newest: AtomicU64::new(0) },
             sides,
             next_range: AtomicU64::new(0),
             leaves: AtomicU64::new(1),
         })
+    }
+
+    /// A tree over pages that are there, all of them of `layout`, with so many leaves; ids from
+    /// `rows_next` on were never used.
+    pub fn adopt(
+        trunk: Trunk,
+        layout: Layout,
+        sides: Arc<dyn SideTables>,
+        leaves: u64,
+        rows_next: u64,
+    ) -> TableTree {
+        TableTree {
+            id: trunk.tree(),
+            long_owner: LongOwner::in_memory(trunk.tree()),
+            trunk,
+            layouts: Layouts { first: layout, later: OnceLock::new(), newest: AtomicU64::new(0) },
+            sides,
+            next_range: AtomicU64::new(rows_next.div_ceil(RANGE_ROWS)),
+            leaves: AtomicU64::new(leaves),
+        }
+    }
+
+    /// The same, of a checkpoint that is pinned: its long values name their tree as `tree`.
+    pub fn with_longs_of(self, tree: TreeId) -> TableTree {
+        TableTree { long_owner: LongOwner { tree, pages: LongPages::OnDisk }, ..self }
+    }
+
+    /// Whose its rows' long values are.
+    pub fn long_owner(&self) -> LongOwner {
+        self.long_owner
+    }
+
+    /// Row ids from here on were never handed out.
+    pub fn rows_next(&self) -> u64 {
+        self.next_range.load(Ordering::Relaxed) * RANGE_ROWS
     }
 
     /// The tree's number.
@@ -148,7 +187,16 @@ impl TableTree {
     where
         F: FnMut(&LeafView<'_>) -> Outcome<R> + ?Sized,
     {
-        self.read(from, &mut |leaf: &LeafView<'_>| Ok((f(leaf)?, leaf.upper_fence())))
+        let key = row_key(from);
+        self.trunk.pass_leaf(Probe::before(&key), Side::At, |page| {
+            let leaf = self.view(page)?;
+            Ok((f(&leaf)?, leaf.upper_fence()))
+        })
+    }
+
+    /// What the parent of the leaf that covers `row` says of it; see [`Trunk::leaf_place`].
+    pub fn leaf_place(&self, row: RowId) -> Outcome<LeafPlace> {
+        self.trunk.leaf_place(Probe::before(&row_key(row)))
     }
 
     /// The leaf that covers `row`, held exclusively. Stops: `Retry`.
@@ -207,11 +255,13 @@ impl TableTree {
             let mut from = Some(RowId(0));
             while let Some(row) = from {
                 let count = &mut |leaf: &LeafView<'_>| Ok(present(leaf));
-                let Ok((count, next)) = self.scan_leaf(row, count) else { return rows };
+                // Those that are not in memory are taken for as full as the others.
+                let Ok((count, next)) = self.scan_leaf(row, count) else { break };
                 rows += count;
+                seen += 1;
                 from = next;
             }
-            return rows;
+            return if from.is_none() { rows } else { rows * leaves / seen.max(1) };
         }
         // Planners want the same answer for the same tree: the sample's steps are fixed.
         let mut step = 0x9e37_79b9_7f4a_7c15_u64;

@@ -95,7 +95,7 @@ impl RowWriter<'_> {
         for (number, index) in table.indexes.iter().enumerate() {
             work.row.clear();
             copy_held(leaf, slot, &index.columns, &mut work.row);
-            resolve_keys(table.tree.pool(), table.id(), &mut work.row, 0)?;
+            resolve_keys(&table.tree, &mut work.row, 0)?;
             index.encode(&mut work.key, |column| work.row.column(column));
             let what = (PendingWhat::ClearExact, Keys::One);
             pend(&mut work.keys, &mut work.pending, (number, row), &work.key, what);

@@ -128,7 +128,7 @@ impl RowReader<'_> {
             table.tree.read_near((self.hints, near), row, &mut |leaf: &LeafView<'_>| {
                 let present = self.found(table, leaf, row, all, out)?;
                 if present == Presence::Present {
-                    resolve_keys(table.tree.pool(), table.id(), out, columns.len())?;
+                    resolve_keys(&table.tree, out, columns.len())?;
                 }
                 Ok(present)
             })?;

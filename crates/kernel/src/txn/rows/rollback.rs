@@ -8,6 +8,7 @@
 use super::changes::SlotChanges;
 use super::set_columns;
 use crate::base::{Outcome, RowId, Stop, TreeId};
+use crate::buffer::BufferPool;
 use crate::page::overflow::Form;
 use crate::page::pax::{RowState, SlotIndex};
 use crate::sync::{mutant, spin};
@@ -65,7 +66,7 @@ fn undo_row(
     record: &Header,
     scratch: &mut Scratch,
 ) {
-    if surely(|| restore(changes, table, at, record, scratch)) == Restored::Yes {
+    if surely(table.tree.pool(), || restore(changes, table, at, record, scratch)) == Restored::Yes {
         remove_entries(table, record, scratch);
     }
 }
@@ -80,7 +81,7 @@ pub(super) fn remove_frozen(
 ) {
     let Some(table) = tables.table(tree) else { return };
     let SlotChanges { scratch, versions, .. } = changes;
-    surely(|| {
+    surely(table.tree.pool(), || {
         let mut leaf = table.tree.write(row)?;
         let slot = leaf.find(row).expect("a row without undo stays in the tree");
         if let Err(stop) = copy_keys(&table, &leaf, slot, scratch) {
@@ -96,12 +97,18 @@ pub(super) fn remove_frozen(
     remove_all_entries(&table, row, scratch);
 }
 
-/// Runs `step` until it is done.
-fn surely<R>(mut step: impl FnMut() -> Outcome<R>) -> R {
+/// Runs `step` until it is done. Index leaves may have been evicted since they were changed: they
+/// are loaded, with the thread blocked, for a rollback has nobody to wait for it.
+fn surely<R>(pool: &BufferPool, mut step: impl FnMut() -> Outcome<R>) -> R {
     loop {
         match step() {
             Ok(done) => return done,
             Err(Stop::Retry) => spin(),
+            Err(Stop::NeedPage(page)) => {
+                if let Err(error) = pool.load_now(page) {
+                    panic!("rolling back needs a page that cannot be read: {error}");
+                }
+            }
             Err(stop) => panic!("rolling back cannot fail, but {stop:?}"),
         }
     }
@@ -202,7 +209,7 @@ fn copy_keys(
     for index in &table.indexes {
         copy_held(leaf, slot, &index.columns, &mut scratch.row);
     }
-    resolve_keys(table.tree.pool(), table.id(), &mut scratch.row, 0)
+    resolve_keys(&table.tree, &mut scratch.row, 0)
 }
 
 /// Frees what is reserved for the row, for its own bytes to come back to.
@@ -244,6 +251,6 @@ fn remove_all_entries(table: &TableAccess, at: RowId, scratch: &mut Scratch) {
         let row = &scratch.row;
         index.encode(&mut scratch.key, |column| row.column(first + column));
         first += index.columns.len();
-        surely(|| remove_entry(table, index, at, UndoRef::NONE, scratch));
+        surely(table.tree.pool(), || remove_entry(table, index, at, UndoRef::NONE, scratch));
     }
 }

@@ -288,7 +288,7 @@ impl RowWriter<'_> {
             leaf: &view,
             side: leaf.side(),
             tree: table.id(),
-            pool: table.tree.pool(),
+            table: &table.tree,
             row,
             slot,
         };
@@ -407,7 +407,7 @@ impl RowWriter<'_> {
         let is_key = |column| table.is_indexed(column);
         work.longs.clear();
         if image.has_long() {
-            work.longs = resolve_image(table.tree.pool(), table.id(), image.read(), is_key)?;
+            work.longs = resolve_image(&table.tree, image.read(), is_key)?;
         }
         Ok(())
     }

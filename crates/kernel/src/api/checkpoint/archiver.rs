@@ -1,0 +1,206 @@
+//! Archiving logs: a thread of its own that copies them before they are used again (rule 8.7).
+//!
+//! After every checkpoint it copies what the logs hold up to then, and says so in the archive; only
+//! then may segments be used again, and those of earlier incarnations go. If that fails, segments
+//! are kept and it is tried again, for as long as it takes; nobody waits.
+//!
+//! Invariants: the thread reads files of the data directory only, and writes those of the archive;
+//! what it may read is kept: `archived` bounds what is used again. It ends before its database does.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::super::core::{Core, Shared};
+use super::versions::recycle;
+use super::{Checkpoints, locked};
+use crate::backup::{Archive, Point, Watch};
+use crate::base::{Error, HomeId, LogPosition, Result};
+use crate::io::{IoChoice, RealDisk};
+use crate::log::manifest::Manifest;
+use crate::runtime::Hub;
+
+/// How long it waits for something to do at most.
+const IDLE: Duration = Duration::from_secs(3600);
+/// How long archiving that failed is left alone.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What became of archiving.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveStatus {
+    /// Segments copied by this process; the last one of a log whenever it has grown.
+    pub segments: u64,
+    /// The newest checkpoint up to whose S everything is in the archive, by number; 0: none that
+    /// this process made.
+    pub checkpoint: u64,
+    /// Why archiving fails, if it does.
+    pub failure: Option<String>,
+}
+
+/// What checkpoints know of archiving.
+pub(super) struct Archiving {
+    path: PathBuf,
+    /// The manifest that began this incarnation.
+    begun: Manifest,
+    known: Mutex<Known>,
+    /// Told when there is something to do.
+    changed: Condvar,
+    watch: Watch,
+}
+
+#[derive(Default)]
+struct Known {
+    status: ArchiveStatus,
+    has_begun: bool,
+    /// When this process first tried: tells it from a copy of the directory.
+    began_micros: Option<i64>,
+    /// Of each home, up to where all segments are archived.
+    whole: Vec<LogPosition>,
+    has_work: bool,
+    is_ending: bool,
+}
+
+impl Archiving {
+    /// Into the directory `path`, of the incarnation that `begun` began.
+    pub fn new(path: PathBuf, begun: Manifest) -> Archiving {
+        let known = Known { has_work: true, ..Known::default() };
+        let (known, changed) = (Mutex::new(known), Condvar::new());
+        Archiving { path, begun, known, changed, watch: Watch::default() }
+    }
+
+    /// There is a new checkpoint.
+    pub fn wake(&self) {
+        locked(&self.known).has_work = true;
+        self.changed.notify_all();
+    }
+
+    /// What became of it.
+    pub fn status(&self) -> ArchiveStatus {
+        locked(&self.known).status.clone()
+    }
+
+    /// Whether everything that earlier incarnations left is archived.
+    pub fn has_begun(&self) -> bool {
+        locked(&self.known).has_begun
+    }
+
+    /// Up to where all segments of `home` are archived.
+    pub fn archived(&self, home: HomeId) -> LogPosition {
+        let known = locked(&self.known);
+        known.whole.get(usize::from(home.0)).copied().unwrap_or(LogPosition(0))
+    }
+
+    /// Waits for something to do; false at the end.
+    fn wait(&self) -> bool {
+        let mut known = locked(&self.known);
+        while !known.has_work && !known.is_ending {
+            let again = match known.status.failure {
+                Some(_) => AGAIN,
+                None => IDLE,
+            };
+            let (held, timeout) =
+                self.changed.wait_timeout(known, again).expect("no holder panics");
+            known = held;
+            known.has_work |= timeout.timed_out();
+        }
+        known.has_work = false;
+        !known.is_ending
+    }
+}
+
+/// The thread that archives; dropping it ends it.
+pub(in crate::api) struct Archiver {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Archiver {
+    /// Starts it, if logs are to be archived. `Io` if there can be no thread.
+    pub fn start(shared: &Arc<Shared>, hub: &Arc<Hub<Core>>) -> Result<Option<Archiver>> {
+        if archiving_of(shared).is_none() {
+            return Ok(None);
+        }
+        let (inside, hub) = (shared.clone(), hub.clone());
+        let thread = std::thread::Builder::new().name("atoll-archive".to_owned());
+        let thread = thread.spawn(move || run(&inside, &hub)).map_err(|error| Error::Io {
+            what: "start the archiving thread".to_owned(),
+            errno: error.raw_os_error().unwrap_or(0),
+        })?;
+        Ok(Some(Archiver { shared: shared.clone(), thread: Some(thread) }))
+    }
+}
+
+impl Drop for Archiver {
+    fn drop(&mut self) {
+        if let Some((_, archiving)) = archiving_of(&self.shared) {
+            archiving.watch.cancel();
+            locked(&archiving.known).is_ending = true;
+            archiving.changed.notify_all();
+        }
+        if let Some(thread) = self.thread.take() {
+            // Its panic would have been told of already.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn archiving_of(shared: &Shared) -> Option<(&Checkpoints, &Archiving)> {
+    let checkpoints = shared.checkpoints.as_ref()?;
+    Some((checkpoints, checkpoints.archiving.as_ref()?))
+}
+
+fn run(shared: &Shared, hub: &Hub<Core>) {
+    let Some((checkpoints, archiving)) = archiving_of(shared) else { return };
+    while archiving.wait() {
+        let done = archive(shared, hub, checkpoints, archiving);
+        let failure = done.err().map(|error| error.to_string());
+        locked(&archiving.known).status.failure = failure;
+    }
+}
+
+/// Archives what there is, and lets go of it.
+fn archive(
+    shared: &Shared,
+    hub: &Hub<Core>,
+    checkpoints: &Checkpoints,
+    archiving: &Archiving,
+) -> Result<()> {
+    let watch = &archiving.watch;
+    let disk = Arc::new(RealDisk::open(&archiving.path, IoChoice::Threads)?);
+    let archive = Archive::new(disk, archiving.begun.database);
+    if !archiving.has_begun() {
+        let now = hub.time().wall_micros();
+        let began = *locked(&archiving.known).began_micros.get_or_insert(now);
+        let copied = archive.begin(&*shared.disk, &archiving.begun, began, watch)?;
+        let mut known = locked(&archiving.known);
+        known.status.segments += copied;
+        known.has_begun = true;
+    }
+    let (manifest, wall_micros) = {
+        let published = locked(&checkpoints.published);
+        // One that an earlier incarnation made says nothing new.
+        let Some(wall_micros) = published.wall_micros else { return Ok(()) };
+        (published.manifest.clone(), wall_micros)
+    };
+    let Some(checkpoint) = &manifest.checkpoint else { return Ok(()) };
+    let (number, cts) = (checkpoint.number, checkpoint.timestamp);
+    // All commits below S were stable before it was published.
+    let homes = (0..manifest.homes).map(HomeId);
+    let ends = homes.map(|home| shared.marks.durable(home)).collect();
+    let point = Point { cts, from_micros: wall_micros, wall_micros, ends, manifest };
+    let done = archive.reach(&*shared.disk, &point, watch)?;
+    {
+        let mut known = locked(&archiving.known);
+        known.status.segments += done.segments;
+        known.status.checkpoint = number;
+        known.whole = done.whole;
+    }
+    let mut published = locked(&checkpoints.published);
+    checkpoints.remove_leftovers(&*shared.disk, &mut published);
+    let logs = published.manifest.current().logs.iter().enumerate();
+    let starts: Vec<_> = logs.map(|(home, span)| (HomeId(home as u16), span.start)).collect();
+    drop(published);
+    recycle(hub, checkpoints, starts.into_iter());
+    Ok(())
+}

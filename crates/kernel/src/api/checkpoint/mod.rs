@@ -1,0 +1,598 @@
+//! Making checkpoints: choosing S, gathering the trees, publishing (rules 8.1, 8.6 to 8.8, 2.11).
+//!
+//! One task at a time has the *role*, by a term: it registers S as a snapshot, lets every instance
+//! adopt it, takes the catalog as of S, lets each instance image its share of the trees, waits until
+//! all commits below S are stable, makes the pages durable and swaps the manifest. Whoever sees that
+//! the role has not moved for long takes it over with a new term; who had it finds that out before it
+//! publishes, and its checkpoint comes to nothing. No transaction waits for the role.
+//!
+//! Invariants: the manifest is swapped under one mutex that checks the term; nothing of the published
+//! checkpoint is given up before that. Trees that are dropped while a checkpoint is made keep their
+//! pages until it ends (rule 8.5). Whatever fails before the swap abandons this checkpoint only.
+
+mod archiver;
+mod ask;
+mod backup;
+mod report;
+mod shrink;
+mod versions;
+mod watch;
+
+use rustc_hash::FxHashMap as HashMap;
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+
+use super::core::{Context, CoreInner, Instance, Shared};
+use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Result, TreeId};
+use crate::catalog::Catalog;
+use crate::checkpoint::{
+    AnyTree, ImagedTree, Share, Turn, Written, image_share, sync, write_long_values,
+};
+use crate::io::Disk;
+use crate::log::manifest::{Checkpoint, HasLongs, Incarnation, LogSpan, Manifest, SequenceImage};
+use crate::log::{Leftovers, remove_leftovers};
+use crate::runtime::{Class, Parker};
+use crate::store::{PageStore, Term};
+use crate::sync::{AtomicU64, Ordering, mutant};
+use archiver::Archiving;
+use ask::{ask_all, ask_all_tasks};
+use versions::{Versions, recycle};
+
+pub use archiver::ArchiveStatus;
+pub(super) use archiver::Archiver;
+pub use backup::BackupReport;
+pub(super) use backup::restore;
+pub use report::{CheckpointCause, CheckpointCounters, CheckpointEvent, CheckpointReport};
+pub use versions::{PinnedCheckpoint, WhichCheckpoint};
+pub use watch::{CheckpointStatus, CheckpointWatch};
+
+/// The role is taken over from whoever has not moved for so long.
+const STALLED_NS: u64 = 30_000_000_000;
+/// How often who waits looks whether the database closes.
+const LOOK_NS: u64 = 5_000_000;
+/// How often an instance looks whether a checkpoint is due.
+const DUE_NS: u64 = 20_000_000;
+/// How long a checkpoint that was abandoned is left alone before the next attempt.
+const AGAIN_NS: u64 = 1_000_000_000;
+
+/// What a database knows of its checkpoints.
+pub(super) struct Checkpoints {
+    store: Arc<PageStore>,
+    /// Who makes one.
+    role: Mutex<Role>,
+    /// Sign of life of who has the role.
+    beat_ns: Arc<AtomicU64>,
+    /// When the next one is due by time, in nanoseconds of the database's clock.
+    due_ns: AtomicU64,
+    published: Mutex<Published>,
+    versions: Versions,
+    counters: Mutex<CheckpointCounters>,
+    /// Who is told how attempts end.
+    listener: Mutex<Option<Sender<CheckpointEvent>>>,
+    /// None if logs are not archived.
+    archiving: Option<Archiving>,
+}
+
+#[derive(Default)]
+struct Role {
+    term: Term,
+    is_taken: bool,
+    /// The term whose checkpoint was published last.
+    published: Term,
+    /// Trees dropped while a checkpoint is made.
+    graves: Vec<Box<dyn Send>>,
+}
+
+struct Published {
+    manifest: Manifest,
+    trees: Arc<HashMap<TreeId, ImagedTree>>,
+    /// Whether logs of earlier incarnations lie there still, which nobody needs to recover.
+    has_leftovers: bool,
+    /// A time before S was picked, if this process made the checkpoint: everything that was
+    /// acknowledged by then is in it.
+    wall_micros: Option<i64>,
+}
+
+/// What one instance answered when it adopted S.
+struct Adopted {
+    home: HomeId,
+    replay_from: LogPosition,
+    last_cts: Cts,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().expect("no holder panics")
+}
+
+impl Checkpoints {
+    /// Of a database with this manifest, whose checkpoint, if it has one, consists of `trees`.
+    pub fn new(
+        store: Arc<PageStore>,
+        manifest: Manifest,
+        trees: HashMap<TreeId, ImagedTree>,
+        archive: Option<PathBuf>,
+    ) -> Checkpoints {
+        let trees = Arc::new(trees);
+        let newest = manifest.checkpoint.as_ref().map_or(0, |it| it.number);
+        // What is about to be archived was not removed at the start.
+        let has_leftovers = manifest.incarnations.len() > 1 || archive.is_some();
+        let archiving = archive.map(|path| Archiving::new(path, manifest.clone()));
+        let published = Published { manifest, trees, has_leftovers, wall_micros: None };
+        let counters = CheckpointCounters { newest, ..CheckpointCounters::default() };
+        Checkpoints {
+            store,
+            role: Mutex::default(),
+            beat_ns: Arc::new(AtomicU64::new(0)),
+            due_ns: AtomicU64::new(0),
+            published: Mutex::new(published),
+            versions: Versions::default(),
+            counters: Mutex::new(counters),
+            listener: Mutex::default(),
+            archiving,
+        }
+    }
+
+    /// The pages on disk.
+    pub fn store(&self) -> &Arc<PageStore> {
+        &self.store
+    }
+
+    /// Counts so far.
+    pub fn counters(&self) -> CheckpointCounters {
+        locked(&self.counters).clone()
+    }
+
+    /// Tells `listener` from now on how attempts end; who was told before is not any more.
+    pub fn tell(&self, listener: Sender<CheckpointEvent>) {
+        *locked(&self.listener) = Some(listener);
+    }
+
+    /// Whether a checkpoint is being made.
+    pub fn is_running(&self) -> bool {
+        locked(&self.role).is_taken
+    }
+
+    /// What the newest checkpoint did, if it was begun after the term `asked`.
+    fn published_since(&self, asked: Term) -> Option<CheckpointReport> {
+        if locked(&self.role).published <= asked {
+            return None;
+        }
+        locked(&self.counters).last
+    }
+
+    /// Notes how the attempt of `term` ended.
+    fn note(&self, term: Term, made: &Result<CheckpointReport>) {
+        let event = locked(&self.counters).add(made);
+        if made.is_ok() {
+            let mut role = locked(&self.role);
+            role.published = role.published.max(term);
+        }
+        if let Some(listener) = &*locked(&self.listener) {
+            // Nobody may be listening any more.
+            let _ = listener.send(event);
+        }
+    }
+
+    /// Takes the role; none if another has it and moves.
+    fn begin(&self, now_ns: u64) -> Option<Turn> {
+        let mut role = locked(&self.role);
+        let stalled = now_ns > self.beat_ns.load(Ordering::Relaxed) + STALLED_NS;
+        if role.is_taken && !stalled {
+            return None;
+        }
+        role.term = Term(role.term.0 + 1);
+        role.is_taken = true;
+        self.beat_ns.store(now_ns, Ordering::Relaxed);
+        self.store.begin(role.term);
+        Some(Turn { term: role.term, beat_ns: self.beat_ns.clone() })
+    }
+
+    /// Whether the term is over.
+    fn is_over(&self, term: Term) -> bool {
+        locked(&self.role).term != term
+    }
+
+    /// Gives the role back, if it was not taken over. Trees dropped meanwhile are freed.
+    fn end(&self, term: Term) {
+        let graves = {
+            let mut role = locked(&self.role);
+            if role.term != term {
+                return;
+            }
+            role.is_taken = false;
+            std::mem::take(&mut role.graves)
+        };
+        self.store.abandon(term);
+        drop(graves);
+    }
+
+    /// Removes what lies there of logs of earlier incarnations, which nobody needs to recover since
+    /// there is a checkpoint of this one, unless somebody copies logs.
+    fn remove_leftovers(&self, disk: &dyn Disk, published: &mut Published) {
+        let is_archived = self.archiving.as_ref().is_none_or(Archiving::has_begun);
+        if !published.has_leftovers || self.are_logs_kept() || !is_archived {
+            return;
+        }
+        published.has_leftovers = false;
+        for home in (0..published.manifest.homes).map(HomeId) {
+            // What cannot be removed now is ignored by every recovery.
+            let _ = remove_leftovers(disk, &published.manifest, home, Leftovers::Whole);
+        }
+    }
+
+    /// Runs `bury` now, or at the end of the checkpoint that is being made.
+    pub fn bury(&self, bury: impl FnOnce() + Send + 'static) {
+        let mut role = locked(&self.role);
+        if role.is_taken && !mutant("checkpoint-trees-freed-meanwhile") {
+            role.graves.push(Box::new(AtDrop(Some(bury))));
+            return;
+        }
+        drop(role);
+        bury();
+    }
+}
+
+/// Runs something when it is dropped.
+struct AtDrop<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for AtDrop<F> {
+    fn drop(&mut self) {
+        if let Some(work) = self.0.take() {
+            work();
+        }
+    }
+}
+
+/// Gives the role back however its task ends.
+struct InRole<'a> {
+    checkpoints: &'a Checkpoints,
+    turn: Turn,
+}
+
+impl Drop for InRole<'_> {
+    fn drop(&mut self) {
+        self.checkpoints.end(self.turn.term);
+    }
+}
+
+/// Makes a checkpoint that begins after the call, waiting for one that is being made first; or waits
+/// for another's that was begun after the call. None for a database in memory. Errors: what kept it
+/// from being published; `Cancelled` if nobody wants it any more before it begins.
+pub(super) fn checkpoint(
+    context: &Context,
+    is_wanted: impl Fn() -> bool,
+) -> Result<Option<CheckpointReport>> {
+    let shared = context.instance().state().inner.shared.clone();
+    let Some(checkpoints) = &shared.checkpoints else { return Ok(None) };
+    let asked = locked(&checkpoints.role).term;
+    let turn = loop {
+        if !is_wanted() {
+            return Err(Error::Cancelled);
+        }
+        if let Some(report) = checkpoints.published_since(asked) {
+            return Ok(Some(report));
+        }
+        if let Some(turn) = checkpoints.begin(context.now_ns()) {
+            break turn;
+        }
+        pause(context, &shared)?;
+    };
+    make(context, &shared, checkpoints, (turn, CheckpointCause::Request)).map(Some)
+}
+
+/// Waits a little. `ShuttingDown`; `Internal` if the database stands still.
+fn pause(context: &Context, shared: &Shared) -> Result<()> {
+    if context.instance().is_stopping() {
+        return Err(Error::ShuttingDown);
+    }
+    if let Some(failure) = shared.failure() {
+        return Err(Error::Internal { detail: format!("the database stands still: {failure}") });
+    }
+    context.park(Some(context.now_ns() + LOOK_NS));
+    Ok(())
+}
+
+fn make(
+    context: &Context,
+    shared: &Arc<Shared>,
+    checkpoints: &Checkpoints,
+    (turn, cause): (Turn, CheckpointCause),
+) -> Result<CheckpointReport> {
+    let term = turn.term;
+    let role = InRole { checkpoints, turn };
+    let began_ns = context.now_ns();
+    let mut made = publish_new(context, shared, &role);
+    let now_ns = context.now_ns();
+    let pause_ns = match &mut made {
+        Ok(report) => {
+            report.returned = shrink::shrink(context, &checkpoints.store);
+            report.elapsed_ns = now_ns - began_ns;
+            report.cause = cause;
+            shared.options.checkpoint_interval_ms.saturating_mul(1_000_000)
+        }
+        Err(_) => AGAIN_NS,
+    };
+    checkpoints.due_ns.store(now_ns.saturating_add(pause_ns), Ordering::Relaxed);
+    checkpoints.note(term, &made);
+    made
+}
+
+fn publish_new(
+    context: &Context,
+    shared: &Arc<Shared>,
+    role: &InRole<'_>,
+) -> Result<CheckpointReport> {
+    let (checkpoints, turn) = (role.checkpoints, &role.turn);
+    let before = locked(&checkpoints.published).trees.clone();
+    let wall_micros = context.instance().time().wall_micros();
+    let (snapshot, catalog, adopted) = choose(context, shared)?;
+    let timestamp = snapshot.view().timestamp;
+    let (mut stable, sequences) = sequences_of(&catalog);
+    stable.extend(adopted.iter().map(|it| Observed { home: it.home, cts: it.last_cts }));
+    let (mut trees, mut written) =
+        image_all(context, shared, turn, (&catalog, timestamp), &before)?;
+    let longs = write_long_values(context, &shared.pool, &checkpoints.store, turn)?;
+    written.pages += longs.pages;
+    note_marks(&catalog, &mut trees);
+    // From here on nothing is read as of S.
+    drop(snapshot);
+    wait_until_stable(context, shared, stable)?;
+    let sync_ns = sync_pages(context, shared, &checkpoints.store)?;
+    let (oid_next, tree_next) = shared.next_numbers();
+    let mut images: Vec<_> = trees.values().map(|tree| tree.image).collect();
+    images.sort_by_key(|image| image.tree);
+    let mut published = locked(&checkpoints.published);
+    if checkpoints.is_over(turn.term) {
+        let detail = "the checkpoint took so long that another was begun".to_owned();
+        return Err(Error::Internal { detail });
+    }
+    let number = published.manifest.checkpoint.as_ref().map_or(1, |it| it.number + 1);
+    let checkpoint = Checkpoint {
+        number,
+        timestamp,
+        incarnation: published.manifest.current().number,
+        instances: adopted.len() as u32,
+        oid_next,
+        tree_next,
+        trees: images,
+        sequences,
+    };
+    let manifest = Manifest {
+        number: Manifest::next_number(&*shared.disk)?,
+        incarnations: vec![replayed_from(published.manifest.current(), &adopted)],
+        checkpoint: Some(checkpoint),
+        ..published.manifest.clone()
+    };
+    swap(shared, &manifest)?;
+    let report = CheckpointReport {
+        number,
+        timestamp,
+        pages: written.pages,
+        moved: written.moved,
+        trees: trees.len() as u64,
+        sync_ns,
+        ..CheckpointReport::default()
+    };
+    published.manifest = manifest;
+    published.trees = Arc::new(trees);
+    published.wall_micros = Some(wall_micros);
+    checkpoints.store.publish(turn.term);
+    checkpoints.remove_leftovers(&*shared.disk, &mut published);
+    drop(published);
+    let starts = adopted.iter().map(|it| (it.home, it.replay_from));
+    recycle(context.instance().hub(), checkpoints, starts);
+    if let Some(archiving) = &checkpoints.archiving {
+        archiving.wake();
+    }
+    Ok(report)
+}
+
+/// Makes this the database's manifest. If that fails when it has its name already, nobody can tell
+/// which one the next start will find, so the database fails with it.
+fn swap(shared: &Shared, manifest: &Manifest) -> Result<()> {
+    let Err(error) = manifest.swap(&*shared.disk) else { return Ok(()) };
+    if Manifest::next_number(&*shared.disk) != Ok(manifest.number) {
+        shared.fail(format!("manifest {} was swapped in part: {error}", manifest.number));
+    }
+    Err(error)
+}
+
+/// As [`pause`].
+fn wait_until_stable(context: &Context, shared: &Shared, stable: Vec<Observed>) -> Result<()> {
+    for seen in stable {
+        while !shared.is_stable(seen) && !mutant("checkpoint-before-stable") {
+            pause(context, shared)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the pages durable; answers how long that took, in nanoseconds. The database fails with it.
+fn sync_pages(context: &Context, shared: &Shared, store: &PageStore) -> Result<u64> {
+    let began_ns = context.now_ns();
+    if let Err(error) = sync(context, store) {
+        // What was written since the last sync may be gone, and pages count as clean there: as for
+        // the log, nothing is tried again (rule 7.8).
+        shared.fail(format!("the page files failed: {error}"));
+        return Err(error);
+    }
+    Ok(context.now_ns() - began_ns)
+}
+
+/// The running incarnation with its logs read from where S was adopted.
+fn replayed_from(current: &Incarnation, adopted: &[Adopted]) -> Incarnation {
+    let mut logs = current.logs.clone();
+    for it in adopted {
+        logs[usize::from(it.home.0)] = LogSpan { start: it.replay_from, cut: None };
+    }
+    Incarnation { number: current.number, logs }
+}
+
+/// Picks S: registers it, lets every instance adopt it, and answers the catalog as of S. All commits
+/// below S are in the logs, and finished or about to be; all others lie, with their chunks, behind
+/// where replays begin, which was noted before S was picked.
+fn choose(
+    context: &Context,
+    shared: &Arc<Shared>,
+) -> Result<(crate::txn::OutsideSnapshot, Arc<Catalog>, Vec<Adopted>)> {
+    loop {
+        // Before S is picked: what commits at or above it may be in a log before S is adopted there.
+        let starts = ask_all(context, shared, |instance| {
+            let core = &instance.state().inner;
+            let from = core.txn.environment().log.segment_start(core.txn.replay_from());
+            (HomeId(instance.id().0), from)
+        })?;
+        let starts: HashMap<HomeId, LogPosition> = starts.into_iter().collect();
+        let snapshot = shared.txn.outside_snapshot();
+        let s = snapshot.view().timestamp;
+        let adopted = ask_all(context, shared, move |instance| {
+            let core = &instance.state().inner;
+            let log = &core.txn.environment().log;
+            core.txn.adopt(s);
+            core.adopted.set(log.end());
+            let home = HomeId(instance.id().0);
+            Adopted { home, replay_from: starts[&home], last_cts: log.last_cts() }
+        })?;
+        let catalog = shared.published.newest();
+        // Definitions that committed since: rare, so simply once more.
+        if catalog.committed().is_none_or(|committed| committed.cts < s) {
+            return Ok((snapshot, catalog, adopted));
+        }
+        context.yield_now();
+    }
+}
+
+/// Notes which tables may have long values, and which row ids were never used: now that the last
+/// index leaf was copied, which may name rows that came after S and that a crash may lose. Their ids
+/// must not be given again, or such an entry would be taken for another row's.
+fn note_marks(catalog: &Catalog, trees: &mut HashMap<TreeId, ImagedTree>) {
+    let own = catalog.own_access().into_iter();
+    for table in own.chain(catalog.tables().map(|table| &table.access)) {
+        if let Some(tree) = trees.get_mut(&table.id()) {
+            tree.image.rows_next = table.tree.rows_next();
+            let has_longs = table.tree.pool().has_longs(table.id());
+            tree.image.longs = if has_longs { HasLongs::Yes } else { HasLongs::No };
+        }
+    }
+}
+
+/// Where sequences stand, and the records that say so.
+fn sequences_of(catalog: &Catalog) -> (Vec<Observed>, Vec<SequenceImage>) {
+    let mut records = Vec::new();
+    let images = catalog.sequences().map(|sequence| {
+        let (state, record) = sequence.values.logged();
+        records.extend(record);
+        let cts = record.map_or(Cts::ZERO, |record| record.cts);
+        let values = sequence.values.id();
+        SequenceImage { values, cts, last: state.last, called: state.called }
+    });
+    let images = images.collect();
+    (records, images)
+}
+
+/// Lets every instance image the trees whose home it serves.
+fn image_all(
+    context: &Context,
+    shared: &Arc<Shared>,
+    turn: &Turn,
+    (catalog, timestamp): (&Catalog, Cts),
+    before: &Arc<HashMap<TreeId, ImagedTree>>,
+) -> Result<(HashMap<TreeId, ImagedTree>, Written)> {
+    let mut shares: Vec<Vec<AnyTree>> = Vec::new();
+    let instances = context.instance().hub().instances();
+    shares.resize_with(instances, Vec::new);
+    let own = catalog.own_access().cloned().map(AnyTree::Table);
+    let tables = catalog.tables().flat_map(|table| {
+        let indexes = table.indexes.iter().map(|index| AnyTree::Index(index.tree.clone()));
+        std::iter::once(AnyTree::Table(table.access.clone())).chain(indexes)
+    });
+    let mut trees: Vec<AnyTree> = own.into_iter().chain(tables).collect();
+    // Rows of small tables are changed most often, and the longer S is held the more versions of
+    // them there are to go back through. Index leaves have no versions.
+    trees.sort_by_key(|tree| match tree {
+        AnyTree::Table(table) => (table.tree.leaves(), tree.id()),
+        AnyTree::Index(_) => (u64::MAX, tree.id()),
+    });
+    for tree in trees {
+        let home = shared.home_of(tree.id());
+        shares[usize::from(home.0) % instances].push(tree);
+    }
+    let shares: Arc<Vec<Vec<AnyTree>>> = Arc::new(shares);
+    let (turn, before, asked) = (turn.clone(), before.clone(), shared.clone());
+    let answers = ask_all_tasks(context, shared, move |context| {
+        let id = context.instance().id();
+        let core = &context.instance().state().inner;
+        let checkpoints = asked.checkpoints.as_ref().expect("a checkpoint is being made");
+        let share = Share {
+            trees: &shares[usize::from(id.0)],
+            home: HomeId(id.0),
+            turn: &turn,
+            snapshot: crate::version::SnapshotView {
+                timestamp,
+                own: None,
+                command: Default::default(),
+            },
+            before: &before,
+            may_go_on: &|| match core.txn.environment().versions.is_nearly_full() {
+                true => Err(Error::OutOfMemory { what: "undo, which the checkpoint held back" }),
+                false => Ok(()),
+            },
+        };
+        image_share(context, &checkpoints.store, &*asked.txn, &share)
+    })?;
+    let (mut trees, mut written) = (HashMap::default(), Written::default());
+    for answer in answers {
+        let (imaged, more) = answer?;
+        trees.extend(imaged.into_iter().map(|tree| (tree.image.tree, tree)));
+        written.pages += more.pages;
+        written.writes += more.writes;
+        written.moved += more.moved;
+    }
+    Ok((trees, written))
+}
+
+impl CoreInner {
+    /// Begins a checkpoint if the interval has passed, or the own log has grown so much, and there
+    /// is something that the last one has not (rule 8.8).
+    pub(super) fn checkpoint_if_due(&self, instance: &Instance, now_ns: u64) {
+        let Some(checkpoints) = &self.shared.checkpoints else { return };
+        if now_ns < self.due_looked_ns.get() + DUE_NS {
+            return;
+        }
+        self.due_looked_ns.set(now_ns);
+        let options = &self.shared.options;
+        let end = self.txn.environment().log.end();
+        let grown = end.0.saturating_sub(self.adopted.get().0);
+        if grown == 0 {
+            return;
+        }
+        let share = options.checkpoint_wal_bytes / self.hub.instances() as u64;
+        let due_ns = checkpoints.due_ns.load(Ordering::Relaxed);
+        let interval_ns = options.checkpoint_interval_ms.saturating_mul(1_000_000);
+        if due_ns == 0 {
+            // The first interval begins now.
+            checkpoints.due_ns.store(now_ns.saturating_add(interval_ns), Ordering::Relaxed);
+            return;
+        }
+        let by_time = interval_ns > 0 && now_ns >= due_ns;
+        let by_log = share > 0 && grown >= share && !self.is_left_alone(checkpoints, now_ns);
+        if !(by_time || by_log) {
+            return;
+        }
+        let Some(turn) = checkpoints.begin(now_ns) else { return };
+        let cause = if by_time { CheckpointCause::Interval } else { CheckpointCause::Log };
+        instance.spawn(Class::System, move |context| {
+            let shared = context.instance().state().inner.shared.clone();
+            let Some(checkpoints) = &shared.checkpoints else { return };
+            // What came of it is in the counters.
+            let _ = make(context, &shared, checkpoints, (turn, cause));
+        });
+    }
+
+    /// Whether the last attempt failed so lately that the next should wait.
+    fn is_left_alone(&self, checkpoints: &Checkpoints, now_ns: u64) -> bool {
+        let failed = locked(&checkpoints.counters).failure.is_some();
+        failed && now_ns < checkpoints.due_ns.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,104 @@
+//! What is told of checkpoints: how each attempt ended, and sums.
+//!
+//! Invariants: counts are of this process; an attempt is counted once, when it has ended.
+
+use crate::base::{Cts, Result};
+
+/// Why a checkpoint was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CheckpointCause {
+    /// Somebody asked for it.
+    #[default]
+    Request,
+    /// `checkpoint_interval_ms` had passed.
+    Interval,
+    /// The logs had grown by `checkpoint_wal_bytes`.
+    Log,
+}
+
+/// How an attempt to make a checkpoint ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckpointEvent {
+    /// It was published.
+    Published(CheckpointReport),
+    /// It came to nothing, for this reason.
+    Abandoned(String),
+}
+
+/// What a checkpoint did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointReport {
+    /// Its number.
+    pub number: u64,
+    /// S.
+    pub timestamp: Cts,
+    /// Pages written.
+    pub pages: u64,
+    /// Leaves among them that lay on disk as they are, and were moved from the end of a file.
+    pub moved: u64,
+    /// Pages by which files were made shorter.
+    pub returned: u64,
+    /// Trees that it has.
+    pub trees: u64,
+    /// How long it took, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// How much of that the page files were synced, in nanoseconds.
+    pub sync_ns: u64,
+    /// Why it was made.
+    pub cause: CheckpointCause,
+}
+
+/// Counts over the life of the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointCounters {
+    /// The number of the newest one, also of one that an earlier process published; 0: there is none.
+    pub newest: u64,
+    /// Checkpoints published.
+    pub published: u64,
+    /// Those of them that the interval brought about.
+    pub by_interval: u64,
+    /// Those of them that the logs' growth brought about.
+    pub by_log: u64,
+    /// How long published ones took, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// How much of that the page files were synced, in nanoseconds.
+    pub sync_ns: u64,
+    /// Checkpoints that came to nothing.
+    pub abandoned: u64,
+    /// Pages that published ones wrote.
+    pub pages: u64,
+    /// Leaves among them that lay on disk as they are, and were moved from the end of a file.
+    pub moved: u64,
+    /// Pages by which files were made shorter.
+    pub returned: u64,
+    /// The last one published by this process.
+    pub last: Option<CheckpointReport>,
+    /// Why the last one that came to nothing did.
+    pub failure: Option<String>,
+}
+
+impl CheckpointCounters {
+    /// Adds an attempt; answers how it ended.
+    pub(super) fn add(&mut self, made: &Result<CheckpointReport>) -> CheckpointEvent {
+        match made {
+            Ok(report) => {
+                self.newest = report.number;
+                self.published += 1;
+                self.by_interval += u64::from(report.cause == CheckpointCause::Interval);
+                self.by_log += u64::from(report.cause == CheckpointCause::Log);
+                self.elapsed_ns += report.elapsed_ns;
+                self.sync_ns += report.sync_ns;
+                self.pages += report.pages;
+                self.moved += report.moved;
+                self.returned += report.returned;
+                self.last = Some(*report);
+                CheckpointEvent::Published(*report)
+            }
+            Err(error) => {
+                self.abandoned += 1;
+                self.failure = Some(error.to_string());
+                CheckpointEvent::Abandoned(error.to_string())
+            }
+        }
+    }
+}

@@ -1,0 +1,520 @@
+//! Backups of a running database, archived logs, and what is restored from both.
+#![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::checkpoints::make_checkpoint;
+use super::*;
+use crate::io::{Direct, Disk, IoBuffer, IoChoice, OpenHow, RealDisk};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
+
+type Rows = Vec<(i64, i64)>;
+
+/// Small segments, so that logs are used again soon; checkpoints on request only.
+fn small(instances: u16) -> Options {
+    Options {
+        log_segment_bytes: 256 << 10,
+        log_buffer_bytes: 64 << 10,
+        checkpoint_interval_ms: 0,
+        checkpoint_wal_bytes: 0,
+        ..options(instances)
+    }
+}
+
+fn archiving(directory: &Path) -> Options {
+    Options { archive_directory: Some(directory.to_owned()), ..small(2) }
+}
+
+fn backup(database: &Database, directory: &Path) -> Result<BackupReport> {
+    database.backup(directory, &mut |_, _| Ok(()))
+}
+
+/// What a database in `directory` has; it must be sound, too.
+fn rows_in(directory: &Path, table: Oid) -> Rows {
+    let findings = Database::inspect(directory, small(2), &mut |_| ()).expect("it is readable");
+    assert_eq!(findings.problems, Vec::<String>::new());
+    let database = Database::open(directory, small(2)).expect("it can be opened");
+    let rows = all(&database, table);
+    // It goes on as any database does, and again after that.
+    transact(&database, Isolation::ReadCommitted, |it| insert(it, table, 1 << 40, 1)).unwrap();
+    make_checkpoint(&database);
+    transact(&database, Isolation::ReadCommitted, |it| insert(it, table, 1 << 41, 1)).unwrap();
+    database.close().unwrap();
+    drop(database);
+    let database = Database::open(directory, small(2)).expect("it can be opened again");
+    assert_eq!(all(&database, table).len(), rows.len() + 2);
+    database.close().unwrap();
+    rows
+}
+
+fn is_there(path: &Path) -> bool {
+    path.exists()
+}
+
+fn micros() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    i64::try_from(since.as_micros()).expect("not yet")
+}
+
+#[test]
+fn a_backup_while_two_threads_transact_is_a_consistent_prefix() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::open(&folder.path().join("data"), small(2)).unwrap();
+    let table = make_accounts(&database);
+    let fill = |from: i64, to: i64| {
+        transact(&database, Isolation::ReadCommitted, |statement| {
+            (from..to).try_for_each(|id| insert(statement, table, id, 0).map(drop))
+        })
+        .unwrap();
+    };
+    // So many pages that copying takes a while.
+    (0..40).for_each(|n| fill(-40_000 + n * 1000, -39_000 + n * 1000));
+    let done = [AtomicU64::new(0), AtomicU64::new(0)];
+    let stop = AtomicBool::new(false);
+    let (mut checked, mut moved) = (0, 0);
+    std::thread::scope(|scope| {
+        for home in 0..2_usize {
+            let (database, done, stop) = (&database, &done, &stop);
+            scope.spawn(move || {
+                // Row n of each thread says how many rows it knew of the other's.
+                while !stop.load(Ordering::SeqCst) {
+                    let other = done[1 - home].load(Ordering::SeqCst);
+                    let next = done[home].load(Ordering::SeqCst);
+                    let id = (home as i64 + 1) * 1_000_000 + next as i64;
+                    transact(database, Isolation::ReadCommitted, |statement| {
+                        insert(statement, table, id, other as i64)?;
+                        add(statement, table, -40_000 + (next % 100) as i64, 1)?;
+                        add(statement, table, -1 - (next % 100) as i64, -1)
+                    })
+                    .unwrap_or_else(|error| panic!("{error}"));
+                    done[home].store(next + 1, Ordering::SeqCst);
+                }
+            });
+        }
+        for round in 0..3 {
+            let known = || done.each_ref().map(|done| done.load(Ordering::SeqCst) as usize);
+            let before = known();
+            let target = folder.path().join(format!("backup{round}"));
+            let report = backup(&database, &target).unwrap();
+            let after = known();
+            assert!(report.pages > 40 && report.log_bytes > 0, "{report:?}");
+            moved += after[0] - before[0];
+            let rows = rows_in(&target, table);
+            assert_eq!(rows.iter().filter(|(id, _)| *id < 0).map(|row| row.1).sum::<i64>(), 0);
+            let of = |home: i64| rows.iter().filter(move |row| row.0 / 1_000_000 == home);
+            let counts = [of(1).count(), of(2).count()];
+            for home in 0..2_usize {
+                let count = counts[home];
+                assert!((before[home]..=after[home] + 1).contains(&count), "{before:?} {count}");
+                for (at, (id, other)) in of(home as i64 + 1).enumerate() {
+                    assert_eq!(*id % 1_000_000, at as i64, "no gaps");
+                    assert!(*other as usize <= counts[1 - home], "what it knew of is there");
+                    checked += 1;
+                }
+            }
+        }
+        stop.store(true, Ordering::SeqCst);
+    });
+    assert!(checked > 10 && moved > 0, "transactions went on meanwhile: {checked}, {moved}");
+    database.close().unwrap();
+}
+
+#[test]
+fn what_is_in_the_way_of_a_backup_is_named_and_nothing_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::open(&folder.path().join("data"), small(1)).unwrap();
+    let table = make_accounts(&database);
+    transact(&database, Isolation::ReadCommitted, |statement| {
+        (0..5000).try_for_each(|id| insert(statement, table, id, 7).map(drop))
+    })
+    .unwrap();
+    // Not empty.
+    let taken = folder.path().join("taken");
+    std::fs::create_dir(&taken).unwrap();
+    std::fs::write(taken.join("mine"), "x").unwrap();
+    assert!(matches!(backup(&database, &taken), Err(Error::NotEmpty { .. })));
+    assert!(taken.join("mine").is_file());
+    // Cancelled: at the beginning, and when something was copied.
+    let target = folder.path().join("backup");
+    let path = &target;
+    let cancelled = database.run(Target::Any, move |context| {
+        let session = Session::new(context.instance());
+        let interrupt = session.interrupt().clone();
+        session.backup(context, path, &mut |copied, _| {
+            if copied > 0 {
+                interrupt.interrupt(Reason::Cancel);
+            }
+            Ok(())
+        })
+    });
+    // It may have been done already; then it is a whole one.
+    match cancelled.unwrap() {
+        Err(error) => {
+            assert_eq!(error, Error::Cancelled);
+            assert!(!is_there(&target));
+        }
+        Ok(_) => assert_eq!(rows_in(&target, table).len(), 5000),
+    }
+    let cancelled = database.run(Target::Any, |context| {
+        let session = Session::new(context.instance());
+        session.interrupt().interrupt(Reason::Cancel);
+        session.backup(context, &folder.path().join("other"), &mut |_, _| Ok(()))
+    });
+    assert_eq!(cancelled.unwrap().unwrap_err(), Error::Cancelled);
+    assert!(!folder.path().join("other/MANIFEST.1").exists());
+    // In memory.
+    let memory = Database::open_in_memory(small(1)).unwrap();
+    assert!(matches!(backup(&memory, &target), Err(Error::Unusable { .. })));
+    memory.close().unwrap();
+    database.close().unwrap();
+}
+
+#[test]
+fn a_damaged_page_is_named_by_the_backup() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::open(&folder.path().join("data"), small(1)).unwrap();
+    let table = make_accounts(&database);
+    transact(&database, Isolation::ReadCommitted, |statement| {
+        (0..5000).try_for_each(|id| insert(statement, table, id, 7).map(drop))
+    })
+    .unwrap();
+    backup(&database, &folder.path().join("good")).unwrap();
+    let pages = folder.path().join("data/pages");
+    let disk = RealDisk::open(&pages, IoChoice::Threads).unwrap();
+    let file = disk.open("0000.pages", OpenHow::Existing, Direct::Yes).unwrap();
+    let mut page = IoBuffer::zeroed(crate::base::PAGE_BYTES);
+    let size = page.len() as u64;
+    let held = (1..file.len().unwrap() / size).rfind(|at| {
+        file.read_at(at * size, &mut page).unwrap();
+        page.iter().any(|byte| *byte != 0)
+    });
+    let mut bytes = vec![0; page.len()];
+    let mut found = 0;
+    // All pages: the checkpoint has most of them.
+    for at in 1..=held.unwrap() {
+        file.read_at(at * size, &mut page).unwrap();
+        page[100] ^= 4;
+        file.write_at(at * size, &page).unwrap();
+        bytes.copy_from_slice(&page);
+        found += 1;
+    }
+    assert!(found > 3);
+    let damaged = folder.path().join("damaged");
+    let told = backup(&database, &damaged).unwrap_err().to_string();
+    assert!(told.contains("\"pages/0000.pages\", page "), "{told}");
+    assert!(!is_there(&damaged));
+    database.close().unwrap();
+}
+
+/// Waits until everything up to the newest checkpoint is archived; answers the status.
+fn archived(database: &Database) -> ArchiveStatus {
+    loop {
+        let status = database.run(Target::Any, |context| {
+            CheckpointWatch::new(context.instance()).status().expect("it is on disk")
+        });
+        let status = status.unwrap();
+        let archive = status.archive.expect("logs are archived");
+        if archive.checkpoint == status.counters.newest {
+            return archive;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A history with recorded moments.
+struct History {
+    folder: tempfile::TempDir,
+    table: Oid,
+    moments: Vec<(i64, Rows)>,
+    next: i64,
+}
+
+impl History {
+    fn new() -> History {
+        let folder = tempfile::tempdir().unwrap();
+        History { folder, table: Oid(0), moments: Vec::new(), next: 0 }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn open(&mut self) -> Database {
+        let database =
+            Database::open(&self.path("data"), archiving(&self.path("archive"))).unwrap();
+        if self.next == 0 {
+            self.table = make_accounts(&database);
+        }
+        database
+    }
+
+    /// Some transactions, then a moment is recorded.
+    fn go_on(&mut self, database: &Database, transactions: usize) {
+        for _ in 0..transactions {
+            let (table, from) = (self.table, self.next);
+            self.next += 50;
+            transact(database, Isolation::ReadCommitted, |statement| {
+                (from..from + 50).try_for_each(|id| insert(statement, table, id, id).map(drop))?;
+                if from > 0 {
+                    add(statement, table, from - 1, 1000)?;
+                }
+                Ok(())
+            })
+            .unwrap();
+        }
+        let at = micros();
+        std::thread::sleep(Duration::from_millis(1));
+        self.moments.push((at, all(database, self.table)));
+    }
+
+    fn restore(&self, name: &str, until: Until) -> Result<Restored> {
+        let (backup, archive) = (self.path("backup"), self.path("archive"));
+        Database::restore(&backup, Some(&archive), &self.path(name), until)
+    }
+
+    fn archived_files(&self, ending: &str) -> Vec<PathBuf> {
+        let one = std::fs::read_dir(self.path("archive")).unwrap().next().unwrap().unwrap();
+        let files = std::fs::read_dir(one.path()).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> =
+            files.filter(|path| path.to_string_lossy().ends_with(ending)).collect();
+        files.sort_unstable();
+        files
+    }
+}
+
+#[test]
+fn a_database_is_restored_to_any_time_across_checkpoints_and_restarts() {
+    let mut history = History::new();
+    let database = history.open();
+    history.go_on(&database, 20);
+    let before = history.moments[0].0;
+    std::thread::sleep(Duration::from_millis(2));
+    backup(&database, &history.path("backup")).unwrap();
+    let first = history.moments.len();
+    for round in 0..3 {
+        for _ in 0..4 {
+            history.go_on(&database, 15);
+        }
+        make_checkpoint(&database);
+        let segments = archived(&database).segments;
+        assert!(segments > round, "{segments}");
+    }
+    history.go_on(&database, 10);
+    database.close().unwrap();
+    drop(database);
+    // Twice: an incarnation that archives nothing of its own but what was left, and one that does.
+    let database = history.open();
+    history.go_on(&database, 5);
+    database.close().unwrap();
+    drop(database);
+    let database = history.open();
+    for _ in 0..3 {
+        history.go_on(&database, 15);
+        make_checkpoint(&database);
+    }
+    let status = archived(&database);
+    assert_eq!(status.failure, None);
+    // What was archived is used again, and what earlier incarnations left is gone.
+    let left = std::fs::read_dir(history.path("data/log/0000")).unwrap().count();
+    assert!(left <= 8, "{left} segments");
+    database.close().unwrap();
+    drop(database);
+
+    let last = history.moments.len() - 1;
+    for at in first..=last {
+        let (wall, rows) = &history.moments[at];
+        let name = format!("at{at}");
+        let restored = history.restore(&name, Until::Micros(*wall)).unwrap();
+        assert_eq!(restored.wall_micros, *wall);
+        let found = rows_in(&history.path(&name), history.table);
+        assert!(found == *rows, "moment {at} of {last}: {} {}", found.len(), rows.len());
+        // By the number of its last commit the same, and one before that not.
+        let cts = Cts(restored.below.0 - 1);
+        if at % 4 == 0 {
+            let name = format!("cts{at}");
+            history.restore(&name, Until::Cts(cts)).unwrap();
+            assert!(rows_in(&history.path(&name), history.table) == *rows);
+            let name = format!("less{at}");
+            history.restore(&name, Until::Cts(Cts(cts.0 - 1))).unwrap();
+            assert!(rows_in(&history.path(&name), history.table) != *rows);
+        }
+    }
+    history.restore("end", Until::End).unwrap();
+    assert!(rows_in(&history.path("end"), history.table) == history.moments[last].1);
+    // Before the backup, and after everything.
+    let told = history.restore("no", Until::Micros(before)).unwrap_err().to_string();
+    assert!(told.contains("cannot go back before"), "{told}");
+    let told = history.restore("no", Until::Micros(micros())).unwrap_err().to_string();
+    assert!(told.contains("complete up to"), "{told}");
+    let told = history.restore("no", Until::Cts(Cts(1))).unwrap_err().to_string();
+    assert!(told.contains("cannot go back before cts"), "{told}");
+    assert!(!is_there(&history.path("no")));
+    let again = history.restore("end", Until::End);
+    assert!(matches!(again, Err(Error::NotEmpty { .. })), "{again:?}");
+}
+
+#[test]
+fn what_is_missing_or_damaged_is_named() {
+    let mut history = History::new();
+    let database = history.open();
+    history.go_on(&database, 5);
+    backup(&database, &history.path("backup")).unwrap();
+    for _ in 0..3 {
+        history.go_on(&database, 40);
+        make_checkpoint(&database);
+        archived(&database);
+    }
+    database.close().unwrap();
+    drop(database);
+    let segments = history.archived_files(".seg");
+    assert!(segments.len() > 3, "{segments:?}");
+    let refused = |what: &str| {
+        let told = history.restore("no", Until::End).unwrap_err().to_string();
+        assert!(told.contains(what), "{told}");
+        assert!(!is_there(&history.path("no")));
+    };
+    // Each segment that only the archive has.
+    let mut gaps = 0;
+    for segment in &segments {
+        let aside = history.path("aside");
+        std::fs::rename(segment, &aside).unwrap();
+        if history.restore("some", Until::End).is_err() {
+            refused("is damaged or missing from position");
+            gaps += 1;
+        } else {
+            std::fs::remove_dir_all(history.path("some")).unwrap();
+        }
+        std::fs::rename(&aside, segment).unwrap();
+    }
+    assert!(gaps >= 2, "{gaps} of {}", segments.len());
+    // A flipped bit in every file of the archive, one after the other, changes nothing silently.
+    let expected = history.moments.last().unwrap().1.clone();
+    let mut found = 0;
+    for (at, file) in history.archived_files("").iter().enumerate() {
+        let good = std::fs::read(file).unwrap();
+        let mut bad = good.clone();
+        let middle = bad.iter().rposition(|byte| *byte != 0).unwrap() / 2;
+        bad[middle] ^= 8;
+        std::fs::write(file, &bad).unwrap();
+        let name = format!("bit{at}");
+        match history.restore(&name, Until::End) {
+            Err(Error::Corrupt { .. }) => found += 1,
+            Err(other) => panic!("{other}"),
+            // What the backup has, too, or nothing needs.
+            Ok(_) => assert!(rows_in(&history.path(&name), history.table) == expected),
+        }
+        std::fs::write(file, &good).unwrap();
+    }
+    assert!(found >= 3, "{found}");
+}
+
+#[test]
+fn a_damaged_backup_is_named() {
+    let mut history = History::new();
+    let database = history.open();
+    history.go_on(&database, 5);
+    backup(&database, &history.path("backup")).unwrap();
+    database.close().unwrap();
+    drop(database);
+    let refused = |what: &str| {
+        let told = history.restore("no", Until::End).unwrap_err().to_string();
+        assert!(told.contains(what), "{told}");
+        assert!(!is_there(&history.path("no")));
+    };
+    let page = history.path("backup/pages/0000.pages");
+    let good = std::fs::read(&page).unwrap();
+    let mut bad = good.clone();
+    let at = bad.iter().rposition(|byte| *byte != 0).unwrap();
+    bad[at] ^= 1;
+    std::fs::write(&page, &bad).unwrap();
+    refused("\"pages/0000.pages\", page ");
+    std::fs::write(&page, &good).unwrap();
+    std::fs::rename(history.path("backup/BACKUP"), history.path("aside")).unwrap();
+    refused("no file \"BACKUP\"");
+    std::fs::rename(history.path("aside"), history.path("backup/BACKUP")).unwrap();
+    std::fs::rename(history.path("backup/MANIFEST.1"), history.path("aside")).unwrap();
+    let told = history.restore("no", Until::End).unwrap_err().to_string();
+    assert!(told.contains("manifest"), "{told}");
+    std::fs::rename(history.path("aside"), history.path("backup/MANIFEST.1")).unwrap();
+    // A backup that was started is a database, and no backup any more.
+    let database = Database::open(&history.path("backup"), small(2)).unwrap();
+    database.close().unwrap();
+    drop(database);
+    refused("was started as a database");
+}
+
+#[test]
+fn an_archive_that_cannot_be_written_holds_nothing_up() {
+    let mut history = History::new();
+    std::fs::write(history.path("archive"), "no directory").unwrap();
+    let database = history.open();
+    for _ in 0..4 {
+        history.go_on(&database, 60);
+        make_checkpoint(&database);
+    }
+    let failure = loop {
+        let status = database.run(Target::Any, |context| {
+            CheckpointWatch::new(context.instance()).status().and_then(|it| it.archive)
+        });
+        let status = status.unwrap().unwrap();
+        assert_eq!((status.segments, status.checkpoint), (0, 0));
+        match status.failure {
+            Some(failure) => break failure,
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    assert!(failure.contains("archive"), "{failure}");
+    backup(&database, &history.path("backup")).unwrap();
+    history.go_on(&database, 60);
+    make_checkpoint(&database);
+    // Nothing was lost meanwhile: with room it is all archived.
+    std::fs::remove_file(history.path("archive")).unwrap();
+    assert!(archived(&database).segments >= 3);
+    history.restore("end", Until::End).unwrap();
+    let rows = rows_in(&history.path("end"), history.table);
+    assert!(rows == history.moments.last().unwrap().1);
+    database.close().unwrap();
+    drop(database);
+    // Other copies of the same database keep out of it: a backup that was started, and one of the
+    // directory, which comes second.
+    copy_directory(&history.path("data"), &history.path("copy"));
+    let database = history.open();
+    history.go_on(&database, 1);
+    make_checkpoint(&database);
+    archived(&database);
+    let refused = |name: &str| {
+        let options = archiving(&history.path("archive"));
+        let other = Database::open(&history.path(name), options).unwrap();
+        let failure = loop {
+            make_checkpoint(&other);
+            let status = other.run(Target::Any, |context| {
+                CheckpointWatch::new(context.instance()).status().and_then(|it| it.archive)
+            });
+            let status = status.unwrap().unwrap();
+            assert_eq!((status.segments, status.checkpoint), (0, 0));
+            match status.failure {
+                Some(failure) => break failure,
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        other.close().unwrap();
+        failure
+    };
+    let told = refused("backup");
+    assert!(told.contains("is a backup that was started as it is"), "{told}");
+    let told = refused("copy");
+    assert!(told.contains("another copy of this database"), "{told}");
+    database.close().unwrap();
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (path, name) = entry.map(|it| (it.path(), it.file_name())).unwrap();
+        match path.is_dir() {
+            true => copy_directory(&path, &to.join(name)),
+            false => drop(std::fs::copy(&path, to.join(name)).unwrap()),
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Replacement: leaves leave memory when nobody has used them for a while, and come back when they
+//! are needed (rules 4.4 and 4.5).
+//!
+//! A page counts as used when a read of it begins (`FrameRef::heat`: one store a look of the page
+//! provider, to the line of the latch). Whoever looks for frames picks random ones: a page that was
+//! used since the last look is spared once, one that was not is evicted if it lies on disk as it is,
+//! and is a candidate for writing if it does not. So the mark of rule 4.4 is in the frame rather than
+//! in the swip: leaves are found by hints, too, without a look at their parents.
+//!
+//! Invariants: only leaves are evicted; their twin tables stay in memory ([`SideStore`]), and nothing
+//! else refers to their frames but their parent, hints, and who looks after twins. The parent's
+//! swip is changed with parent and leaf held exclusively (parent before child, both tried, not waited
+//! for), and both get a new version: whoever read the one or the other begins again. Inner nodes (but
+//! those of checkpoints that are read, when they have no child in memory) and pages of long values stay in memory.
+
+use std::collections::HashMap;
+
+use super::guard::{PageRead, PageWrite};
+use super::pool::{BufferPool, PageReservation};
+use super::writer::note_written;
+use super::{FrameRef, Swip};
+use crate::base::{Error, HomeId, NeededPage, Outcome, PAGE_BYTES, Place, Result, Stop};
+use crate::io::IoBuffer;
+use crate::latch::{OwnedPage, PageBytes};
+use crate::page::keynode::KeyNode;
+use crate::page::{PageKind, header, pax};
+use crate::store::offset;
+use crate::sync::{Ordering, mutant, point};
+
+/// Frames looked at for one that is wanted now, before a page is written for it, and at most.
+const LOOKS_CLEAN: usize = 2_000;
+const LOOKS_MAX: usize = 20_000;
+
+/// What a look at a frame found.
+pub enum Looked {
+    /// Nothing to be evicted: free, in use, or of a kind that stays.
+    Stays,
+    /// It is free now.
+    Evicted,
+    /// It would be, if it were written: the page as it was read.
+    Dirty(PageRead),
+}
+
+/// Names one load, so that who began one that was taken over does not end the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LoadId(u64);
+
+/// A page that is being loaded.
+pub(super) struct Load {
+    id: LoadId,
+    /// Tasks that wait for it.
+    waiting: Vec<WakeLoader>,
+    /// Whose load it is.
+    by: LoadedBy,
+}
+
+/// All pages that are being loaded, by their places.
+#[derive(Default)]
+pub(super) struct Loads {
+    under_way: HashMap<Place, Load>,
+    begun: u64,
+}
+
+impl Loads {
+    fn begin(&mut self, place: Place, by: LoadedBy) -> LoadId {
+        self.begun += 1;
+        let id = LoadId(self.begun);
+        self.under_way.insert(place, Load { id, waiting: Vec::new(), by });
+        id
+    }
+}
+
+/// Whose load it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum LoadedBy {
+    /// A task's, which waits for its read.
+    Task,
+    /// That of a thread, which is blocked meanwhile: what a task has read is not believed.
+    Thread,
+}
+
+/// Whether somebody else loads a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LoadTurn {
+    /// Nobody: the caller is to load it, and to say when it has ended.
+    Yours(LoadId),
+    /// Somebody does; the caller will be woken.
+    Another,
+}
+
+/// Called when a page has been loaded.
+pub type WakeLoader = Box<dyn FnOnce() + Send>;
+
+impl BufferPool {
+    /// Looks at a random frame of the home's partition.
+    pub fn look(&self, home: HomeId) -> Looked {
+        match self.random_frame(home) {
+            Some(frame) => self.look_at(frame).unwrap_or(Looked::Stays),
+            None => Looked::Stays,
+        }
+    }
+
+    fn look_at(&self, frame: FrameRef) -> Outcome<Looked> {
+        if frame.cool() {
+            return Ok(Looked::Stays);
+        }
+        let read = PageRead::begin_cold(frame)?;
+        let kind = header::kind(read.racy());
+        let may_leave = match kind {
+            Some(PageKind::TableLeaf) => frame.side().load().is_null() || self.sides().is_some(),
+            Some(PageKind::IndexLeaf) => true,
+            Some(PageKind::Inner) => is_childless_view(&read),
+            _ => false,
+        };
+        if !may_leave || frame.parent_hint() == 0 {
+            return Ok(Looked::Stays);
+        }
+        let clean = place_of(&read);
+        read.validate()?;
+        let Some(place) = clean else { return Ok(Looked::Dirty(read)) };
+        self.evict(read, place)?;
+        Ok(Looked::Evicted)
+    }
+
+    /// Evicts the leaf that lies at `place` as it was read. `Retry` if anybody is in the way.
+    pub fn evict(&self, leaf: PageRead, place: Place) -> Outcome<()> {
+        let frame = leaf.frame();
+        let parent = self.frame_at(frame.parent_hint()).ok_or(Stop::Retry)?;
+        let mut parent = PageWrite::try_lock(parent)?;
+        let Some(at) = swip_of(&parent, Swip::hot(frame)) else {
+            parent.unchanged();
+            return Err(Stop::Retry);
+        };
+        point("evict.parent");
+        let Ok(page) = leaf.upgrade() else {
+            parent.unchanged();
+            return Err(Stop::Retry);
+        };
+        // It may have been written again, elsewhere, without a change.
+        if place_of(&leaf) != Some(place) {
+            page.unchanged();
+            parent.unchanged();
+            return Err(Stop::Retry);
+        }
+        if let Some(sides) = self.sides().filter(|_| !frame.side().load().is_null()) {
+            if mutant("evict-with-twin") {
+                frame.side().store(std::ptr::null_mut());
+            } else {
+                sides.park(place, frame);
+            }
+        }
+        header::put_u64(parent.bytes_mut(), at, Swip::evicted(place).raw());
+        self.forget(page);
+        self.traffic(place.home()).evictions.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Registers a wish to load the page at `place`. The caller to whom it is `Yours` ends it with
+    /// [`BufferPool::end_load`], whatever came of it; the others are woken by that.
+    pub fn begin_load(&self, place: Place, wake: WakeLoader) -> LoadTurn {
+        let mut loads = self.loads();
+        match loads.under_way.get_mut(&place) {
+            Some(load) => {
+                load.waiting.push(wake);
+                LoadTurn::Another
+            }
+            None => LoadTurn::Yours(loads.begin(place, LoadedBy::Task)),
+        }
+    }
+
+    /// Whether the task that began to load `place` still has the right to: else the page may have
+    /// come, changed, and gone elsewhere, and the place may be another page's by now.
+    pub(super) fn is_still_loading(&self, place: Place, id: LoadId) -> bool {
+        let loads = self.loads();
+        let load = loads.under_way.get(&place);
+        load.is_some_and(|load| load.by == LoadedBy::Task && load.id == id)
+    }
+
+    /// A thread takes the load of `place` over, or begins it; waits while another thread has it,
+    /// which is running.
+    fn load_as_thread(&self, place: Place) {
+        loop {
+            let mut loads = self.loads();
+            match loads.under_way.get_mut(&place) {
+                None => {
+                    loads.begin(place, LoadedBy::Thread);
+                    return;
+                }
+                Some(load) if load.by == LoadedBy::Task => {
+                    load.by = LoadedBy::Thread;
+                    return;
+                }
+                Some(_) => {}
+            }
+            drop(loads);
+            crate::sync::spin();
+        }
+    }
+
+    /// The task's load of `place` has ended; if a thread has taken it over, that ends it.
+    pub fn end_load(&self, place: Place, id: LoadId) {
+        if self.is_still_loading(place, id) {
+            self.forget_load(place);
+        }
+    }
+
+    fn forget_load(&self, place: Place) {
+        let load = self.loads().under_way.remove(&place);
+        load.into_iter().flat_map(|load| load.waiting).for_each(|wake| wake());
+    }
+
+    /// Puts the page that was read from disk into a frame of the reservation, where its parent refers
+    /// to it; does nothing if the parent does not, or no more. `Retry` if the parent is in use.
+    pub fn install(
+        &self,
+        needed: NeededPage,
+        contents: &[u8; PAGE_BYTES],
+        reserved: &mut PageReservation,
+    ) -> Outcome<()> {
+        let Some(parent) = self.frame_at(needed.parent) else { return Ok(()) };
+        let mut parent = PageWrite::lock(parent)?;
+        let Some(at) = swip_of(&parent, Swip::evicted(needed.place)) else {
+            parent.unchanged();
+            return Ok(());
+        };
+        let view = OwnedPage(contents);
+        let kind = header::kind(view).unwrap_or(PageKind::Free);
+        // A checkpoint that is read has trees with numbers of their own.
+        let tree = header::tree(parent.owned());
+        let mut page = self.allocate(reserved, kind, tree);
+        let pid = page.pid();
+        *page.bytes_mut() = *contents;
+        header::unseal(page.bytes_mut(), pid);
+        header::set_tree(page.bytes_mut(), tree);
+        page.frame().set_parent_hint(parent.frame());
+        page.frame().heat();
+        let owed = match self.sides() {
+            Some(sides) if kind == PageKind::TableLeaf && !tree.is_view() => {
+                let owed = sides.take_back(needed.place, page.frame());
+                owed.unwrap_or_else(|| pax::reserved(page.bytes()))
+            }
+            _ => 0,
+        };
+        // From here on it may be found by a hint, and changed.
+        let frame = if owed == 0 {
+            page.release_clean(needed.place)
+        } else {
+            pax::reserve(page.bytes_mut(), -(owed as isize));
+            page.release_changed_from(needed.place)
+        };
+        point("install.parent");
+        header::put_u64(parent.bytes_mut(), at, Swip::hot(frame).raw());
+        self.traffic(needed.place.home()).loads.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Loads a page and blocks the thread meanwhile: for those who cannot wait otherwise (a rollback,
+    /// a collection, recovery). `Corrupt`, `Io`, `OutOfMemory`.
+    pub fn load_now(&self, needed: NeededPage) -> Result<()> {
+        self.load_as_thread(needed.place);
+        let loaded = self.load_as_owner(needed);
+        self.forget_load(needed.place);
+        self.traffic(needed.place.home()).blocking.fetch_add(1, Ordering::Relaxed);
+        loaded
+    }
+
+    fn load_as_owner(&self, needed: NeededPage) -> Result<()> {
+        let store = self.store().ok_or_else(|| nowhere(needed))?;
+        let mut reserved = self.reserve_surely(needed.place.home())?;
+        let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
+        let read = store.read(needed.place, &mut buffer);
+        let contents = buffer.first_chunk().expect("a buffer of a page");
+        let installed = read.map(|_| {
+            while self.install(needed, contents, &mut reserved).is_err() {
+                crate::sync::spin();
+            }
+        });
+        self.put_back_all(reserved);
+        // What was read may be of a page that is there no more; else it is damage.
+        match installed {
+            Err(error) if self.is_needed(needed) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the parent still refers to the place.
+    pub(super) fn is_needed(&self, needed: NeededPage) -> bool {
+        loop {
+            let Some(parent) = self.frame_at(needed.parent) else { return false };
+            if let Ok(parent) = PageWrite::lock(parent) {
+                let found = swip_of(&parent, Swip::evicted(needed.place)).is_some();
+                parent.unchanged();
+                return found;
+            }
+            crate::sync::spin();
+        }
+    }
+
+    /// Makes `wanted` frames free, of any partition, writing pages if it must; answers whether it
+    /// did. Blocks the thread when it writes: the page provider is to see to it that it need not.
+    pub(super) fn make_room(&self, home: HomeId, wanted: usize) -> bool {
+        if self.store().is_none() {
+            return false;
+        }
+        let (mut freed, mut looked) = (0, 0);
+        while freed < wanted && looked < LOOKS_MAX {
+            let at = HomeId(home.0.wrapping_add((looked / 64) as u16) % self.homes() as u16);
+            looked += 1;
+            match self.look(at) {
+                Looked::Evicted => freed += 1,
+                Looked::Dirty(read) if looked > LOOKS_CLEAN => {
+                    freed += usize::from(self.write_and_evict(read).is_ok());
+                }
+                Looked::Stays | Looked::Dirty(_) => {}
+            }
+        }
+        self.traffic(home).inline.fetch_add(1, Ordering::Relaxed);
+        freed >= wanted
+    }
+
+    fn write_and_evict(&self, read: PageRead) -> Result<()> {
+        let detail = "a page to be evicted has changed";
+        let changed = |_| Error::Internal { detail: detail.to_owned() };
+        let store = self.store().ok_or(Error::OutOfMemory { what: "buffer pool" })?;
+        let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
+        let page: &mut [u8; PAGE_BYTES] = buffer.first_chunk_mut().expect("a buffer of a page");
+        read.racy().copy(0, page);
+        read.validate().map_err(changed)?;
+        let home = HomeId(read.frame().pid().home().0 % self.homes() as u16);
+        let run = store.take(home, 1)?;
+        header::seal(page, run.first);
+        let written = store.file(home).and_then(|file| file.write_at(offset(run.first), &buffer));
+        if let Err(error) = written {
+            store.written(run);
+            return Err(error);
+        }
+        self.traffic(home).written.fetch_add(1, Ordering::Relaxed);
+        // If it has changed since, it is not evicted below.
+        let _ = note_written(store, read, run.first);
+        store.written(run);
+        self.evict(read, run.first).map_err(changed)
+    }
+}
+
+/// Where a page that may leave memory lies as it is. An inner node of a checkpoint that is read has
+/// changed only by the coming and going of its children, so without any it is as it was.
+fn place_of(read: &PageRead) -> Option<Place> {
+    match header::kind(read.racy()) {
+        Some(PageKind::Inner) => is_childless_view(read).then(|| read.frame().place()),
+        _ => read.clean_place(),
+    }
+}
+
+/// Whether it is an inner node of a checkpoint that is read, with no child in memory. Racy.
+fn is_childless_view(read: &PageRead) -> bool {
+    let node = KeyNode::new(read.racy());
+    header::tree(read.racy()).is_view()
+        && (0..node.count()).all(|at| read.racy().u64(node.swip_position(at)) >> 63 != 0)
+}
+
+/// The error of a load where no page is on disk.
+pub(super) fn nowhere(needed: NeededPage) -> Error {
+    let detail = format!("page {} is needed, and no page is on disk", needed.place);
+    Error::Internal { detail }
+}
+
+/// Where in a held page the swip stands, if it is an inner node that has it.
+fn swip_of(parent: &PageWrite, swip: Swip) -> Option<usize> {
+    let view = parent.owned();
+    if header::kind(view) != Some(PageKind::Inner) {
+        return None;
+    }
+    let node = KeyNode::new(view);
+    (0..node.count()).map(|at| node.swip_position(at)).find(|at| view.u64(*at) == swip.raw())
+}

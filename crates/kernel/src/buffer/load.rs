@@ -1,0 +1,68 @@
+//! Loading a page that somebody needs, once however many ask (rule 4.5).
+//!
+//! Invariants: nothing is latched while a read is awaited; a load that has begun ends, however its
+//! task does, and wakes those who wait for it. A page is verified before anybody sees it.
+
+use super::evict::{LoadId, LoadTurn, nowhere};
+use super::pool::BufferPool;
+use crate::base::{Error, NeededPage, PAGE_BYTES, Place, Result};
+use crate::io::{IoBuffer, Op, Returned};
+use crate::runtime::{Parker, UnparkClass};
+use crate::store::{file_name, offset, verify};
+
+/// Ends a load when it is dropped.
+struct Loading<'p> {
+    pool: &'p BufferPool,
+    place: Place,
+    id: LoadId,
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        self.pool.end_load(self.place, self.id);
+    }
+}
+
+impl BufferPool {
+    /// Loads a page, or waits while another does; then the operation that needed it is to be called
+    /// again, and may need it again. `Corrupt`, `Io`, `OutOfMemory`.
+    pub fn load(&self, needed: NeededPage, parker: &dyn Parker) -> Result<()> {
+        let place = needed.place;
+        let unparker = parker.unparker();
+        let wake = Box::new(move || unparker.unpark(UnparkClass::Io));
+        let LoadTurn::Yours(id) = self.begin_load(place, wake) else {
+            parker.park(None);
+            return Ok(());
+        };
+        let _loading = Loading { pool: self, place, id };
+        let store = self.store().ok_or_else(|| nowhere(needed))?;
+        let (file, buffer) = (store.file(place.home())?, IoBuffer::zeroed(PAGE_BYTES));
+        let done = parker.wait_io(Op::Read { file, offset: offset(place), buffer });
+        let buffer = match (done.result, done.buffer) {
+            (Ok(bytes), Returned::Io(mut buffer)) => {
+                buffer.set_len(bytes as usize);
+                buffer
+            }
+            (Err(errno), _) => {
+                let what = format!("read \"{}\"", file_name(place.home()));
+                return Err(Error::Io { what, errno });
+            }
+            (Ok(_), _) => {
+                return Err(Error::Internal { detail: "a read kept its buffer".to_owned() });
+            }
+        };
+        if let Err(error) = verify(place, &buffer) {
+            // It may have been loaded, changed and written elsewhere since it was asked for.
+            return if self.is_needed(needed) { Err(error) } else { Ok(()) };
+        }
+        let contents = buffer.first_chunk().expect("a whole page was verified");
+        let mut reserved = self.reserve_shared(place.home(), 1)?;
+        while self.is_still_loading(place, id)
+            && self.install(needed, contents, &mut reserved).is_err()
+        {
+            parker.yield_now();
+        }
+        self.put_back_all(reserved);
+        Ok(())
+    }
+}

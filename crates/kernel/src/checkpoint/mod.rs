@@ -1,0 +1,136 @@
+//! Checkpoints: the database as of one timestamp S, as pages (section 8).
+//!
+//! A checkpoint is a snapshot scan that writes leaves: S is registered as a snapshot, every tree of
+//! the catalog as of S is walked in order of its keys, each leaf that has changed since it was last
+//! written is copied as S sees it, and inner nodes are built above the images. Transactions go on
+//! meanwhile and are asked for nothing: neither pages nor changes know that a checkpoint runs.
+//! (docs/adr has why this replaces the epochs and pre-images of rules 8.1 and 8.2.)
+//!
+//! Invariants: rules 8.3 to 8.6, as README.md says them. This module makes images and writes them;
+//! `api` picks S, collects the trees, and publishes.
+
+mod image;
+mod tree;
+
+use rustc_hash::FxHashMap as HashMap;
+use std::sync::Arc;
+
+use crate::base::{HomeId, Outcome, PAGE_BYTES, Pid, Result, TreeId};
+use crate::buffer::{BufferPool, ImageWriter, PageRead, sync_all};
+use crate::latch::PageBytes;
+use crate::page::{PageKind, header};
+use crate::runtime::{InstanceState, Parker, TaskContext};
+use crate::store::PageStore;
+use crate::tree::index::IndexTree;
+use crate::version::{SnapshotView, TableAccess, TransactionStates};
+
+pub use crate::buffer::{Turn, Written};
+pub use tree::ImagedTree;
+
+/// A tree to be imaged.
+#[derive(Clone)]
+pub enum AnyTree {
+    /// A table's, or the catalog's own.
+    Table(Arc<TableAccess>),
+    /// An index's.
+    Index(Arc<IndexTree>),
+}
+
+impl AnyTree {
+    /// Its number.
+    pub fn id(&self) -> TreeId {
+        match self {
+            AnyTree::Table(table) => table.id(),
+            AnyTree::Index(index) => index.tree(),
+        }
+    }
+}
+
+/// What one instance images.
+pub struct Share<'a> {
+    /// Trees, each by one instance.
+    pub trees: &'a [AnyTree],
+    /// The home to whose page file the images go.
+    pub home: HomeId,
+    /// Whose checkpoint it is.
+    pub turn: &'a Turn,
+    /// S.
+    pub snapshot: SnapshotView,
+    /// The trees of the published checkpoint.
+    pub before: &'a HashMap<TreeId, ImagedTree>,
+    /// Why it is to be given up, asked before each leaf.
+    pub may_go_on: &'a dyn Fn() -> Result<()>,
+}
+
+/// Images and writes the trees of a share. Waits for writes and yields in between; nothing is
+/// latched then. `DiskFull`, `Io`, `Corrupt`: the checkpoint comes to nothing.
+pub fn image_share<S: InstanceState>(
+    context: &TaskContext<S>,
+    store: &Arc<PageStore>,
+    states: &dyn TransactionStates,
+    share: &Share<'_>,
+) -> Result<(Vec<ImagedTree>, Written)> {
+    let mut writer = ImageWriter::new(context, store.clone(), share.turn.clone(), share.home);
+    let mut imaged = Vec::new();
+    for any in share.trees {
+        let before = share.before.get(&any.id());
+        imaged.push(match any {
+            AnyTree::Table(table) => {
+                tree::image_table(&mut writer, table, (share, states), before)?
+            }
+            AnyTree::Index(index) => tree::image_index(&mut writer, index, share, before)?,
+        });
+    }
+    writer.finish()?;
+    Ok((imaged, writer.written))
+}
+
+/// Writes the pages of long values that were not written yet, and takes all that are alive into the
+/// checkpoint: those that S does not see, too, which the next checkpoint finds out. Errors as
+/// [`image_share`].
+pub fn write_long_values<S: InstanceState>(
+    context: &TaskContext<S>,
+    pool: &BufferPool,
+    store: &Arc<PageStore>,
+    turn: &Turn,
+) -> Result<Written> {
+    let mut writer = ImageWriter::new(context, store.clone(), turn.clone(), HomeId(0));
+    let mut page = Box::new([0; PAGE_BYTES]);
+    let pids: Vec<_> = pool.overflow_pages().collect();
+    for pid in pids {
+        writer.breathe();
+        let read = loop {
+            // Without a frame it has been freed meanwhile.
+            let Some(frame) = pool.find_overflow(pid) else { break None };
+            match PageRead::begin(frame).and_then(|read| copy_unwritten(read, pid, &mut page)) {
+                Ok(found) => break found,
+                Err(_) => context.yield_now(),
+            }
+        };
+        let (Some(read), Some(place)) = (read, pid.place()) else { continue };
+        writer.write_own(&page, place)?;
+        // Another change since (a page that is being filled): then it is written again.
+        let _ = read.set_clean(place);
+    }
+    store.hold_fixed(turn.term);
+    Ok(writer.written)
+}
+
+/// Copies the overflow page `pid`; none if it lies on disk as it is, or is not there any more.
+fn copy_unwritten(
+    read: PageRead,
+    pid: Pid,
+    page: &mut [u8; PAGE_BYTES],
+) -> Outcome<Option<PageRead>> {
+    let bytes = read.racy();
+    let is_it = header::kind(bytes) == Some(PageKind::Overflow) && header::pid(bytes) == pid;
+    let is_clean = read.clean_place().is_some();
+    bytes.copy(0, page);
+    read.validate()?;
+    Ok((is_it && !is_clean).then_some(read))
+}
+
+/// Makes what was written durable. `Io`.
+pub fn sync<S: InstanceState>(context: &TaskContext<S>, store: &PageStore) -> Result<()> {
+    sync_all(context, store)
+}

@@ -1,0 +1,345 @@
+//! Indexes that are there when replay begins, and are kept in step with their rows (rule 9.5: index
+//! entries follow from the old and the new row).
+//!
+//! Invariants:
+//! - After the last change of a row that is replayed, the index has the entry of the row's key, and
+//!   none of any key that a replayed change took from the row. Every entry belongs to one row, a row
+//!   to one worker, and a worker's changes of one entry keep their order; so workers need no
+//!   agreement, and entries of different rows may come in any order.
+//! - Keys are those that a whole build makes (`catalog::build_index`): of the row in place, deleted
+//!   rows left out, nulls and long values alike.
+//! - An index that was loaded may have entries that no row has (of transactions that were in flight
+//!   or later when its leaf was copied, of old keys that nobody had collected), and may lack some
+//!   that rows have (collected since, because a later change took the key away: then that change is
+//!   replayed). So "there already" and "not there" are no errors, and nothing judges uniqueness:
+//!   whoever committed was judged.
+//! - Under the row's leaf only keys are copied; the index is latched later, with nothing held (tree
+//!   rule 20). That an entry is still [`Pending`] nobody sees: nobody reads during replay, and each pass
+//!   of a worker ends with [`KeptEntries::flush`], before definitions change.
+//!
+//! The *exact* and *keyed* bits (rule 5.7) may stay set while entries go. A bit says of a leaf that
+//! each of its entries leads to a row with that key, in the state at the end of replay, for nobody
+//! reads before. Take an entry of a leaf that has a bit then. If it was added in replay, the bit
+//! *exact* went with it, and by the first invariant its row has its key (so *keyed* is true: it has
+//! no other version). Else it was in the leaf when that was copied, and so was the bit: its row had
+//! the key then. A change that took the key away afterwards was logged, and is replayed because a leaf is
+//! copied at or after S: it took the entry out, and so the entry is not there, unless a later change
+//! brought it back (then it was added in replay, if only as "there already"). So removing makes row
+//! and entry agree, and a bit that was true stays true; it is leaving the entry that would make it
+//! false. Adding clears *exact* as everywhere.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::replay::until_done;
+use crate::base::{Error, Outcome, Result, RowId, Stop, TreeId};
+use crate::catalog::{IndexDef, TableDef};
+use crate::page::keynode::KEY_BYTES_MAX;
+use crate::page::pax::{RowState, SlotIndex};
+use crate::sync::mutant;
+use crate::tree::hints::LeafHints;
+use crate::tree::index::{IndexTree, Keep, Keys, Near, Others};
+use crate::tree::table::{LeafWrite, TableTree, Watch};
+use crate::version::undo::{copy_held, resolve_keys};
+use crate::version::{IndexAccess, RowBuffer, Unique};
+
+/// Changes of entries that wait to be made together, of one index and one worker: so many that
+/// several mostly meet in one leaf, wherever their keys are.
+const PENDING_MAX: usize = 1 << 12;
+/// Bytes of their keys beyond which they are not waited with.
+const PENDING_BYTES_MAX: usize = 1 << 18;
+
+/// One index that replay keeps.
+struct KeptIndex {
+    /// The number that the catalog gives it.
+    id: TreeId,
+    access: IndexAccess,
+    /// Where its key columns are among [`KeptIndexes::columns`].
+    places: Vec<usize>,
+}
+
+/// The indexes of one table that replay keeps.
+#[derive(Default)]
+pub(super) struct KeptIndexes {
+    indexes: Vec<KeptIndex>,
+    /// Every column that a key has, once.
+    columns: Vec<u16>,
+}
+
+impl KeptIndexes {
+    pub fn add(&mut self, def: &IndexDef, table: &TableDef, tree: Arc<IndexTree>) {
+        let unique = if def.kind.is_unique() { Unique::Yes } else { Unique::No };
+        let columns: Vec<u16> = def.columns.iter().map(|column| column.column.0).collect();
+        let access = IndexAccess { tree, parts: def.key_parts(table), columns, unique };
+        self.indexes.push(KeptIndex { id: def.tree, access, places: Vec::new() });
+        self.place();
+    }
+
+    /// Takes an index out.
+    pub fn remove(&mut self, index: TreeId) -> Option<Arc<IndexTree>> {
+        let at = self.indexes.iter().position(|kept| kept.id == index)?;
+        let gone = self.indexes.remove(at);
+        self.place();
+        Some(gone.access.tree)
+    }
+
+    pub fn get(&self, index: TreeId) -> Option<&Arc<IndexTree>> {
+        self.indexes.iter().find(|kept| kept.id == index).map(|kept| &kept.access.tree)
+    }
+
+    pub fn trees(&self) -> impl Iterator<Item = &Arc<IndexTree>> {
+        self.indexes.iter().map(|kept| &kept.access.tree)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.indexes.is_empty()
+    }
+
+    /// Whether some key has the column.
+    pub fn is_key(&self, column: u16) -> bool {
+        self.columns.contains(&column)
+    }
+
+    fn place(&mut self) {
+        self.columns = self.indexes.iter().flat_map(|kept| &kept.access.columns).copied().collect();
+        self.columns.sort_unstable();
+        self.columns.dedup();
+        for kept in &mut self.indexes {
+            let place = |column| self.columns.binary_search(column).unwrap_or_else(|place| place);
+            kept.places = kept.access.columns.iter().map(place).collect();
+        }
+    }
+}
+
+/// A row's key columns as they were or are.
+#[derive(Default)]
+struct Seen {
+    row: RowBuffer,
+    is_there: bool,
+}
+
+impl Seen {
+    fn forget(&mut self) {
+        self.row.clear();
+        self.is_there = false;
+    }
+
+    fn see(&mut self, leaf: &LeafWrite<'_>, slot: SlotIndex, columns: &[u16]) {
+        self.forget();
+        if leaf.view().state(slot) == RowState::Live {
+            copy_held(leaf, slot, columns, &mut self.row);
+            self.is_there = true;
+        }
+    }
+
+    /// Puts long values in the place of their references.
+    fn resolve(&mut self, tree: &TableTree) -> Result<()> {
+        resolve_keys(tree, &mut self.row, 0).map_err(|stop| match stop {
+            Stop::Error(error) => error,
+            // The reference is the row's own and nobody else changes that: it is not for trying again.
+            _ => Error::Corrupt {
+                page: None,
+                detail: format!("a row of tree {} refers to a long value that is none", tree.id()),
+            },
+        })
+    }
+
+    /// Leaves the row's key in `key`; answers whether there is a row.
+    fn key(&self, index: &KeptIndex, key: &mut Vec<u8>) -> bool {
+        if self.is_there {
+            index.access.encode(key, |column| self.row.column(index.places[column]));
+        }
+        self.is_there
+    }
+}
+
+/// What is to become of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Becomes {
+    Present,
+    Absent,
+}
+
+/// A change of an entry; its key is in [`Pending::bytes`].
+#[derive(Clone, Copy)]
+struct Change {
+    /// The key's first bytes, which decide most comparisons.
+    head: u64,
+    start: usize,
+    len: usize,
+    row: RowId,
+    becomes: Becomes,
+}
+
+impl Change {
+    fn key(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.start..self.start + self.len]
+    }
+
+    /// In order of the entries; of those of one entry the later ones come first.
+    fn order(&self, other: &Change, bytes: &[u8]) -> Ordering {
+        let by_head = self.head.cmp(&other.head);
+        let by_key = by_head.then_with(|| self.key(bytes).cmp(other.key(bytes)));
+        by_key.then(self.row.cmp(&other.row)).then(other.start.cmp(&self.start))
+    }
+}
+
+/// The first eight bytes, big-endian, of zeros if there are fewer: keys of one index are prefix-free,
+/// so the order of heads that differ is the keys' order.
+fn head_of(key: &[u8]) -> u64 {
+    let mut head = [0; 8];
+    let shared = key.len().min(8);
+    head[..shared].copy_from_slice(&key[..shared]);
+    u64::from_be_bytes(head)
+}
+
+/// Changes of one index's entries that are still to be made.
+#[derive(Default)]
+struct Pending {
+    bytes: Vec<u8>,
+    changes: Vec<Change>,
+}
+
+impl Pending {
+    /// Answers how many bytes that takes.
+    fn push(&mut self, key: &[u8], row: RowId, becomes: Becomes) -> usize {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        let head = head_of(key);
+        self.changes.push(Change { head, start, len: key.len(), row, becomes });
+        key.len() + size_of::<Change>()
+    }
+
+    fn is_full(&self) -> bool {
+        self.changes.len() >= PENDING_MAX || self.bytes.len() >= PENDING_BYTES_MAX
+    }
+
+    /// Makes the changes, in order of the entries: so those of one leaf are made together, and the
+    /// next leaf is mostly near. Of several changes of one entry only the last counts.
+    fn flush(&mut self, tree: &IndexTree, hints: &LeafHints) -> Result<()> {
+        let Pending { bytes, changes } = self;
+        changes.sort_unstable_by(|a, b| a.order(b, bytes));
+        changes.dedup_by(|next, first| {
+            let is_same = next.row == first.row && next.key(bytes) == first.key(bytes);
+            if is_same && mutant("replay-first-change-of-entry-counts") {
+                *first = *next;
+            }
+            is_same
+        });
+        let near = Near::Hints(hints);
+        let mut rest = changes.as_slice();
+        while let Some(first) = rest.first() {
+            let entry = (first.key(bytes), first.row);
+            let done = match first.becomes {
+                Becomes::Absent => {
+                    until_done(tree.pool(), || {
+                        tree.remove_near(near, entry, &mut || Ok(Keep::No))
+                    })?;
+                    1
+                }
+                Becomes::Present => {
+                    let run = rest.iter().take_while(|it| it.becomes == Becomes::Present);
+                    let run = run.map(|it| (it.key(bytes), it.row));
+                    let others = Others::May;
+                    match until_done(tree.pool(), || {
+                        tree.insert_together(near, run.clone(), Keys::One, others)
+                    })? {
+                        0 => until_done(tree.pool(), || tree.insert(near, entry, Keys::One))
+                            .map(|_| 1)?,
+                        together => together,
+                    }
+                }
+            };
+            rest = &rest[done..];
+        }
+        bytes.clear();
+        changes.clear();
+        Ok(())
+    }
+}
+
+/// One worker's part in keeping the indexes of one table: watches a row while it is changed, then
+/// notes what becomes of its entries.
+pub(super) struct KeptEntries<'d> {
+    kept: &'d KeptIndexes,
+    tree: &'d TableTree,
+    before: Seen,
+    after: Seen,
+    keys: (Vec<u8>, Vec<u8>),
+    /// In the order of [`KeptIndexes::indexes`].
+    pending: Vec<Pending>,
+}
+
+impl<'d> KeptEntries<'d> {
+    pub fn new(kept: &'d KeptIndexes, tree: &'d TableTree) -> KeptEntries<'d> {
+        KeptEntries {
+            kept,
+            tree,
+            before: Seen::default(),
+            after: Seen::default(),
+            keys: (Vec::new(), Vec::new()),
+            pending: kept.indexes.iter().map(|_| Pending::default()).collect(),
+        }
+    }
+
+    /// A change of a row begins that changes these columns. None: no key has one, so that nobody
+    /// need watch.
+    pub fn watch(&mut self, mut columns: impl Iterator<Item = u16>) -> Option<&mut Self> {
+        columns.any(|column| self.kept.is_key(column)).then(|| self.watch_all())
+    }
+
+    /// A row is put in or taken out.
+    pub fn watch_all(&mut self) -> &mut Self {
+        self.before.forget();
+        self.after.forget();
+        self
+    }
+
+    /// The change of `row` that was watched is made: notes what becomes of its entries, and makes
+    /// what is noted of an index if it is much. Answers how many bytes were noted.
+    pub fn changed(&mut self, row: RowId, hints: &LeafHints) -> Result<usize> {
+        self.after.resolve(self.tree)?;
+        let mut noted = 0;
+        let (old, new) = (&mut self.keys.0, &mut self.keys.1);
+        for (index, pending) in self.kept.indexes.iter().zip(&mut self.pending) {
+            let had = self.before.key(index, old);
+            let has = self.after.key(index, new);
+            if had && has && old == new {
+                continue;
+            }
+            let is_left = has && mutant("replay-old-entry-left")
+                || !has && mutant("replay-entry-left-by-delete");
+            // A key that no index takes has no entry; only a row that never was has one.
+            if had && old.len() <= KEY_BYTES_MAX && !is_left {
+                noted += pending.push(old, row, Becomes::Absent);
+            }
+            if has && !mutant("replay-new-entry-not-added") {
+                noted += pending.push(new, row, Becomes::Present);
+            }
+            if pending.is_full() {
+                pending.flush(&index.access.tree, hints)?;
+            }
+        }
+        Ok(noted)
+    }
+
+    /// Makes all changes that were noted, and gives their memory back.
+    pub fn flush(&mut self, hints: &LeafHints) -> Result<()> {
+        let mut all = self.kept.indexes.iter().zip(&mut self.pending);
+        all.try_for_each(|(index, pending)| {
+            std::mem::take(pending).flush(&index.access.tree, hints)
+        })
+    }
+}
+
+impl Watch for KeptEntries<'_> {
+    fn before(&mut self, leaf: &LeafWrite<'_>, slot: SlotIndex) -> Outcome<()> {
+        self.before.see(leaf, slot, &self.kept.columns);
+        // Here, for the change frees those that it replaces.
+        self.before.resolve(self.tree).map_err(Stop::Error)
+    }
+
+    fn after(&mut self, leaf: &LeafWrite<'_>, slot: SlotIndex) {
+        self.after.see(leaf, slot, &self.kept.columns);
+    }
+}

@@ -1,0 +1,299 @@
+//! Loading a checkpoint: its inner nodes and long values, and what else it says (rules 9.1 and 9.7).
+//!
+//! Invariants: nothing is written; every page that is read is verified, and damage names file and
+//! page. Leaves stay on disk until somebody needs them; inner nodes are made anew above them. Long
+//! values are loaded with the rows that refer to them, so pages that no row refers to are free.
+//! Trees are loaded by several threads, a tree by one.
+
+use rustc_hash::FxHashMap as HashMap;
+use std::sync::{Arc, Mutex};
+
+use super::definitions::{Loaded, catalog_objects};
+use super::replay::{in_parallel, until_done};
+use crate::base::{Cts, Error, HomeId, PAGE_BYTES, Pid, Place, Result, TreeId};
+use crate::buffer::{BufferPool, FrameRef, PageRead, Swip};
+use crate::catalog::{CATALOG_TREE, Object, catalog_layout};
+use crate::checkpoint::ImagedTree;
+use crate::io::IoBuffer;
+use crate::latch::{OwnedPage, PageBytes};
+use crate::log::manifest::{Checkpoint, HasLongs, SequenceImage, TreeImage};
+use crate::page::keynode::KeyNode;
+use crate::page::overflow::{LongRef, OverflowPage};
+use crate::page::pax::{Leaf, SlotIndex};
+use crate::page::{Layout, PageKind, header};
+use crate::store::{Found, PageStore, file_name};
+use crate::tree::frames::FrameSink;
+use crate::tree::index::{Exact, IndexTree};
+use crate::tree::nodes::Nodes;
+use crate::tree::table::{SideTables, TableTree};
+use crate::txn::SequenceState;
+
+/// A checkpoint in memory.
+pub struct LoadedCheckpoint {
+    /// What replay goes on from.
+    pub loaded: Loaded,
+    /// Its trees, for the next checkpoint.
+    pub imaged: HashMap<TreeId, ImagedTree>,
+    /// Pages read.
+    pub pages: u64,
+}
+
+/// Where a checkpoint is loaded from and to.
+#[derive(Clone, Copy)]
+pub struct Places<'a> {
+    /// Its pages on disk.
+    pub store: &'a Arc<PageStore>,
+    /// Frames.
+    pub pool: &'a Arc<BufferPool>,
+    /// The trees' side tables.
+    pub sides: &'a Arc<dyn SideTables>,
+    /// Homes, over which trees are spread.
+    pub homes: u16,
+}
+
+/// What a tree is.
+pub(super) enum Kind {
+    Table(Layout),
+    Index,
+}
+
+/// Children of an inner node with their lower fences.
+type Children = Vec<(Vec<u8>, Place)>;
+
+/// A tree that was loaded.
+enum Tree {
+    Table(TableTree),
+    Index(IndexTree),
+}
+
+/// Loads `checkpoint` with `workers` threads. `Corrupt`; `OutOfMemory` if it does not fit the pool.
+pub fn load(
+    checkpoint: &Checkpoint,
+    places: Places<'_>,
+    workers: usize,
+) -> Result<LoadedCheckpoint> {
+    let images: HashMap<TreeId, &TreeImage> =
+        checkpoint.trees.iter().map(|image| (image.tree, image)).collect();
+    let image_of =
+        |tree: TreeId| images.get(&tree).copied().ok_or_else(|| no_tree(checkpoint, tree));
+    let mut imaged = HashMap::default();
+    let mut take = |image: &TreeImage, tree: Loader<'_>| {
+        imaged.insert(image.tree, ImagedTree { image: *image, inner: tree.inner });
+        tree.pages
+    };
+    let own = image_of(CATALOG_TREE)?;
+    let (tree, loader) = Loader::new(places, own).run(own, Kind::Table(catalog_layout()))?;
+    let mut pages = take(own, loader);
+    let Tree::Table(catalog) = tree else { unreachable!("it was loaded as a table") };
+    let catalog = Arc::new(catalog);
+    let mut wanted = Vec::new();
+    for (_, object) in catalog_objects(&catalog)? {
+        match object {
+            Object::Table(table) => {
+                wanted.push((image_of(table.tree)?, Kind::Table(table.layout()?)));
+            }
+            Object::Index(index) => wanted.push((image_of(index.tree)?, Kind::Index)),
+            Object::Namespace(_) | Object::Sequence(_) => {}
+        }
+    }
+    // The largest first, so that threads end at about the same time.
+    wanted.sort_by_key(|(image, _)| image.leaves);
+    let wanted = Mutex::new(wanted);
+    let trees = in_parallel((0..workers).map(|_| {
+        || {
+            let mut trees = Vec::new();
+            loop {
+                let next = wanted.lock().expect("no holder panics").pop();
+                let Some((image, kind)) = next else { return Ok(trees) };
+                let (tree, loader) = Loader::new(places, image).run(image, kind)?;
+                trees.push((image, tree, loader));
+            }
+        }
+    }))?;
+    let (mut tables, mut indexes) = (HashMap::default(), HashMap::default());
+    for (image, tree, loader) in trees.into_iter().flatten() {
+        pages += take(image, loader);
+        match tree {
+            Tree::Table(table) => drop(tables.insert(image.tree, Arc::new(table))),
+            Tree::Index(index) => drop(indexes.insert(image.tree, Arc::new(index))),
+        }
+    }
+    let sequences = sequences_of(checkpoint);
+    let loaded = Loaded { catalog, tables, indexes, sequences };
+    Ok(LoadedCheckpoint { loaded, imaged, pages })
+}
+
+/// Where a checkpoint's sequences stand.
+pub(super) fn sequences_of(checkpoint: &Checkpoint) -> Vec<(TreeId, Cts, SequenceState)> {
+    let state = |it: &SequenceImage| SequenceState { last: it.last, called: it.called };
+    checkpoint.sequences.iter().map(|it| (it.values, it.cts, state(it))).collect()
+}
+
+/// What to say of a tree that a checkpoint lacks.
+pub(super) fn no_tree(checkpoint: &Checkpoint, tree: TreeId) -> Error {
+    let detail = format!("checkpoint {} has no tree {tree}", checkpoint.number);
+    Error::Corrupt { page: None, detail }
+}
+
+/// Loads one tree.
+struct Loader<'a> {
+    places: Places<'a>,
+    tree: TreeId,
+    home: HomeId,
+    buffer: IoBuffer,
+    inner: Vec<Place>,
+    longs: HasLongs,
+    pages: u64,
+}
+
+impl<'a> Loader<'a> {
+    fn new(places: Places<'a>, image: &TreeImage) -> Loader<'a> {
+        let (tree, longs) = (image.tree, image.longs);
+        if longs == HasLongs::Yes {
+            // Of which home does not matter.
+            places.pool.note_longs(HomeId(0), tree);
+        }
+        let home = HomeId((tree.0 % u32::from(places.homes)) as u16);
+        let buffer = IoBuffer::zeroed(PAGE_BYTES);
+        Loader { places, tree, home, buffer, inner: Vec::new(), longs, pages: 0 }
+    }
+
+    fn run(mut self, image: &TreeImage, kind: Kind) -> Result<(Tree, Loader<'a>)> {
+        let leaf_kind = match kind {
+            Kind::Table(_) => PageKind::TableLeaf,
+            Kind::Index => PageKind::IndexLeaf,
+        };
+        let Places { pool, sides, .. } = self.places;
+        let frames = FrameSink::new(pool.clone(), self.home, self.tree, leaf_kind);
+        let mut nodes = Nodes::above_leaves(frames);
+        self.node(image.root, None, (&kind, leaf_kind), &mut nodes)?;
+        let (_, frames) = nodes.finish()?;
+        let trunk = frames.into_trunk();
+        let tree = match kind {
+            Kind::Table(layout) => {
+                let (leaves, rows_next) = (image.leaves, image.rows_next);
+                Tree::Table(TableTree::adopt(trunk, layout, sides.clone(), leaves, rows_next))
+            }
+            // Which leaves are not exact is not known before they are read; those that change are
+            // swept.
+            Kind::Index => Tree::Index(IndexTree::adopt(trunk, Exact::Yes)),
+        };
+        Ok((tree, self))
+    }
+
+    /// Loads what is below the inner node at `place`, which is at `level` if that is known.
+    fn node(
+        &mut self,
+        place: Place,
+        level: Option<u16>,
+        kind: (&Kind, PageKind),
+        nodes: &mut Nodes<FrameSink>,
+    ) -> Result<()> {
+        self.read(place, PageKind::Inner)?;
+        self.places.store.found(place, Found::ImageOnly);
+        self.inner.push(place);
+        let (level, children) = self.children(place, level)?;
+        for (lower, child) in children {
+            if level > 1 {
+                self.node(child, Some(level - 1), kind, nodes)?;
+            } else {
+                self.leaf(child, kind)?;
+                nodes.push_leaf(&lower, Swip::evicted(child).raw())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The level of the node in the buffer, and its children with their lower fences.
+    fn children(&self, place: Place, level: Option<u16>) -> Result<(u16, Children)> {
+        let page = OwnedPage(page_of(&self.buffer));
+        let node = KeyNode::new(page);
+        let is_sound = node.level() > 0 && level.is_none_or(|level| level == node.level());
+        if !is_sound || node.count() == 0 {
+            return Err(damaged(place, "it is no inner node of this level"));
+        }
+        let children = (0..node.count()).map(|at| {
+            let mut lower = Vec::new();
+            node.key(at, &mut lower);
+            let child = Swip::place_on_disk(page.u64(node.swip_position(at)));
+            Ok((lower, child.ok_or_else(|| damaged(place, "a child has no place"))?))
+        });
+        Ok((node.level(), children.collect::<Result<_>>()?))
+    }
+
+    /// Reads a page of the tree into the buffer.
+    fn read(&mut self, place: Place, expected: PageKind) -> Result<()> {
+        let kind = self.places.store.read(place, &mut self.buffer)?;
+        self.pages += 1;
+        let tree = header::tree(OwnedPage(page_of(&self.buffer)));
+        if kind != expected || tree != self.tree {
+            let what = format!("a {kind:?} of tree {tree}, not a {expected:?} of {}", self.tree);
+            return Err(damaged(place, &what));
+        }
+        Ok(())
+    }
+
+    /// A leaf stays on disk until somebody needs it. Long values of its rows are loaded.
+    fn leaf(&mut self, place: Place, (kind, leaf_kind): (&Kind, PageKind)) -> Result<()> {
+        self.places.store.found(place, Found::Current);
+        let Kind::Table(layout) = kind else { return Ok(()) };
+        if self.longs == HasLongs::No {
+            return Ok(());
+        }
+        self.read(place, leaf_kind)?;
+        let mut longs = Vec::new();
+        let leaf = Leaf::new(OwnedPage(page_of(&self.buffer)), layout);
+        for slot in 0..leaf.count() {
+            leaf.each_long(SlotIndex(slot as u16), |_, reference| longs.push(reference));
+        }
+        longs.iter().try_for_each(|reference| self.long(reference))
+    }
+
+    /// The page just loaded is clean at its place.
+    fn keep(&self, frame: FrameRef, place: Place, found: Found) -> Result<()> {
+        until_done(self.places.pool, || PageRead::begin(frame)?.set_clean(place))?;
+        self.places.store.found(place, found);
+        Ok(())
+    }
+
+    /// Loads the pages of a long value.
+    fn long(&mut self, reference: &LongRef) -> Result<()> {
+        let mut next = reference.first;
+        for _ in 0..reference.pages {
+            let what = || Error::Corrupt {
+                page: Some(next),
+                detail: format!("a long value of tree {} names no page on disk", self.tree),
+            };
+            let place = next.place().ok_or_else(what)?;
+            self.read(place, PageKind::Overflow)?;
+            let view = OwnedPage(page_of(&self.buffer));
+            if header::pid(view) != next {
+                return Err(damaged(place, "it is another page of long values"));
+            }
+            let after = OverflowPage::read(view).next;
+            let mut reserved = self.places.pool.reserve(place.home(), 1)?;
+            let mut page =
+                self.places.pool.allocate_as(&mut reserved, PageKind::Overflow, self.tree, next);
+            *page.bytes_mut() = *page_of(&self.buffer);
+            header::unseal(page.bytes_mut(), next);
+            let frame = page.release();
+            self.keep(frame, place, Found::Fixed)?;
+            next = after;
+        }
+        if next != Pid(0) {
+            let detail = format!("a long value of tree {} has pages beyond its end", self.tree);
+            return Err(Error::Corrupt { page: Some(next), detail });
+        }
+        Ok(())
+    }
+}
+
+fn page_of(buffer: &IoBuffer) -> &[u8; PAGE_BYTES] {
+    buffer.first_chunk().expect("a buffer of a page")
+}
+
+fn damaged(place: Place, what: &str) -> Error {
+    let file = file_name(place.home());
+    let detail = format!("\"{file}\", page {}: {what}", place.number());
+    Error::Corrupt { page: None, detail }
+}

@@ -1,0 +1,370 @@
+//! Pages on disk: one file a home, written out of place (rules 4.7 and 8.5).
+//!
+//! A page's image never overwrites what anything refers to: it goes to a free place, and the place
+//! it had before is free when neither memory nor a checkpoint refers to it. So there are no torn
+//! pages and no double writes. A file grows by extents; free places are used again, and if few are
+//! used its pages move down with checkpoints and its end is given back to the file system.
+//!
+//! Invariants: places are given out and taken back under the home's own mutex, which an image
+//! writer takes once for a run of pages; writing and reading are the callers', on their own rings.
+//! A page on disk says in its header which place it is at, and has its checksum.
+
+mod bits;
+mod compact;
+mod space;
+
+use std::sync::Arc;
+
+use crate::base::{Error, HomeId, PAGE_BYTES, Place, Result};
+use crate::io::{Direct, Disk, FileRef, IoBuffer, OpenHow};
+use crate::page::PageKind;
+use crate::page::header;
+use crate::sync::PlainMutex as Mutex;
+use space::{Space, Wanted};
+
+pub use space::{Found, PinId, SpaceStats, Term};
+
+/// Extents that are given back at once: the file system is busy with them for a moment.
+const CUT_EXTENTS: u64 = 16;
+const MAGIC: &[u8; 8] = b"ATOLLPGS";
+const FORMAT_VERSION: u32 = 1;
+/// Where the header page's checksum is.
+const AT_SUM: usize = 32;
+
+/// Places that follow each other in one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The first.
+    pub first: Place,
+    /// How many; at least one.
+    pub count: u64,
+}
+
+/// The page files of a database.
+pub struct PageStore {
+    disk: Arc<dyn Disk>,
+    database: u128,
+    /// Pages by which a file grows and shrinks.
+    extent: u64,
+    homes: Vec<Mutex<Home>>,
+}
+
+/// One home's file and what is in it.
+#[derive(Default)]
+struct Home {
+    file: Option<FileRef>,
+    space: Space,
+}
+
+/// The name of a home's page file.
+pub fn file_name(home: HomeId) -> String {
+    format!("pages/{:04}.pages", home.0)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().expect("no holder panics")
+}
+
+impl PageStore {
+    /// The files of a database with so many homes, which grow and shrink by `extent` pages; nothing
+    /// is opened or made yet.
+    pub fn new(disk: Arc<dyn Disk>, database: u128, homes: u16, extent: u64) -> Arc<PageStore> {
+        let homes = (0..homes).map(|_| Mutex::default()).collect();
+        Arc::new(PageStore { disk, database, extent: extent.max(1), homes })
+    }
+
+    /// How many homes there are.
+    pub fn homes(&self) -> usize {
+        self.homes.len()
+    }
+
+    fn home(&self, home: HomeId) -> &Mutex<Home> {
+        &self.homes[usize::from(home.0)]
+    }
+
+    /// The home's file, made if there is none. Blocks. `DiskFull`, `Io`; `Corrupt`, `Unusable` if
+    /// it is another database's, or damaged.
+    pub fn file(&self, home: HomeId) -> Result<FileRef> {
+        self.file_of(home, &mut locked(self.home(home)))
+    }
+
+    fn file_of(&self, home: HomeId, held: &mut Home) -> Result<FileRef> {
+        if let Some(file) = &held.file {
+            return Ok(file.clone());
+        }
+        let name = file_name(home);
+        if !self.disk.exists(&name)? {
+            self.create(home, &name)?;
+        }
+        self.open(home, &name, held)
+    }
+
+    /// The home's file, to be read; `Corrupt` if there is none. Makes nothing.
+    fn existing_file(&self, home: HomeId) -> Result<FileRef> {
+        let mut held = locked(self.home(home));
+        if let Some(file) = &held.file {
+            return Ok(file.clone());
+        }
+        let name = file_name(home);
+        if !self.disk.exists(&name)? {
+            let detail = format!("\"{name}\" is missing");
+            return Err(Error::Corrupt { page: None, detail });
+        }
+        self.open(home, &name, &mut held)
+    }
+
+    fn open(&self, home: HomeId, name: &str, held: &mut Home) -> Result<FileRef> {
+        let file = self.disk.open(name, OpenHow::Existing, Direct::Yes)?;
+        self.check(&*file, home)?;
+        held.space.pages = (file.len()? / PAGE_BYTES as u64).max(1);
+        held.file = Some(file.clone());
+        Ok(file)
+    }
+
+    /// Makes the home's file; it has its name only when its header is durable.
+    fn create(&self, home: HomeId, name: &str) -> Result<()> {
+        let unfinished = format!("{name}.new");
+        self.disk.create_dir("pages")?;
+        if self.disk.exists(&unfinished)? {
+            self.disk.remove(&unfinished)?;
+        }
+        let file = self.disk.open(&unfinished, OpenHow::CreateNew, Direct::Yes)?;
+        file.allocate(PAGE_BYTES as u64)?;
+        file.write_at(0, &self.header(home))?;
+        file.sync()?;
+        self.disk.rename(&unfinished, name)?;
+        self.disk.sync_dir("pages")?;
+        self.disk.sync_dir("")
+    }
+
+    fn header(&self, home: HomeId) -> IoBuffer {
+        header_page(self.database, home)
+    }
+
+    fn check(&self, file: &dyn crate::io::File, home: HomeId) -> Result<()> {
+        check_header(file, self.database, home)
+    }
+
+    /// Takes up to `wanted` places that follow each other; the file grows if none is free. They are
+    /// given back when [`PageStore::written`] says that the write has ended, and no checkpoint is
+    /// being made, unless they are adopted or held. Blocks when it grows. `DiskFull`, `Io`.
+    pub fn take(&self, home: HomeId, wanted: u64) -> Result<Run> {
+        self.take_of(home, Wanted::Run(wanted))
+    }
+
+    fn take_of(&self, home: HomeId, wanted: Wanted) -> Result<Run> {
+        let mut held = locked(self.home(home));
+        let file = self.file_of(home, &mut held)?;
+        loop {
+            if let Some((first, count)) = held.space.take(wanted) {
+                return Ok(Run { first: Place::new(home, first), count });
+            }
+            let pages = held.space.pages + self.extent;
+            file.allocate(pages * PAGE_BYTES as u64)?;
+            held.space.pages = pages;
+        }
+    }
+
+    /// Takes a place for a page that never moves. As [`PageStore::take`].
+    pub fn take_own(&self, home: HomeId) -> Result<Place> {
+        let place = self.take_of(home, Wanted::Fixed)?.first;
+        self.with(place, Space::fix);
+        Ok(place)
+    }
+
+    fn with(&self, place: Place, change: impl FnOnce(&mut Space, u64)) {
+        change(&mut locked(self.home(place.home())).space, place.number());
+    }
+
+    /// The place has a page's current contents.
+    pub fn adopt(&self, place: Place) {
+        self.with(place, Space::adopt);
+    }
+
+    /// The place has no page's current contents any more.
+    pub fn replaced(&self, place: Place) {
+        self.with(place, Space::replaced);
+    }
+
+    /// The write for which places were taken has ended, well or not.
+    pub fn written(&self, run: Run) {
+        self.with(run.first, |space, first| space.written(first, run.count));
+    }
+
+    /// The checkpoint of `term` has this page.
+    pub fn hold(&self, place: Place, term: Term) {
+        self.with(place, |space, number| space.hold(number, term));
+    }
+
+    /// Whether the published checkpoint has this page.
+    pub fn is_held(&self, place: Place) -> bool {
+        locked(self.home(place.home())).space.is_held(place.number())
+    }
+
+    /// Recovery: the published checkpoint has this page.
+    pub fn found(&self, place: Place, page: Found) {
+        self.with(place, |space, number| space.found(number, page));
+    }
+
+    /// The checkpoint of `term` has all pages that never move and are alive.
+    pub fn hold_fixed(&self, term: Term) {
+        self.homes.iter().for_each(|home| locked(home).space.hold_fixed(term));
+    }
+
+    /// A checkpoint is being made from now on; one that was, comes to nothing.
+    pub fn begin(&self, term: Term) {
+        self.homes.iter().for_each(|home| locked(home).space.begin(term, self.extent));
+    }
+
+    /// Whether the checkpoint that is being made is to write the page at `place` again, elsewhere, so
+    /// that the file can be made shorter.
+    pub fn must_move(&self, place: Place) -> bool {
+        locked(self.home(place.home())).space.must_move(place.number())
+    }
+
+    /// Gives free pages at the end of the home's file back to the file system, some at a time; answers
+    /// how many, and 0 when there are no more. Blocks. `Io`: all stays as it was.
+    pub fn shrink(&self, home: HomeId) -> Result<u64> {
+        let mut held = locked(self.home(home));
+        let (Some(file), Some(end)) = (held.file.clone(), held.space.shorter(self.extent)) else {
+            return Ok(0);
+        };
+        let before = held.space.pages;
+        let end = end.max(before.saturating_sub(CUT_EXTENTS * self.extent));
+        file.truncate(end * PAGE_BYTES as u64)?;
+        held.space.cut(end);
+        Ok(before - end)
+    }
+
+    /// The checkpoint of `term` takes the place of the published one.
+    pub fn publish(&self, term: Term) {
+        self.homes.iter().for_each(|home| locked(home).space.publish(term));
+    }
+
+    /// The checkpoint of `term` comes to nothing, if it is being made still.
+    pub fn abandon(&self, term: Term) {
+        self.homes.iter().for_each(|home| locked(home).space.abandon(term));
+    }
+
+    /// The pages of the published checkpoint stay until [`PageStore::unpin`]. The caller keeps
+    /// checkpoints from being published meanwhile.
+    pub fn pin(&self, pin: PinId) {
+        self.homes.iter().for_each(|home| locked(home).space.pin(pin));
+    }
+
+    /// The pin is over: what only it has kept is free.
+    pub fn unpin(&self, pin: PinId) {
+        self.homes.iter().for_each(|home| locked(home).space.unpin(pin));
+    }
+
+    /// The first run of at most `wanted` pages of `home` from page `from` on that the pinned
+    /// checkpoint has. What is pinned stays as it is on disk, but pages that never move and are
+    /// still being filled.
+    pub fn pinned_run(&self, pin: PinId, home: HomeId, from: u64, wanted: u64) -> Option<Run> {
+        let held = locked(self.home(home));
+        let (first, count) = held.space.pinned_run(pin, from, wanted)?;
+        Some(Run { first: Place::new(home, first), count })
+    }
+
+    /// How many pages the pinned checkpoint has.
+    pub fn pinned_count(&self, pin: PinId) -> u64 {
+        self.homes.iter().map(|home| locked(home).space.pinned_count(pin)).sum()
+    }
+
+    /// Whether a page that never moves has this place: the checkpoint may have it before it was
+    /// ever written, if the row it belongs to is not committed below S.
+    pub fn is_fixed(&self, place: Place) -> bool {
+        locked(self.home(place.home())).space.is_fixed(place.number())
+    }
+
+    /// Reads the pages of a run, blocking; verifies nothing. Less than asked for if the file ends.
+    /// `Corrupt` if there is no file.
+    pub fn read_run(&self, run: Run, into: &mut IoBuffer) -> Result<usize> {
+        let file = self.existing_file(run.first.home())?;
+        into.set_len(run.count as usize * PAGE_BYTES);
+        file.read_at(offset(run.first), into)
+    }
+
+    /// The files that exist and are open, to be synced.
+    pub fn files(&self) -> Vec<FileRef> {
+        self.homes.iter().filter_map(|home| locked(home).file.clone()).collect()
+    }
+
+    /// Reads and verifies the page at `place`, blocking; changes nothing on disk. `Corrupt` names
+    /// file and page.
+    pub fn read(&self, place: Place, into: &mut IoBuffer) -> Result<PageKind> {
+        if usize::from(place.home().0) >= self.homes.len() || place.is_none() {
+            return Err(Error::Corrupt { page: None, detail: format!("there is no page {place}") });
+        }
+        let file = self.existing_file(place.home())?;
+        into.set_len(PAGE_BYTES);
+        let n = file.read_at(offset(place), into)?;
+        verify(place, &into[..n])
+    }
+
+    /// Page counts of all files together.
+    pub fn stats(&self) -> SpaceStats {
+        self.homes.iter().fold(SpaceStats::default(), |sum, home| {
+            let one = locked(home).space.stats();
+            SpaceStats {
+                pages: sum.pages + one.pages,
+                used: sum.used + one.used,
+                dead: sum.dead + one.dead,
+                pinned: sum.pinned + one.pinned,
+                held: sum.held + one.held,
+            }
+        })
+    }
+}
+
+/// Verifies what was read at `place`: a whole page that says it is there. `Corrupt` names file and
+/// page.
+pub fn verify(place: Place, read: &[u8]) -> Result<PageKind> {
+    let damaged = |what: String| Error::Corrupt {
+        page: None,
+        detail: format!("\"{}\", page {}: {what}", file_name(place.home()), place.number()),
+    };
+    let page: Option<&[u8; PAGE_BYTES]> = read.first_chunk();
+    let page = page.ok_or_else(|| damaged("the file ends before it".to_owned()))?;
+    header::verify(page, place).map_err(damaged)
+}
+
+/// Where a place begins in its file.
+pub fn offset(place: Place) -> u64 {
+    place.number() * PAGE_BYTES as u64
+}
+
+/// The first page of a home's file.
+pub fn header_page(database: u128, home: HomeId) -> IoBuffer {
+    let mut page = IoBuffer::zeroed(PAGE_BYTES);
+    page[..8].copy_from_slice(MAGIC);
+    page[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+    page[12..14].copy_from_slice(&home.0.to_le_bytes());
+    page[16..32].copy_from_slice(&database.to_le_bytes());
+    let sum = crc32c::crc32c(&page[..AT_SUM]);
+    page[AT_SUM..AT_SUM + 4].copy_from_slice(&sum.to_le_bytes());
+    page
+}
+
+/// Verifies the first page of a home's file. `Corrupt`, `Unusable`.
+pub fn check_header(file: &dyn crate::io::File, database: u128, home: HomeId) -> Result<()> {
+    let mut page = IoBuffer::zeroed(PAGE_BYTES);
+    file.read_at(0, &mut page)?;
+    let (expected, name) = (header_page(database, home), file_name(home));
+    if page[..] == expected[..] {
+        return Ok(());
+    }
+    let version = u32::from_le_bytes([page[8], page[9], page[10], page[11]]);
+    if page[..8] == *MAGIC && version != FORMAT_VERSION {
+        let detail = format!(
+            "\"{name}\" was written by page file version {version}; this program reads \
+             version {FORMAT_VERSION} only"
+        );
+        return Err(Error::Unusable { detail });
+    }
+    let detail = format!("\"{name}\": its header is damaged, or another database's");
+    Err(Error::Corrupt { page: None, detail })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,554 @@
+//! Which places of one home's page file are in use, and by what.
+//!
+//! Invariants: a place is given out only if nothing refers to it: no page's current contents, no
+//! checkpoint that is published or being made (rule 8.5). While a checkpoint is being made nothing
+//! is freed: it may be about to hold what it has just read of a page.
+//!
+//! ```text
+//!   free --take--> used + dead --adopt--> used --replaced--> used + dead --> free
+//! ```
+//! The last step is taken when no checkpoint holds the place.
+//!
+//! The file is made shorter at its end only (`compact.rs` decides how far), and only behind the last
+//! place that is used. That nobody misses what is cut off: a place behind it is free, so it is no
+//! page's contents and in no checkpoint that can be read; no write to it is under way (it would be
+//! leased); and it is not given out afterwards, for `pages` is lowered under the mutex under which
+//! the file is cut, and `take` gives only places below `pages`. A read of a page that has meanwhile
+//! gone elsewhere finds the file's end where it would have found another page, and looks at its parent
+//! again in both cases (buffer rule 9). After a crash the cut may have been lost: the file is longer
+//! than it need be, and what lies there is free, as the checkpoint that was published before the cut
+//! does not refer to it. If the crash keeps the cut, the checkpoint is below it for the same reason.
+
+use std::sync::Arc;
+
+use super::bits::Bits;
+use super::compact::Fill;
+use crate::sync::mutant;
+
+/// The places of one home.
+#[derive(Default)]
+pub(super) struct Space {
+    /// Pages that the file has room for; the first is its header.
+    pub pages: u64,
+    /// Not free.
+    used: Bits,
+    /// Used, but no page's current contents.
+    dead: Bits,
+    /// Used by a page that never moves: its place is its name.
+    fixed: Bits,
+    /// In the published checkpoint.
+    held: Arc<Bits>,
+    /// In checkpoints that were published before, or still are, and are pinned.
+    pinned: Vec<(PinId, Arc<Bits>)>,
+    /// In the checkpoint that is being made.
+    next: Bits,
+    /// Taken for a write that has not ended.
+    leased: Bits,
+    /// The term of the checkpoint that is being made.
+    making: Option<Term>,
+    /// Where the next search begins.
+    cursor: u64,
+    /// No place below is free.
+    low: u64,
+    /// Pages are to leave the places from here on, if there is room below; none: they may stay.
+    boundary: Option<u64>,
+    /// Nothing below the boundary was free when it was looked for.
+    is_full_below: bool,
+    /// Places that were used when the last checkpoint was published, those of the one before, too.
+    peak: u64,
+}
+
+/// Which free place is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wanted {
+    /// So many that follow each other, at most.
+    Run(u64),
+    /// One for a page that never moves: the lowest, for it is in the way of giving back what lies
+    /// behind no more than it must.
+    Fixed,
+}
+
+/// Whose turn it is to make a checkpoint: grows whenever somebody takes the role over.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Term(pub u64);
+
+/// Names one pin of one checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PinId(pub u64);
+
+/// What recovery found at a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// The contents of a page.
+    Current,
+    /// A page that never moves.
+    Fixed,
+    /// What only the checkpoint has.
+    ImageOnly,
+}
+
+/// Page counts of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceStats {
+    /// Pages the file has room for.
+    pub pages: u64,
+    /// Pages that something refers to.
+    pub used: u64,
+    /// Those of them that only a checkpoint refers to.
+    pub dead: u64,
+    /// Those of them that only pins of checkpoints keep.
+    pub pinned: u64,
+    /// Pages of the published checkpoint: each page of the database as of then, once.
+    pub held: u64,
+}
+
+impl Space {
+    /// Free places that exist; none if there is no free place.
+    pub fn take(&mut self, wanted: Wanted) -> Option<(u64, u64)> {
+        match wanted {
+            Wanted::Fixed => {
+                let first = self.used.first_free(self.low.max(1), self.pages)?;
+                self.low = first + 1;
+                Some(self.give(first, self.pages, 1))
+            }
+            Wanted::Run(count) => self.take_run(count),
+        }
+    }
+
+    fn take_run(&mut self, wanted: u64) -> Option<(u64, u64)> {
+        let boundary = self.boundary.unwrap_or(self.pages).min(self.pages);
+        let run = if let Some(first) = self.next_free(boundary) {
+            self.give(first, boundary, wanted)
+        } else {
+            self.is_full_below = true;
+            let first = self.used.first_free(boundary.max(1), self.pages)?;
+            self.give(first, self.pages, wanted)
+        };
+        self.cursor = run.0 + run.1;
+        Some(run)
+    }
+
+    fn next_free(&self, end: u64) -> Option<u64> {
+        let next = self.used.first_free(self.cursor.max(1), end);
+        next.or_else(|| self.used.first_free(self.low.max(1), end))
+    }
+
+    fn give(&mut self, first: u64, limit: u64, wanted: u64) -> (u64, u64) {
+        let mut end = first;
+        while end < limit && end - first < wanted && !self.used.has(end) {
+            self.used.set(end);
+            self.dead.set(end);
+            self.leased.set(end);
+            end += 1;
+        }
+        (first, end - first)
+    }
+
+    /// Whether the checkpoint that is being made is to write the page there again, elsewhere.
+    pub fn must_move(&self, number: u64) -> bool {
+        let is_behind = self.boundary.is_some_and(|boundary| number >= boundary);
+        is_behind && !self.is_full_below && self.making.is_some()
+    }
+
+    /// How many pages the file may be made to have, if that is fewer than it has, and worth it. The
+    /// caller cuts the file before it lets anybody else near the places, and then says so.
+    pub fn shorter(&self, extent: u64) -> Option<u64> {
+        let boundary = self.boundary?;
+        let last = match mutant("compaction-truncates-held") {
+            true => self.used.difference(&self.dead).end(),
+            false => self.used.end(),
+        };
+        // Whole extents behind the header, as it grows.
+        let end = last.max(boundary).max(1);
+        let end = 1 + (end - 1).next_multiple_of(extent);
+        (end < self.pages).then_some(end)
+    }
+
+    /// The file has so many pages now, fewer than before.
+    pub fn cut(&mut self, pages: u64) {
+        assert!(self.used.end() <= pages || mutant("compaction-truncates-held"));
+        self.pages = pages;
+    }
+
+    /// The write for which places were taken has ended.
+    pub fn written(&mut self, first: u64, count: u64) {
+        for number in first..first + count {
+            self.leased.clear(number);
+            if self.dead.has(number) {
+                self.free_if_unheld(number);
+            }
+        }
+    }
+
+    /// A taken place has a page's current contents now.
+    pub fn adopt(&mut self, number: u64) {
+        self.dead.clear(number);
+    }
+
+    /// A taken place is a page for as long as that lives.
+    pub fn fix(&mut self, number: u64) {
+        self.dead.clear(number);
+        self.leased.clear(number);
+        self.fixed.set(number);
+    }
+
+    /// The checkpoint of `term` has all pages that never move and are alive.
+    pub fn hold_fixed(&mut self, term: Term) {
+        if self.making != Some(term) {
+            return;
+        }
+        for number in self.fixed.iter().filter(|number| !self.dead.has(*number)) {
+            self.next.set(number);
+        }
+    }
+
+    /// A place has no page's current contents any more.
+    pub fn replaced(&mut self, number: u64) {
+        self.dead.set(number);
+        self.free_if_unheld(number);
+    }
+
+    fn free_if_unheld(&mut self, number: u64) {
+        let is_kept = self.held.has(number)
+            || self.leased.has(number)
+            || self.pinned.iter().any(|(_, held)| held.has(number));
+        if self.making.is_none() && !is_kept {
+            self.low = self.low.min(number);
+            self.used.clear(number);
+            self.dead.clear(number);
+            self.fixed.clear(number);
+        }
+    }
+
+    /// Recovery: the published checkpoint has this page, which is memory's too unless it is a
+    /// node that is not kept.
+    pub fn found(&mut self, number: u64, page: Found) {
+        self.used.set(number);
+        Arc::make_mut(&mut self.held).set(number);
+        match page {
+            Found::Current => {}
+            Found::Fixed => self.fixed.set(number),
+            Found::ImageOnly => self.dead.set(number),
+        }
+    }
+
+    /// A checkpoint is being made from now on; one that was, comes to nothing.
+    pub fn begin(&mut self, term: Term, extent: u64) {
+        self.next = Bits::default();
+        self.making = Some(term);
+        self.boundary = self.fill(extent).boundary();
+        self.is_full_below = false;
+    }
+
+    fn fill(&self, extent: u64) -> Fill {
+        let current = self.used.difference(&self.dead);
+        let stays = self.pinned.iter().map(|(_, held)| held.end()).max().unwrap_or(0);
+        let stays = stays.max(self.fixed.difference(&self.dead).end());
+        let live = self.stats().live();
+        Fill { pages: self.pages, live, current, peak: self.peak, stays, extent }
+    }
+
+    /// The checkpoint of `term` has this page. Somebody whose term is over holds nothing.
+    pub fn hold(&mut self, number: u64, term: Term) {
+        if self.making == Some(term) {
+            self.next.set(number);
+        }
+    }
+
+    /// Whether the published checkpoint has this page.
+    pub fn is_held(&self, number: u64) -> bool {
+        self.held.has(number)
+    }
+
+    /// The checkpoint of `term`, which is being made, takes the place of the published one.
+    pub fn publish(&mut self, term: Term) {
+        if self.making == Some(term) {
+            self.held = Arc::new(std::mem::take(&mut self.next));
+            // Nothing was freed since it was begun, so this is the most that were used.
+            self.peak = self.used.count();
+            self.end();
+        }
+    }
+
+    /// The checkpoint of `term` comes to nothing, if it is being made still.
+    pub fn abandon(&mut self, term: Term) {
+        if self.making == Some(term) {
+            self.next = Bits::default();
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
+        self.making = None;
+        self.free_dead();
+    }
+
+    fn free_dead(&mut self) {
+        let dead: Vec<u64> = self.dead.iter().collect();
+        dead.into_iter().for_each(|number| self.free_if_unheld(number));
+    }
+
+    /// The pages of the published checkpoint stay until [`Space::unpin`], whatever is published.
+    pub fn pin(&mut self, pin: PinId) {
+        if !mutant("pin-keeps-nothing") {
+            self.pinned.push((pin, self.held.clone()));
+        }
+    }
+
+    /// The first run of at most `wanted` pages from `from` on that the pinned checkpoint has.
+    pub fn pinned_run(&self, pin: PinId, from: u64, wanted: u64) -> Option<(u64, u64)> {
+        let (_, held) = self.pinned.iter().find(|(other, _)| *other == pin)?;
+        let first = held.first_set(from)?;
+        let end = held.first_free(first, first + wanted).unwrap_or(first + wanted);
+        Some((first, end - first))
+    }
+
+    /// How many pages the pinned checkpoint has.
+    pub fn pinned_count(&self, pin: PinId) -> u64 {
+        self.pinned.iter().find(|(other, _)| *other == pin).map_or(0, |(_, held)| held.count())
+    }
+
+    /// Whether a page that never moves has this place.
+    pub fn is_fixed(&self, number: u64) -> bool {
+        self.fixed.has(number)
+    }
+
+    /// The pin is over.
+    pub fn unpin(&mut self, pin: PinId) {
+        self.pinned.retain(|(other, _)| *other != pin);
+        self.free_dead();
+    }
+
+    pub fn stats(&self) -> SpaceStats {
+        let is_pinned = |number: &u64| self.pinned.iter().any(|(_, held)| held.has(*number));
+        let only_pinned = |number: &u64| !self.held.has(*number) && is_pinned(number);
+        let pinned = match self.pinned.is_empty() {
+            true => 0,
+            false => self.dead.iter().filter(only_pinned).count() as u64,
+        };
+        let (used, dead) = (self.used.count(), self.dead.count());
+        SpaceStats { pages: self.pages, used, dead, pinned, held: self.held.count() }
+    }
+}
+
+impl SpaceStats {
+    /// Pages of the data: those of the newest checkpoint, or those that hold current contents if they
+    /// are more. (The others are copies: a page that has changed lies on disk only as a checkpoint has it.)
+    pub fn live(&self) -> u64 {
+        self.held.max(self.used - self.dead)
+    }
+
+    /// Pages on disk by live pages; 1 if there are none.
+    pub fn amplification(&self) -> f64 {
+        match self.live() {
+            0 => 1.0,
+            live => self.pages as f64 / live as f64,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const TERM: Term = Term(3);
+    /// More than these files have, so that they are left as long as they are.
+    const EXTENT: u64 = 64;
+
+    fn stats(pages: u64, used: u64, dead: u64, pinned: u64, held: u64) -> SpaceStats {
+        SpaceStats { pages, used, dead, pinned, held }
+    }
+
+    #[test]
+    fn what_is_pinned_stays_until_the_last_pin_is_over() {
+        let mut space = Space { pages: 4, ..Space::default() };
+        space.begin(Term(1), EXTENT);
+        assert_eq!(space.take(Wanted::Run(2)), Some((1, 2)));
+        (1..3).for_each(|number| space.adopt(number));
+        (1..3).for_each(|number| space.hold(number, Term(1)));
+        space.written(1, 2);
+        space.publish(Term(1));
+        space.pin(PinId(1));
+        space.pin(PinId(2));
+        assert_eq!(space.pinned_run(PinId(2), 0, 9), Some((1, 2)));
+        assert_eq!(space.pinned_run(PinId(2), 0, 1), Some((1, 1)));
+        assert_eq!((space.pinned_run(PinId(2), 3, 9), space.pinned_count(PinId(2))), (None, 2));
+        space.replaced(1);
+        // Another checkpoint without page 1.
+        space.begin(Term(2), EXTENT);
+        space.hold(2, Term(2));
+        space.publish(Term(2));
+        assert_eq!(space.stats(), stats(4, 2, 1, 1, 1));
+        space.unpin(PinId(1));
+        assert_eq!(space.take(Wanted::Run(9)), Some((3, 1)), "the second pin keeps page 1");
+        // Nothing is freed while a checkpoint is made, by the end of a pin neither.
+        space.begin(Term(3), EXTENT);
+        space.unpin(PinId(2));
+        assert_eq!(space.take(Wanted::Run(9)), None);
+        space.hold(2, Term(3));
+        space.publish(Term(3));
+        assert_eq!(space.take(Wanted::Run(9)), Some((1, 1)));
+        assert!(space.is_held(2));
+    }
+
+    #[test]
+    fn a_place_is_free_when_no_checkpoint_and_no_page_has_it() {
+        let mut space = Space { pages: 5, ..Space::default() };
+        assert_eq!(space.take(Wanted::Run(3)), Some((1, 3)));
+        space.adopt(1);
+        space.written(1, 3);
+        assert_eq!(space.take(Wanted::Run(2)), Some((4, 1)));
+        assert_eq!(
+            space.take(Wanted::Run(2)),
+            Some((2, 2)),
+            "nothing came of the first write to these"
+        );
+        space.replaced(1);
+        space.begin(TERM, EXTENT);
+        // 2 becomes a page's contents, 3 is an image only.
+        space.adopt(2);
+        space.hold(2, TERM);
+        space.hold(3, TERM);
+        space.written(2, 2);
+        assert_eq!(space.take(Wanted::Run(9)), Some((1, 1)), "freed before the checkpoint began");
+        space.replaced(2);
+        assert_eq!(space.take(Wanted::Run(1)), None, "nothing is freed while it is made");
+        space.publish(TERM);
+        // Of 1 and 4 the writes have not ended.
+        assert_eq!(space.stats(), stats(5, 4, 4, 0, 2));
+        space.written(4, 1);
+        space.written(1, 1);
+        assert_eq!(space.stats(), stats(5, 2, 2, 0, 2));
+        assert!(space.is_held(2) && space.is_held(3));
+        space.begin(Term(4), EXTENT);
+        assert_eq!(space.take(Wanted::Run(2)), Some((4, 1)));
+        space.adopt(4);
+        space.hold(4, Term(4));
+        space.written(4, 1);
+        space.abandon(Term(4));
+        assert_eq!(space.stats(), stats(5, 3, 2, 0, 2));
+        space.begin(Term(5), EXTENT);
+        space.publish(Term(5));
+        assert_eq!(space.stats(), stats(5, 1, 0, 0, 0));
+    }
+
+    #[test]
+    fn whose_term_is_over_holds_and_ends_nothing() {
+        let mut space = Space { pages: 4, ..Space::default() };
+        space.begin(Term(1), EXTENT);
+        assert_eq!(space.take(Wanted::Run(1)), Some((1, 1)));
+        space.hold(1, Term(1));
+        space.begin(Term(2), EXTENT);
+        assert_eq!(space.take(Wanted::Run(1)), Some((2, 1)));
+        space.hold(2, Term(2));
+        space.hold(3, Term(1));
+        space.abandon(Term(1));
+        space.publish(Term(1));
+        space.written(2, 1);
+        space.publish(Term(2));
+        assert!(space.is_held(2) && !space.is_held(1) && !space.is_held(3));
+        // The late writer's place is not given out before its write has ended.
+        assert_eq!(space.take(Wanted::Run(3)), Some((3, 1)));
+        assert_eq!(space.take(Wanted::Run(3)), None);
+        space.written(1, 1);
+        assert_eq!(space.take(Wanted::Run(3)), Some((1, 1)));
+    }
+
+    #[test]
+    fn what_recovery_finds_is_kept() {
+        let mut space = Space { pages: 5, ..Space::default() };
+        space.found(1, Found::Current);
+        space.found(3, Found::ImageOnly);
+        space.found(4, Found::Fixed);
+        assert_eq!(space.take(Wanted::Run(4)), Some((2, 1)));
+        space.adopt(2);
+        space.written(2, 1);
+        space.begin(TERM, EXTENT);
+        space.hold_fixed(TERM);
+        space.publish(TERM);
+        assert_eq!(space.stats(), stats(5, 3, 0, 0, 1));
+        space.replaced(4);
+        space.replaced(1);
+        assert_eq!(space.stats(), stats(5, 2, 1, 0, 1));
+        assert!(space.is_held(4));
+    }
+
+    /// A file of 1,000 pages of which 100 are current, from `first` on, and no others are used.
+    fn long(first: u64) -> Space {
+        let mut space = Space { pages: 1000, ..Space::default() };
+        (first..first + 100).for_each(|number| space.found(number, Found::Current));
+        space
+    }
+
+    #[test]
+    fn pages_leave_the_end_of_a_long_file() {
+        let mut space = long(800);
+        assert!(!space.must_move(899), "no checkpoint is made");
+        space.begin(Term(1), 10);
+        // 13 of the pages move with a checkpoint, the last.
+        assert!(space.must_move(890) && space.must_move(899) && !space.must_move(880));
+        assert_eq!(space.shorter(10), Some(901), "what is behind all that is used");
+        let moved: Vec<u64> = (800..900).filter(|number| space.must_move(*number)).collect();
+        assert_eq!(moved.len(), 12);
+        (800..888).for_each(|number| space.hold(number, Term(1)));
+        let (first, count) = space.take(Wanted::Run(12)).expect("there is room below");
+        assert_eq!((first, count), (1, 12));
+        for (from, to) in moved.into_iter().zip(first..) {
+            space.adopt(to);
+            space.hold(to, Term(1));
+            space.replaced(from);
+        }
+        space.written(first, count);
+        assert_eq!(space.shorter(10), Some(901), "the published one has them where they were");
+        space.publish(Term(1));
+        assert_eq!(space.shorter(10), Some(891));
+        space.cut(891);
+        assert_eq!(space.stats(), stats(891, 100, 0, 0, 100));
+        assert_eq!(space.take(Wanted::Run(2)), Some((13, 2)), "below, still");
+    }
+
+    #[test]
+    fn what_cannot_move_keeps_the_end() {
+        let mut space = long(1);
+        space.found(950, Found::Fixed);
+        space.begin(Term(1), 10);
+        assert_eq!(space.shorter(10), Some(951));
+        assert!(!space.must_move(950));
+        space.cut(951);
+        // A pinned checkpoint is cut less short than the published one.
+        space.pin(PinId(1));
+        space.replaced(950);
+        (1..101).for_each(|number| space.hold(number, Term(1)));
+        space.publish(Term(1));
+        space.begin(Term(2), 10);
+        (1..101).for_each(|number| space.hold(number, Term(2)));
+        space.publish(Term(2));
+        assert_eq!(space.shorter(10), None);
+        space.unpin(PinId(1));
+        space.begin(Term(3), 10);
+        assert_eq!(space.shorter(10), Some(141));
+        // Those that never move take the lowest places.
+        assert_eq!(space.take(Wanted::Run(5)), Some((101, 5)));
+        space.abandon(Term(3));
+        space.replaced(3);
+        space.begin(Term(4), 10);
+        space.publish(Term(4));
+        assert_eq!(space.take(Wanted::Fixed), Some((3, 1)));
+    }
+
+    #[test]
+    fn who_finds_no_room_below_moves_nothing_more() {
+        let mut space = long(800);
+        space.begin(Term(1), 10);
+        let mut below = 0;
+        while let Some((first, count)) = space.take(Wanted::Run(64)) {
+            if !space.must_move(899) {
+                assert!(first >= 888, "{first}");
+                break;
+            }
+            below += count;
+        }
+        // All but the header and what stays below the boundary.
+        assert_eq!(below, 887 - 88);
+    }
+}
