@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use atoll_kernel::api::Metrics;
+use atoll_kernel::api::{CheckpointCounters, Metrics};
 use atoll_kernel::log::LogCounters;
 use atoll_kernel::txn::TxnCounters;
 use serde_json::{Map, Value, json};
@@ -15,6 +15,7 @@ use crate::arrivals::{self, Rate};
 use crate::cpu::Machine;
 use crate::latency::Latencies;
 use crate::ledger::Costs;
+use crate::native::SpaceUsed;
 use crate::setting::Setting;
 use crate::workload::{Checked, Counts, Fields, Loaded, Workload};
 
@@ -66,6 +67,8 @@ pub enum Side {
         cpu: Duration,
         /// The kernel's counters, before and after.
         metrics: Box<(Metrics, Metrics)>,
+        /// The space that page files took.
+        used: SpaceUsed,
         /// What the ledger counted; none in a build that does not count.
         ledger: Option<Costs>,
     },
@@ -169,8 +172,10 @@ impl Report {
             "seed": setting.seed,
         });
         let side = match &self.side {
-            Side::Native { instances, cpu, metrics, .. } => {
-                self.native_json(*instances, *cpu, &Measured(metrics))
+            Side::Native { instances, cpu, metrics, used, .. } => {
+                let mut json = self.native_json(*instances, *cpu, &Measured(metrics));
+                json["space"] = used.json();
+                json
             }
             Side::Wire { server_cpu, client_cpu, machine } => json!({
                 "server_cpu_us_per_txn": server_cpu.map(|cpu| self.each(cpu)),
@@ -214,6 +219,10 @@ impl Report {
             "instances": instances,
             "pool_bytes_used": measured.pool_bytes_used(),
             "undo_bytes": measured.undo_bytes(),
+            "checkpoints": measured.checkpoints(|it| it.published),
+            "checkpoint_pages": measured.checkpoints(|it| it.pages),
+            "checkpoint_pages_moved": measured.checkpoints(|it| it.moved),
+            "pages_returned": measured.checkpoints(|it| it.returned),
         })
     }
 
@@ -243,6 +252,14 @@ impl Report {
             "  memory: {} MiB of pages, {} MiB of undo",
             measured.pool_bytes_used() >> 20,
             measured.undo_bytes() >> 20
+        )?;
+        writeln!(
+            f,
+            "  checkpoints: {} published, {} pages written, {} of them moved, {} given back",
+            measured.checkpoints(|it| it.published),
+            measured.checkpoints(|it| it.pages),
+            measured.checkpoints(|it| it.moved),
+            measured.checkpoints(|it| it.returned)
         )
     }
 }
@@ -259,6 +276,11 @@ impl Measured<'_> {
     fn txns(&self, of: impl Fn(&TxnCounters) -> u64) -> u64 {
         let sum = |metrics: &Metrics| metrics.transactions.iter().map(&of).sum::<u64>();
         sum(&self.0.1) - sum(&self.0.0)
+    }
+
+    fn checkpoints(&self, of: impl Fn(&CheckpointCounters) -> u64) -> u64 {
+        let count = |metrics: &Metrics| metrics.checkpoints.as_ref().map_or(0, &of);
+        count(&self.0.1) - count(&self.0.0)
     }
 
     fn commits_per_flush(&self) -> f64 {
@@ -321,7 +343,12 @@ impl std::fmt::Display for Report {
             }
         }
         match &self.side {
-            Side::Native { cpu, metrics, .. } => self.native_lines(f, *cpu, &Measured(metrics))?,
+            Side::Native { cpu, metrics, used, .. } => {
+                self.native_lines(f, *cpu, &Measured(metrics))?;
+                if let Some((most, mean)) = used.amplification() {
+                    writeln!(f, "  space: {most:.2} times the data at most, {mean:.2} on average")?;
+                }
+            }
             Side::Wire { server_cpu: Some(cpu), client_cpu, .. } => {
                 let (server, client) = (self.each(*cpu), self.each(*client_cpu));
                 writeln!(

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use atoll_kernel::api::Instances;
+use atoll_kernel::api::{Instances, Options};
 
 use crate::arrivals::Rate;
 
@@ -102,6 +102,24 @@ pub struct Place {
     pub instances: Instances,
     /// Memory for pages; none: what is expected to be needed.
     pub buffer_pool_bytes: Option<u64>,
+    /// The kernel's option; 0: never for that reason.
+    pub checkpoint_interval_ms: u64,
+    /// The kernel's option; 0: never for that reason.
+    pub checkpoint_wal_bytes: u64,
+}
+
+impl Default for Place {
+    /// In memory, with the kernel's defaults.
+    fn default() -> Place {
+        let options = Options::default();
+        Place {
+            data: None,
+            instances: Instances::Auto,
+            buffer_pool_bytes: None,
+            checkpoint_interval_ms: options.checkpoint_interval_ms,
+            checkpoint_wal_bytes: options.checkpoint_wal_bytes,
+        }
+    }
 }
 
 /// A server.

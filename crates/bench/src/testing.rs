@@ -22,7 +22,7 @@ pub fn setting(isolation: Isolation) -> Setting {
 
 /// Two instances in memory.
 pub fn place() -> Place {
-    Place { data: None, instances: Instances::Count(2), buffer_pool_bytes: None }
+    Place { instances: Instances::Count(2), ..Place::default() }
 }
 
 /// A whole run there.

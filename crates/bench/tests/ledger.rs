@@ -48,7 +48,7 @@ fn count_tpcc() -> Costs {
     let place = Place {
         data: Some(directory.0.clone()),
         instances: Instances::Count(2),
-        buffer_pool_bytes: None,
+        ..Place::default()
     };
     let report = run(&workload, &setting, &place, &mut |_| ()).unwrap();
     println!("{}", report.ledger().unwrap());

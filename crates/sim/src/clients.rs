@@ -8,8 +8,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use atoll_kernel::api::{
-    Access, Committed, Context, Durability, Error, Isolation, Parker, Result, RowId, Savepoint,
-    Session, Transaction,
+    Access, CheckpointWatch, Committed, Context, Database, Durability, Error, Isolation, Parker,
+    PinnedCheckpoint, Result, RowId, Savepoint, Session, Transaction, WhichCheckpoint,
 };
 use atoll_kernel::io::{Seeded, SimDisk};
 
@@ -170,10 +170,30 @@ pub fn client(context: &Context, clients: &Clients, seed: u64) {
     if relaxed {
         session.set_durability(Durability::Relaxed);
     }
-    let mut client = Client { context, clients, random, session, relaxed };
+    let mut client = Client { context, clients, random, session, relaxed, pinned: None };
     while !clients.stop.get() {
-        client.transaction();
+        if client.random.one_in(12) {
+            client.read_checkpoint();
+        } else {
+            client.transaction();
+        }
         client.pause();
+    }
+    clients.running.set(clients.running.get() - 1);
+}
+
+/// Makes checkpoints now and then until the clients stop.
+pub fn checkpoints(context: &Context, clients: &Clients, seed: u64) {
+    let mut random = Seeded::new(seed);
+    let pause_ns = [20_000, 200_000, 2_000_000][random.below(3) as usize];
+    while !clients.stop.get() {
+        match Database::checkpoint(context) {
+            Ok(Some(_)) => clients.count("checkpoint published"),
+            Ok(None) => clients.complain("the database is not on disk".to_owned()),
+            Err(_) => clients.count("checkpoint abandoned"),
+        }
+        let until = context.now_ns() + random.below(pause_ns);
+        context.park(Some(until));
     }
     clients.running.set(clients.running.get() - 1);
 }
@@ -185,6 +205,8 @@ struct Client<'c> {
     session: Session,
     // Its commits are told before they are stable.
     relaxed: bool,
+    // The checkpoint that it read last.
+    pinned: Option<PinnedCheckpoint>,
 }
 
 /// A position of a transaction in the model.
@@ -239,6 +261,49 @@ impl Client<'_> {
             self.roll_back(id, transaction);
         } else {
             self.commit(id, transaction);
+        }
+    }
+
+    /// A transaction that reads a checkpoint of this life (of earlier ones the model does not know what
+    /// they had): the newest, or the same as the last time.
+    fn read_checkpoint(&mut self) {
+        let status = CheckpointWatch::new(self.context.instance()).status();
+        if status.is_none_or(|status| status.counters.published == 0) {
+            return;
+        }
+        if self.pinned.is_none() || self.random.one_in(2) {
+            self.pinned = self.session.pin_checkpoint(WhichCheckpoint::Newest).ok();
+        }
+        let Some(pinned) = self.pinned.clone() else { return };
+        let id = self.clients.begin();
+        let isolation = Isolation::ReadCommitted;
+        let begun = self.session.begin(self.context, isolation, Access::ReadOnly);
+        let done = begun.and_then(|mut transaction| {
+            let read = transaction.read_checkpoint(pinned, self.context).and_then(|()| {
+                for _ in 0..1 + self.random.below(4) {
+                    let mut statement = transaction.statement(&mut self.session, self.context)?;
+                    let (clients, own_writes) = (self.clients, 0);
+                    let mut op =
+                        Op { clients, random: &mut self.random, id, own_writes, isolation };
+                    operations::look(&mut op, &mut statement)?;
+                    drop(statement);
+                    self.clients.count("checkpoint read");
+                    self.pause();
+                }
+                Ok(())
+            });
+            match read {
+                Ok(()) => self.commit(id, transaction),
+                Err(_) => self.roll_back(id, transaction),
+            }
+            read
+        });
+        if let Err(error) = done {
+            self.clients.met(&error);
+            self.clients.ends(id, End::RolledBack);
+        }
+        if self.random.one_in(2) {
+            self.pinned = None;
         }
     }
 

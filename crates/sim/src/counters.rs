@@ -8,7 +8,7 @@ use atoll_kernel::log::LogCounters;
 use atoll_kernel::txn::TxnCounters;
 
 /// States that every run of some minutes must have met, or it did not test what it should.
-pub const RARE: [&str; 30] = [
+pub const RARE: [&str; 39] = [
     "preparing met",
     "read retried",
     "slot reused",
@@ -39,6 +39,15 @@ pub const RARE: [&str; 30] = [
     "definitions rolled back to a savepoint",
     "sequence value",
     "rows told by an index alone",
+    "checkpoint published",
+    "checkpoint abandoned",
+    "recovered from a checkpoint",
+    "checkpoint read",
+    "page moved down",
+    "page file made shorter",
+    "crash behind a cut",
+    "leaf loaded",
+    "leaf evicted",
 ];
 
 /// Those of [`RARE`] that only show when instances stop inside protocols.

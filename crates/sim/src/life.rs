@@ -79,6 +79,8 @@ pub fn options(instances: u16) -> Options {
         undo_bytes: 16 << 20,
         log_segment_bytes: 128 << 10,
         log_buffer_bytes: 16 << 10,
+        checkpoint_interval_ms: 0,
+        checkpoint_wal_bytes: 0,
         clock: ClockChoice::Counter,
         pin: Pin::No,
         deadlock_timeout_ms: 1,
@@ -244,6 +246,15 @@ impl Life {
 
     /// Adds what its instances counted.
     pub fn count(&self, counters: &mut Counters) {
+        let traffic = self.database.traffic();
+        counters.add("leaf loaded", traffic.loads);
+        counters.add("leaf evicted", traffic.evictions);
+        counters.add("leaf loaded by a blocked thread", traffic.blocking);
+        counters.add("evicted by who wanted a frame", traffic.inline);
+        if let Some(checkpoints) = self.database.checkpoint_counters() {
+            counters.add("page moved down", checkpoints.moved);
+            counters.add("page file made shorter", checkpoints.returned);
+        }
         for instance in &self.instances {
             let (txn, log) = instance.instance().state().counters();
             counters.instance(&txn, &log);

@@ -122,6 +122,27 @@ pub fn random(op: &mut Op<'_>, statement: &mut Statement<'_>) -> Result<()> {
     }
 }
 
+/// A random statement that only reads.
+pub fn look(op: &mut Op<'_>, statement: &mut Statement<'_>) -> Result<()> {
+    let main = tables::table(statement, "main", TableLockMode::AccessShare)?;
+    let Some(main) = main else {
+        op.clients.complain("a checkpoint has no table main".to_owned());
+        return Ok(());
+    };
+    match op.random.below(5) {
+        0 => {
+            let key = op.key();
+            find(op, statement, &main, key).map(drop)
+        }
+        1 => scan_keys(op, statement, &main),
+        2..4 => {
+            let group = op.group();
+            scan_group(op, statement, &main, group)
+        }
+        _ => scan_table(op, statement, &main, 0..=9_999).map(drop),
+    }
+}
+
 /// Takes some values of a sequence.
 fn take_values(op: &mut Op<'_>, statement: &mut Statement<'_>) -> Result<()> {
     let which = op.random.below(SEQUENCES.len() as u64) as usize;

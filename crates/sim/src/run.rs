@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use atoll_kernel::api::{Database, Error};
+use atoll_kernel::base::PAGE_BYTES;
 use atoll_kernel::io::{Fault, FaultOn, Seeded, SimDisk, SimOptions, SimTime};
 
 use crate::checker::{Complaint, Recovered, check_changes, check_reads, check_recovery};
-use crate::clients::{Clients, client};
+use crate::clients::{Clients, checkpoints, client};
 use crate::counters::Counters;
 use crate::cut;
 use crate::history::{Digest, Row, TransactionId};
@@ -156,6 +157,7 @@ impl Run {
         self.disk.heal();
         self.disk.set_bytes_max(None);
         self.crashes += 1;
+        self.counters.add("crash behind a cut", u64::from(self.disk.has_cuts()));
         if std::mem::take(&mut self.killed) {
             return;
         }
@@ -177,6 +179,21 @@ impl Run {
             }
             let seed = self.random.next_u64();
             let mut options = options(instances);
+            if self.random.one_in(2) {
+                // Leaves come and go.
+                let most = u64::from(self.setting.instances_max);
+                options.buffer_pool_bytes = most * ((288 + self.random.below(512)) << 10);
+            }
+            if self.random.one_in(3) {
+                options.checkpoint_interval_ms = 1;
+            }
+            if self.random.one_in(3) {
+                options.checkpoint_wal_bytes = 4096 << self.random.below(6);
+            }
+            if self.random.one_in(2) {
+                // A few pages, so that files that have become too long are met.
+                options.page_extent_bytes = (PAGE_BYTES as u64) << self.random.below(4);
+            }
             if self.random.one_in(4) {
                 // Undo for a few transactions: the limit is met, and snapshots are ended for it.
                 let each = (UNDO_LITTLE + self.random.below(UNDO_LITTLE)) * UNDO_UNIT;
@@ -190,6 +207,7 @@ impl Run {
                     let report = life.database.recovery();
                     self.counters.add("log shortened by the cut", report.commits_cut.min(1));
                     self.counters.add("commits replayed", report.commits);
+                    self.counters.add("recovered from a checkpoint", report.pages.min(1));
                     self.digest.word(report.commits);
                     return Ok(life);
                 }
@@ -287,6 +305,15 @@ impl Run {
                 life.spawn(instance, Box::new(move |context| client(context, &shared, seed)));
             }
         }
+        if self.random.one_in(2) {
+            // Sometimes two of them, on one instance or two: one waits for the other.
+            for _ in 0..1 + self.random.below(2) {
+                let at = self.random.below(life.instances() as u64) as usize;
+                let (shared, seed) = (clients.clone(), self.random.next_u64());
+                clients.running.set(clients.running.get() + 1);
+                life.spawn(at, Box::new(move |context| checkpoints(context, &shared, seed)));
+            }
+        }
         life.interleave();
         let steps = (1000 + self.random.below(15_000)).min(self.steps_left);
         let ending = self.ending();
@@ -330,7 +357,8 @@ impl Run {
 
     fn failure(&mut self, on: FaultOn) -> Ending {
         let (after, times) = (self.random.below(100), 1 + self.random.below(3));
-        self.disk.inject(Fault { on, name_contains: "log", after, times, errno: EIO });
+        let name_contains = if self.random.one_in(3) { "pages" } else { "log" };
+        self.disk.inject(Fault { on, name_contains, after, times, errno: EIO });
         Ending::Failure
     }
 

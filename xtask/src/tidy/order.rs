@@ -10,7 +10,7 @@ use crate::run::Result;
 const CRATES: [&str; 6] = ["kernel", "sql", "server", "sim", "bench", "atoll"];
 
 /// A kernel module may use only modules before it.
-pub const MODULES: [&str; 15] = [
+pub const MODULES: [&str; 16] = [
     "base",
     "sync",
     "io",
@@ -25,6 +25,7 @@ pub const MODULES: [&str; 15] = [
     "catalog",
     "checkpoint",
     "recovery",
+    "backup",
     "api",
 ];
 

@@ -9,6 +9,7 @@ mod columns;
 mod drive;
 mod load;
 mod run;
+mod space_used;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ pub use access::{Key, Part, RowAccess, missing, set_key};
 pub(crate) use columns::{columns, tables};
 pub use drive::{Course, Told, drive};
 pub use run::{prepare, run};
+pub use space_used::SpaceUsed;
 
 /// A workload that runs natively.
 pub trait Native: Workload {

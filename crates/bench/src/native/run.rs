@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use atoll_kernel::api::{Database, Error, Options, PUBLIC_NAMESPACE, Pin};
 
 use super::drive::{Course, Told, drive};
+use super::space_used::SpaceUsed;
 use super::{Native, load};
 use crate::cpu;
 use crate::ledger::Counting;
@@ -34,6 +35,8 @@ pub fn run<W: Native>(
     let options = Options {
         instances: place.instances,
         buffer_pool_bytes: pool,
+        checkpoint_interval_ms: place.checkpoint_interval_ms,
+        checkpoint_wal_bytes: place.checkpoint_wal_bytes,
         pin: Pin::Auto,
         lock_note: format!("atoll bench {}", W::NAME),
         ..Options::default()
@@ -80,25 +83,25 @@ fn measure<W: Native>(
     say: &mut dyn FnMut(&str),
 ) -> Result<Report, String> {
     let tables = W::tables(&database.catalog())?;
-    let mut tally = W::Tally::default();
+    let (mut tally, mut used) = (W::Tally::default(), SpaceUsed::default());
     if setting.warmup_seconds > 0 {
         say(&format!("warming up for {} s", setting.warmup_seconds));
-        let seconds = setting.warmup_seconds;
-        run_for(database, (workload, &tables), (setting, seconds), &mut tally, say)?;
+        let (seconds, mut unsaid) = (setting.warmup_seconds, SpaceUsed::default());
+        run_for(database, (workload, &tables), (setting, seconds), (&mut tally, &mut unsaid), say)?;
     }
     say(&format!("running for {} s", setting.seconds));
     let metrics = database.metrics().map_err(text)?;
     let counting = Counting::begin();
     let cpu_before = cpu::own();
     let timed = (setting, setting.seconds);
-    let driven = run_for(database, (workload, &tables), timed, &mut tally, say)?;
+    let driven = run_for(database, (workload, &tables), timed, (&mut tally, &mut used), say)?;
     let cpu = cpu::own().saturating_sub(cpu_before);
     let ledger = counting.end(W::KINDS);
     let metrics = Box::new((metrics, database.metrics().map_err(text)?));
     say("checking");
     let began = Instant::now();
     let checked = workload.verify(database, before, &tally)?;
-    let side = Side::Native { instances: database.instances(), cpu, metrics, ledger };
+    let side = Side::Native { instances: database.instances(), cpu, metrics, ledger, used };
     Ok(Report::of(workload, setting, driven, side, loaded, (checked, began.elapsed())))
 }
 
@@ -106,7 +109,7 @@ fn run_for<W: Native>(
     database: &Database,
     workload: (&W, &W::Tables),
     (setting, seconds): (&Setting, u64),
-    tally: &mut W::Tally,
+    (tally, used): (&mut W::Tally, &mut SpaceUsed),
     say: &mut dyn FnMut(&str),
 ) -> Result<Driven, String> {
     let course = Course {
@@ -122,7 +125,10 @@ fn run_for<W: Native>(
             None => {}
         }
         if let Some(line) = ticker.line() {
-            say(&line);
+            match used.look(database) {
+                Some(space) => say(&format!("{line}, {space}")),
+                None => say(&line),
+            }
         }
     })
 }

@@ -12,7 +12,9 @@ use atoll_kernel::api::{
 };
 use atoll_kernel::io::SimDisk;
 
-use super::load::{ACCOUNTS, BALANCE_FIRST, client_of, client_of_key, mark_count, text_of};
+use super::load::{
+    ACCOUNTS, BALANCE_FIRST, client_of, client_of_key, mark_count, note_of, pad_of, text_of,
+};
 use super::note::{Change, Journal, Note};
 use crate::checker::Complaint;
 use crate::history::TransactionId;
@@ -134,7 +136,7 @@ fn read(context: &Context) -> Result<Found> {
     let mut session = Session::new(context.instance());
     let mut transaction = session.begin(context, Isolation::RepeatableRead, Access::ReadOnly)?;
     let mut statement = transaction.statement(&mut session, context)?;
-    for (name, columns) in [("main", 4), ("journal", 2), ("marks", 3), ("own", 4)] {
+    for (name, columns) in [("main", 4), ("journal", 3), ("marks", 3), ("own", 4)] {
         let found = tables::table(&mut statement, name, TableLockMode::AccessShare)?;
         let Some(found) = found else { continue };
         there.push(name);
@@ -160,26 +162,27 @@ impl Contents {
         let mut text = None;
         let twice = match name {
             "main" => {
-                text = Some(text_of(key, id(2)));
+                text = Some((3, pad_of(key, id(2))));
                 self.main.insert(key, (number(1), id(2))).is_some()
             }
             "journal" => {
-                let client = number(1).cast_unsigned();
-                self.journal.insert(TransactionId(key.cast_unsigned()), client).is_some()
+                let (id, client) = (TransactionId(key.cast_unsigned()), number(1).cast_unsigned());
+                text = Some((2, note_of(id)));
+                self.journal.insert(id, client).is_some()
             }
             "marks" => self.marks.insert(key, (id(1), id(2))).is_some(),
             _ => {
                 if number(1).cast_unsigned() != client_of_key(key) {
                     self.damaged = Some(format!("row {key} has another client's number"));
                 }
-                text = Some(text_of(key, id(2)));
+                text = Some((3, text_of(key, id(2))));
                 self.own.insert(key, id(2)).is_some()
             }
         };
         if twice {
             self.damaged = Some(format!("two rows of {name} have key {key}"));
         }
-        if text.is_some_and(|text| row.column(3) != Some(text.as_bytes())) {
+        if text.is_some_and(|(column, text)| row.column(column) != Some(text.as_bytes())) {
             self.damaged = Some(format!("row {key} of {name} is there by half"));
         }
     }

@@ -49,7 +49,7 @@ const SEE: &str = "select writer from main where id = $1";
 const HOLD: &str = "select writer from main where id = $1 for update";
 const PAY: &str = "update main set balance = balance + $1, writer = $2, pad = $3 where id = $4";
 const MARK: &str = "insert into marks values ($1, $2, $3)";
-const JOURNAL: &str = "insert into journal values ($1, $2)";
+const JOURNAL: &str = "insert into journal values ($1, $2, $3)";
 const INSERT: &str = "insert into own values ($1, $2, $3, $4)";
 const INSERT_TWO: &str = "insert into own values ($1, $2, $3, $4), ($5, $6, $7, $8)";
 const CHANGE: &str = "update own set key = $1, writer = $2, tag = $3 where key = $4";
@@ -78,7 +78,7 @@ const STATEMENTS: [&str; 14] = [
 const TABLES: &str = "
     create table main (id bigint primary key, balance bigint not null, writer bigint not null, pad text not null);
     create index main_writer on main (writer);
-    create table journal (id bigint primary key, client bigint not null);
+    create table journal (id bigint primary key, client bigint not null, note text not null);
     create table marks (id bigint primary key, writer bigint not null, over bigint not null);
     create table own (key bigint primary key, client bigint not null, writer bigint not null, tag text not null);
     create unique index own_tag on own (tag);
@@ -106,6 +106,20 @@ pub fn text_of(key: i64, writer: TransactionId) -> String {
     format!("{key}/{}/{}", writer.0, letter.to_string().repeat(length as usize))
 }
 
+/// The text of a row of `main`: as [`text_of`], but once in a while so long that it has pages of its
+/// own.
+pub fn pad_of(account: i64, writer: TransactionId) -> String {
+    let text = text_of(account, writer);
+    let mix = writer.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+    let more = if mix.is_multiple_of(12) { 10_000 + mix % 50_000 } else { 0 };
+    text + &"0123456789".repeat(more as usize / 10)
+}
+
+/// The text of a row of `journal`: so long that page files grow while the load runs.
+pub fn note_of(id: TransactionId) -> String {
+    text_of(0, id) + &"abcdefghij".repeat(250 + (id.0 % 100) as usize)
+}
+
 /// How many rows a block leaves in `marks`.
 pub fn mark_count(id: TransactionId) -> i64 {
     1 + (id.0 % 4) as i64
@@ -121,8 +135,11 @@ pub fn record(setting: &Setting, directory: &Path, trace: &Arc<Trace>) -> Result
         instances: Instances::Count(setting.instances),
         buffer_pool_bytes: 64 << 20,
         undo_bytes: 32 << 20,
-        log_segment_bytes: 1 << 20,
+        log_segment_bytes: 256 << 10,
         log_buffer_bytes: 64 << 10,
+        // One after the other, by time and by log in turn.
+        checkpoint_interval_ms: 40,
+        checkpoint_wal_bytes: 128 << 10,
         deadlock_timeout_ms: 5,
         ..Options::default()
     };
@@ -161,7 +178,7 @@ fn serve_and_work(
 }
 
 fn make_tables(sockets: &Path) -> Result<()> {
-    let row = |id| format!("({id}, {BALANCE_FIRST}, 0, '{}')", text_of(id, TransactionId(0)));
+    let row = |id| format!("({id}, {BALANCE_FIRST}, 0, '{}')", pad_of(id, TransactionId(0)));
     let rows: Vec<String> = (0..ACCOUNTS).map(row).collect();
     let mut wire = Wire::connect(sockets, &[])?;
     wire.query(&format!("{TABLES}{}", rows.join(", ")))?.done().map(drop)
@@ -279,7 +296,8 @@ impl<'a> Client<'a> {
                 return self.run(&[call(ROLLBACK, Vec::new())])?.done().map(drop);
             }
         };
-        let journal = call(JOURNAL, vec![number(self.id.0), number(self.number)]);
+        let note = Value::Text(note_of(self.id));
+        let journal = call(JOURNAL, vec![number(self.id.0), number(self.number), note]);
         let mut last = vec![call(COMMIT, Vec::new())];
         if self.random.one_in(2) {
             self.run(&[journal])?.done()?;
@@ -332,7 +350,7 @@ impl<'a> Client<'a> {
             return Ok(None);
         }
         let writer = self.seen(&reply.done()?)?;
-        let text = Value::Text(text_of(account, self.id));
+        let text = Value::Text(pad_of(account, self.id));
         let values = vec![Value::Number(amount), number(self.id.0), text, Value::Number(account)];
         let reply = self.run(&[call(PAY, values)])?.done()?;
         match reply.tags.as_slice() {

@@ -10,11 +10,13 @@
 //! lost.
 //!
 //! Invariants: judging takes nothing from the recorded server but the recording. An image holds
-//! what was durable at its point, and of the rest what its seed left. Half of the points are
-//! chosen among all events; half lie right behind an acknowledgement or a read, where an answer
-//! that came too early shows.
+//! what was durable at its point, and of the rest what its seed left. Half of the points lie right
+//! behind an acknowledgement or a read, where an answer that came too early shows; a quarter are
+//! chosen among all events; a quarter lie within checkpoints, or shortly after one, where its log
+//! segments are used again: the server makes checkpoints all the time.
 
 mod judge;
+mod landmarks;
 mod load;
 mod note;
 mod wire;
@@ -29,6 +31,7 @@ use atoll_kernel::io::{Seeded, SimTime, Trace};
 use crate::checker::Complaint;
 use crate::life::{Life, options};
 use judge::Promises;
+use landmarks::{Landmarks, Stage};
 use note::Note;
 
 /// What to record and how often to crash it.
@@ -59,6 +62,66 @@ pub struct Summary {
     pub verified: u64,
     /// Images in which the cut left durable commits out.
     pub shortened: u64,
+    /// Checkpoints that the recorded server began.
+    pub checkpoints: u64,
+    /// Extents by which page files grew.
+    pub growths: u64,
+    /// Log segments that were used again.
+    pub reused: u64,
+    /// Images that recovered from a checkpoint.
+    pub from_checkpoint: u64,
+    /// Images cut within a checkpoint: after its first page was written, before its manifest was
+    /// there to stay.
+    pub within: u64,
+    /// Those of them whose manifest had its name already.
+    pub within_naming: u64,
+    /// Images cut shortly after a log segment was used again.
+    pub after_reuse: u64,
+}
+
+impl Summary {
+    fn add(self, part: &Summary) -> Summary {
+        Summary {
+            passed: self.passed + part.passed,
+            failed: self.failed + part.failed,
+            verified: self.verified + part.verified,
+            shortened: self.shortened + part.shortened,
+            from_checkpoint: self.from_checkpoint + part.from_checkpoint,
+            within: self.within + part.within,
+            within_naming: self.within_naming + part.within_naming,
+            after_reuse: self.after_reuse + part.after_reuse,
+            ..self
+        }
+    }
+
+    /// What the images did not show and should have, if anything.
+    pub fn gap(&self) -> Option<&'static str> {
+        let needed = [
+            (self.verified, "no image had an acknowledgement to look for"),
+            (self.from_checkpoint, "no image recovered from a checkpoint"),
+            (self.within, "no image was cut within a checkpoint"),
+            (self.after_reuse, "no image was cut shortly after a log segment was used again"),
+        ];
+        needed.into_iter().find(|(count, _)| *count == 0).map(|(_, gap)| gap)
+    }
+}
+
+/// What was recorded.
+#[derive(Clone, Copy)]
+struct Recording<'a> {
+    events: &'a [Event],
+    notes: &'a Notes,
+    landmarks: &'a Landmarks,
+}
+
+/// What one image showed.
+struct Shown {
+    /// Acknowledgements found kept.
+    verified: u64,
+    /// Whether the cut left durable commits out.
+    shortened: bool,
+    /// Whether it recovered from a checkpoint.
+    from_checkpoint: bool,
 }
 
 /// Notes with their places in the recording.
@@ -87,52 +150,60 @@ pub fn run(
     let seen = count(|note| matches!(note, Note::Seen(_)));
     let length = events.len();
     say(&format!("recorded {length} events, {acknowledged} acknowledged commits, {seen} reads"));
-    let summary = judge_all(setting, &events, &notes, say);
-    Ok(Summary { events: length as u64, acknowledged: acknowledged as u64, ..summary })
+    let landmarks = Landmarks::find(&events);
+    let (checkpoints, growths) = (landmarks.checkpoints(), landmarks.growths());
+    let reused = landmarks.reused();
+    say(&format!(
+        "meanwhile {checkpoints} checkpoints, {growths} extents of page files, {reused} log segments \
+         used again"
+    ));
+    let recording = Recording { events: &events, notes: &notes, landmarks: &landmarks };
+    let found = Summary {
+        events: length as u64,
+        acknowledged: acknowledged as u64,
+        checkpoints: checkpoints as u64,
+        growths: growths as u64,
+        reused: reused as u64,
+        ..Summary::default()
+    };
+    Ok(found.add(&judge_all(setting, recording, say)))
 }
 
-fn judge_all(
-    setting: &Setting,
-    events: &[Event],
-    notes: &Notes,
-    say: &(dyn Fn(&str) + Sync),
-) -> Summary {
-    let points = points(setting, events.len(), notes);
+fn judge_all(setting: &Setting, recording: Recording<'_>, say: &(dyn Fn(&str) + Sync)) -> Summary {
+    let points = points(setting, recording);
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let share = points.len().div_ceil(workers).max(1);
     let parts: Vec<Summary> = std::thread::scope(|scope| {
         let threads: Vec<_> = points
             .chunks(share)
-            .map(|points| scope.spawn(move || judge_some(points, events, notes, say)))
+            .map(|points| scope.spawn(move || judge_some(points, recording, say)))
             .collect();
         threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or(Summary { failed: 1, ..Summary::default() }))
             .collect()
     });
-    parts.into_iter().fold(Summary::default(), |sum, part| Summary {
-        passed: sum.passed + part.passed,
-        failed: sum.failed + part.failed,
-        verified: sum.verified + part.verified,
-        shortened: sum.shortened + part.shortened,
-        ..sum
-    })
+    parts.iter().fold(Summary::default(), Summary::add)
 }
 
 /// Where to crash, ascending, and the seed of what survives there.
-fn points(setting: &Setting, events: usize, notes: &Notes) -> Vec<(usize, u64)> {
+fn points(setting: &Setting, recording: Recording<'_>) -> Vec<(usize, u64)> {
+    let Recording { events, notes, landmarks } = recording;
     let is_answer = |note: &Note| matches!(note, Note::Acknowledged(_) | Note::Seen(_));
     let answers: Vec<usize> =
         notes.iter().filter(|(_, note)| is_answer(note)).map(|(at, _)| *at).collect();
     let mut random = Seeded::new(setting.seed ^ 0x5eed);
-    let mut any_of = |count: usize| random.below(count as u64) as usize;
-    let mut points: Vec<(usize, u64)> = (0..setting.images)
-        .map(|number| match answers.as_slice() {
-            [_, ..] if number % 2 == 0 => answers[any_of(answers.len())],
-            _ => any_of(events.max(1)),
-        })
-        .map(|last| (last + 1, 0))
-        .collect();
+    let mut points = Vec::new();
+    for number in 0..setting.images {
+        let mut any_of = |count: usize| random.below(count.max(1) as u64) as usize;
+        let anywhere = any_of(events.len()) + 1;
+        let point = match (number % 4, answers.as_slice()) {
+            (0 | 2, [_, ..]) => answers[any_of(answers.len())] + 1,
+            (3, _) => landmarks.draw(&mut random).unwrap_or(anywhere),
+            _ => anywhere,
+        };
+        points.push((point.min(events.len()), 0));
+    }
     points.iter_mut().for_each(|(_, seed)| *seed = random.next_u64());
     points.sort_unstable();
     points
@@ -140,8 +211,7 @@ fn points(setting: &Setting, events: usize, notes: &Notes) -> Vec<(usize, u64)> 
 
 fn judge_some(
     points: &[(usize, u64)],
-    events: &[Event],
-    notes: &Notes,
+    Recording { events, notes, landmarks }: Recording<'_>,
     say: &(dyn Fn(&str) + Sync),
 ) -> Summary {
     let mut summary = Summary::default();
@@ -152,15 +222,23 @@ fn judge_some(
             promises.hear(note);
             heard += 1;
         }
+        let stage = landmarks.stage(*point);
         match judge(&replayer, *seed, &promises) {
-            Ok((verified, shortened)) => {
-                summary.passed += 1;
-                summary.verified += verified;
-                summary.shortened += u64::from(shortened);
+            Ok(shown) => {
+                summary = summary.add(&Summary {
+                    passed: 1,
+                    verified: shown.verified,
+                    shortened: u64::from(shown.shortened),
+                    from_checkpoint: u64::from(shown.from_checkpoint),
+                    within: u64::from(stage != Stage::Between),
+                    within_naming: u64::from(stage == Stage::Naming),
+                    after_reuse: u64::from(landmarks.reused_just_before(*point)),
+                    ..Summary::default()
+                });
             }
             Err(complaint) => {
                 summary.failed += 1;
-                say(&format!("image after {point} events, seed {seed}: {complaint}"));
+                say(&format!("image after {point} events ({stage:?}), seed {seed}: {complaint}"));
             }
         }
         if (done + 1) % 100 == 0 {
@@ -170,20 +248,20 @@ fn judge_some(
     summary
 }
 
-/// Recovers one image; answers how many acknowledgements were found kept, and whether the cut
-/// left anything out.
-fn judge(replayer: &Replayer, seed: u64, promises: &Promises) -> Result<(u64, bool), Complaint> {
+/// Recovers one image and judges it.
+fn judge(replayer: &Replayer, seed: u64, promises: &Promises) -> Result<Shown, Complaint> {
     let disk = replayer.image(seed);
     let options = Options { buffer_pool_bytes: 64 << 20, ..options(1 + (seed % 3) as u16) };
     let mut life = Life::open(&disk, &SimTime::new(1_000_000), options, seed)
         .map_err(|error| format!("it does not open: {error:?}"))?;
-    let shortened = life.database.recovery().commits_cut > 0;
+    let report = life.database.recovery();
     let judged = judge::judge(&mut life, &disk, promises);
     match life.finish_turns() {
         Ok(()) => life.end(),
         Err(_) => life.abandon(),
     }
-    judged.map(|verified| (verified, shortened))
+    let (shortened, from_checkpoint) = (report.commits_cut > 0, report.pages > 0);
+    judged.map(|verified| Shown { verified, shortened, from_checkpoint })
 }
 
 #[cfg(test)]
@@ -194,9 +272,11 @@ mod tests {
     fn images_of_a_short_recording_recover() {
         let directory = tempfile::tempdir().expect("a place for a server");
         let setting =
-            Setting { images: 12, time: Duration::from_millis(300), instances: 2, seed: 1 };
-        let summary = run(&setting, directory.path(), &|_| ()).expect("it can be recorded");
-        assert_eq!((summary.passed, summary.failed), (12, 0));
+            Setting { images: 24, time: Duration::from_millis(500), instances: 2, seed: 1 };
+        let say = |line: &str| println!("{line}");
+        let summary = run(&setting, directory.path(), &say).expect("it can be recorded");
+        assert_eq!((summary.passed, summary.failed), (24, 0));
         assert!(summary.acknowledged > 0 && summary.verified > 0, "{summary:?}");
+        assert!(summary.from_checkpoint > 0 && summary.within > 0, "{summary:?}");
     }
 }
