@@ -11,7 +11,7 @@ use crate::supervise;
 pub struct Arguments {
     /// The data directory; nobody may have it open.
     directory: PathBuf,
-    /// Memory for pages, in MiB; the whole database must fit for now.
+    /// Memory for pages, in MiB; inner nodes and long values must fit.
     #[arg(long, default_value_t = 4096, env = "ATOLL_CHECK_POOL_MIB")]
     buffer_pool_mib: u64,
 }

@@ -41,9 +41,17 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     let summary = result?;
     println!("acknowledgements found kept: {}", summary.verified);
     println!("images shortened by the cut: {}", summary.shortened);
+    println!("images recovered from a checkpoint: {}", summary.from_checkpoint);
+    println!(
+        "images cut within a checkpoint: {}, {} of them between the manifest's name and its sync",
+        summary.within, summary.within_naming
+    );
+    println!("images cut shortly after a log segment was used again: {}", summary.after_reuse);
     println!("{} passed, {} failed", summary.passed, summary.failed);
-    if summary.verified == 0 {
-        return Err("no image had an acknowledgement to look for".to_owned());
+    if summary.failed == 0
+        && let Some(gap) = summary.gap()
+    {
+        return Err(gap.to_owned());
     }
     if summary.failed == 0 {
         Ok(())

@@ -1,10 +1,12 @@
 //! The `atoll` program: one command line over the server, the checker, the simulator and the
 //! benchmarks. Only this crate's main and the server's configuration read flags and environment.
 
+mod backup;
 mod bench;
 mod check;
 mod crash_images;
 mod demo;
+mod restore;
 mod serve;
 mod sim;
 mod supervise;
@@ -23,6 +25,8 @@ struct Program {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Copy a running database, consistently, to a directory of the server's.
+    Backup(backup::Arguments),
     /// Run a benchmark and print its figures.
     Bench(Box<bench::Arguments>),
     /// Verify a data directory offline.
@@ -31,6 +35,8 @@ enum Command {
     CrashImages(crash_images::Arguments),
     /// Load, crash, recover and check, through the server's own SQL.
     Demo(demo::Arguments),
+    /// Make a data directory from a backup and archived logs, up to any time between.
+    Restore(restore::Arguments),
     /// Simulate many instances, crashes and recoveries, and judge every read and commit.
     Sim(sim::Arguments),
     /// Serve a data directory.
@@ -40,10 +46,12 @@ enum Command {
 fn main() -> ExitCode {
     let program = Program::parse();
     let result = match program.command {
+        Command::Backup(arguments) => backup::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::CrashImages(arguments) => crash_images::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
     };

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use atoll_kernel::io::{IoChoice, RealDisk};
+use atoll_kernel::sync::{AtomicBool, Ordering};
 use atoll_server::SqlBackend;
 use common::Scratch;
 use common::embedded::Embedded;
@@ -87,6 +88,143 @@ fn a_full_disk_fails_the_transaction_before_anything_is_visible_and_passes() {
     scratch.folder = folder;
     scratch.start();
     assert_eq!(numbers(&mut scratch.connect()), committed);
+}
+
+/// Checkpoints published and abandoned, and why the last of these was.
+fn checkpoints(client: &mut postgres::Client) -> (i64, i64, Option<String>) {
+    let asked = "select published, abandoned, abandoned_because from atoll_checkpoints";
+    let row = client.query_one(asked, &[]).unwrap();
+    (row.get(0), row.get(1), row.get(2))
+}
+
+#[test]
+fn a_checkpoint_that_finds_no_space_is_abandoned_and_the_next_one_is_published() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let real = Arc::new(RealDisk::open(&data, IoChoice::Auto).unwrap());
+    let (disk, switch) = FaultyDisk::new(real);
+    let server = Embedded::serve_changed::<SqlBackend>(disk, |options| {
+        options.checkpoint_interval_ms = 0;
+        options.checkpoint_wal_bytes = 0;
+    });
+    let mut client = server.connect();
+    let create = "create table t (id int primary key, v text, round int)";
+    client.batch_execute(create).unwrap();
+    // Page files have two extents and more from here on.
+    let fill =
+        "insert into t select g, repeat(md5(g::text), 60), 0 from generate_series(1, 6000) g";
+    client.batch_execute(fill).unwrap();
+    client.batch_execute("checkpoint").unwrap();
+    let mut next = 6000;
+    for (round, (fault, culprit)) in [
+        (Fault::PagesFull, "pages/"),
+        (Fault::PageWritesFull, "pages/"),
+        (Fault::ManifestFull, "MANIFEST"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let before = checkpoints(&mut client);
+        // Every page changes, so at first, when no place is free, the file has to grow.
+        let change = format!("update t set round = {}", round + 1);
+        client.batch_execute(&change).unwrap();
+        switch.set(fault);
+        for _ in 0..3 {
+            let error = client.batch_execute("checkpoint").expect_err(culprit);
+            assert_eq!(error.code(), Some(&SqlState::DISK_FULL), "{error:?}");
+            let message = error.as_db_error().unwrap().message().to_owned();
+            assert!(message.contains(culprit), "{fault:?}: {message}");
+        }
+        let after = checkpoints(&mut client);
+        assert_eq!((after.0, after.1), (before.0, before.1 + 3));
+        assert!(after.2.as_ref().is_some_and(|reason| reason.contains(culprit)), "{after:?}");
+        // Work goes on.
+        for _ in 0..20 {
+            next += 1;
+            client.execute("insert into t values ($1, 'meanwhile', 0)", &[&next]).unwrap();
+        }
+        let count = client.query_one("select count(*) from t", &[]).unwrap();
+        assert_eq!(count.get::<_, i64>(0), i64::from(next));
+        // Space returns.
+        switch.set(Fault::Nothing);
+        client.batch_execute("checkpoint").unwrap();
+        assert_eq!(checkpoints(&mut client).0, before.0 + 1);
+    }
+    drop(client);
+    server.close();
+    let mut scratch = Scratch::without_server();
+    scratch.folder = folder;
+    scratch.start();
+    let mut client = scratch.connect();
+    assert_eq!(numbers(&mut client), (1..=next).collect::<Vec<_>>());
+    let row = client
+        .query_one("select count(*) from t where round = 3 and v = repeat(md5(id::text), 60)", &[])
+        .unwrap();
+    assert_eq!(row.get::<_, i64>(0), 6000);
+    let row = client.query_one("select newest from atoll_checkpoints", &[]).unwrap();
+    assert_eq!(row.get::<_, i64>(0), 4);
+}
+
+#[test]
+fn checkpoints_by_themselves_outlast_a_full_disk_under_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let real = Arc::new(RealDisk::open(&data, IoChoice::Auto).unwrap());
+    let (disk, switch) = FaultyDisk::new(real);
+    let server = Embedded::serve_changed::<SqlBackend>(disk, |options| {
+        options.buffer_pool_bytes = 512 << 20;
+        options.checkpoint_interval_ms = 30;
+        options.checkpoint_wal_bytes = 1 << 20;
+    });
+    let mut client = server.connect();
+    client.batch_execute("create table t (id int primary key, v text)").unwrap();
+    let ends = AtomicBool::new(false);
+    let mut committed: Vec<i32> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3)
+            .map(|writer| {
+                let (mut client, ends) = (server.connect(), &ends);
+                scope.spawn(move || {
+                    let mut committed = Vec::new();
+                    for id in (writer..).step_by(3) {
+                        if ends.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        let insert = format!("insert into t select {id}, repeat(md5('{id}'), 40)");
+                        std::thread::sleep(Duration::from_millis(1));
+                        match client.batch_execute(&insert) {
+                            Ok(()) => committed.push(id),
+                            Err(error) => {
+                                assert_eq!(error.code(), Some(&SqlState::DISK_FULL), "{error}");
+                            }
+                        }
+                    }
+                    committed
+                })
+            })
+            .collect();
+        for fault in [Fault::PagesFull, Fault::Full, Fault::PageWritesFull, Fault::ManifestFull] {
+            let before = checkpoints(&mut client);
+            eventually("checkpoints are made", || checkpoints(&mut client).0 > before.0 + 1);
+            switch.set(fault);
+            eventually("a checkpoint is abandoned", || checkpoints(&mut client).1 > before.1);
+            switch.set(Fault::Nothing);
+            let before = checkpoints(&mut client);
+            eventually("the next one is published", || checkpoints(&mut client).0 > before.0);
+        }
+        ends.store(true, Ordering::Relaxed);
+        writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
+    });
+    committed.sort_unstable();
+    assert_eq!(numbers(&mut client), committed);
+    drop(client);
+    server.close();
+    let mut scratch = Scratch::without_server();
+    scratch.folder = folder;
+    scratch.start();
+    let mut client = scratch.connect();
+    assert_eq!(numbers(&mut client), committed);
+    let odd = "select count(*) from t where v <> repeat(md5(id::text), 40)";
+    assert_eq!(client.query_one(odd, &[]).unwrap().get::<_, i64>(0), 0);
 }
 
 /// The child of the test below: the same server on a disk that breaks when a file appears.

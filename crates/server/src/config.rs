@@ -35,6 +35,9 @@ const SETTINGS: &[Setting] = &[
         apply: |config, text| size(text, &mut config.options.undo_bytes),
     },
     Setting { name: "log_segment", apply: log_segment },
+    Setting { name: "checkpoint_interval", apply: checkpoint_interval },
+    Setting { name: "checkpoint_wal", apply: checkpoint_wal },
+    Setting { name: "archive_directory", apply: archive_directory },
     Setting { name: "clock", apply: clock },
     Setting { name: "io", apply: io },
     Setting { name: "pin", apply: pin },
@@ -211,6 +214,61 @@ fn log_segment(config: &mut Config, text: &str) -> std::result::Result<(), Strin
     Ok(())
 }
 
+fn checkpoint_interval(config: &mut Config, text: &str) -> std::result::Result<(), String> {
+    config.options.checkpoint_interval_ms = interval_ms(text)?;
+    Ok(())
+}
+
+fn checkpoint_wal(config: &mut Config, text: &str) -> std::result::Result<(), String> {
+    config.options.checkpoint_wal_bytes = wal_bytes(text)?;
+    Ok(())
+}
+
+/// Absolute, so that it does not depend on where the server was started; empty: logs are not
+/// archived.
+fn archive_directory(config: &mut Config, text: &str) -> std::result::Result<(), String> {
+    let path = PathBuf::from(text);
+    if !text.is_empty() && !path.is_absolute() {
+        return Err("an absolute path, or nothing".to_owned());
+    }
+    config.options.archive_directory = (!text.is_empty()).then_some(path);
+    Ok(())
+}
+
+/// What `checkpoint_interval` may be: milliseconds of a time from 100 ms to a week, or 0 for never.
+pub fn interval_ms(text: &str) -> std::result::Result<u64, String> {
+    const WEEK_MS: u64 = 7 * 86_400_000;
+    let expected = || "a time from 100ms to 7d, as 60s or 5min, or 0 for never".to_owned();
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let number: u64 = digits.parse().map_err(|_| expected())?;
+    let factor = match unit.trim().to_ascii_lowercase().as_str() {
+        "" if number == 0 => 0,
+        "ms" => 1,
+        "s" => 1000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(expected()),
+    };
+    match number.checked_mul(factor) {
+        Some(time_ms @ (0 | 100..=WEEK_MS)) => Ok(time_ms),
+        _ => Err(expected()),
+    }
+}
+
+/// What `checkpoint_wal` may be: bytes of a size from 1 MB to 1024 TB, or 0 for never.
+pub fn wal_bytes(text: &str) -> std::result::Result<u64, String> {
+    if text == "0" {
+        return Ok(0);
+    }
+    let mut bytes = 0;
+    match size(text, &mut bytes) {
+        Ok(()) if (1 << 20..=1 << 50).contains(&bytes) => Ok(bytes),
+        _ => Err("a size from 1MB to 1024TB, as 1GB, or 0 for never".to_owned()),
+    }
+}
+
 /// Bytes, or a number with kB, MB, GB or TB (powers of 1024, as PostgreSQL has them).
 fn size(text: &str, into: &mut u64) -> std::result::Result<(), String> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -242,7 +300,8 @@ mod tests {
     #[test]
     fn flags_beat_variables_beat_the_file() {
         let folder = tempfile::tempdir().unwrap();
-        let file = "instances = 1\nbuffer_pool = \"64MB\"\nlisten = \"none\"\npin = false\n";
+        let file = "instances = 1\nbuffer_pool = \"64MB\"\nlisten = \"none\"\npin = false\n\
+            checkpoint_interval = \"5min\"\ncheckpoint_wal = 0\n";
         std::fs::write(folder.path().join(FILE_NAME), file).unwrap();
         let variables = |name: &str| match name {
             "ATOLL_INSTANCES" => Some("2".to_owned()),
@@ -255,7 +314,46 @@ mod tests {
         assert_eq!(config.options.clock, ClockChoice::Counter);
         assert_eq!(config.options.buffer_pool_bytes, 64 << 20);
         assert_eq!(config.options.pin, Pin::No);
+        assert_eq!(config.options.checkpoint_interval_ms, 300_000);
+        assert_eq!(config.options.checkpoint_wal_bytes, 0);
         assert_eq!(config.listen, ["localhost:5432", "[::1]:7"]);
+    }
+
+    #[test]
+    fn times_and_sizes_of_checkpoints_have_units_and_limits() {
+        let times = [
+            ("0", Some(0)),
+            ("0s", Some(0)),
+            ("100ms", Some(100)),
+            ("60s", Some(60_000)),
+            ("2 min", Some(120_000)),
+            ("7d", Some(604_800_000)),
+            ("99ms", None),
+            ("8d", None),
+            ("60", None),
+            ("60 seconds", None),
+            ("-1s", None),
+            ("", None),
+            ("s", None),
+            ("18446744073709551615d", None),
+        ];
+        for (text, expected) in times {
+            assert_eq!(interval_ms(text).ok(), expected, "{text:?}");
+        }
+        let sizes = [
+            ("0", Some(0)),
+            ("1MB", Some(1 << 20)),
+            ("1GB", Some(1 << 30)),
+            ("1024TB", Some(1 << 50)),
+            ("1025TB", None),
+            ("1023kB", None),
+            ("12", None),
+            ("-1", None),
+            ("much", None),
+        ];
+        for (text, expected) in sizes {
+            assert_eq!(wal_bytes(text).ok(), expected, "{text:?}");
+        }
     }
 
     #[test]
@@ -268,7 +366,15 @@ mod tests {
         assert_eq!(instances, "--instances: instances = \"0\": auto, or a number from 1 to 512");
         assert!(told(&[("buffer_pool", "lots".to_owned())]).starts_with("--buffer-pool: "));
         assert!(told(&[("buffer_pool", "99999999999TB".to_owned())]).contains("size"));
+        assert_eq!(
+            told(&[("checkpoint_interval", "60".to_owned())]),
+            "--checkpoint-interval: checkpoint_interval = \"60\": a time from 100ms to 7d, as 60s or \
+             5min, or 0 for never"
+        );
+        assert!(told(&[("checkpoint_wal", "1kB".to_owned())]).contains("from 1MB to 1024TB"));
         assert!(told(&[("log_segment", "1MB".to_owned())]).contains("at least 4MB"));
+        let relative = told(&[("archive_directory", "logs".to_owned())]);
+        assert!(relative.contains("--archive-directory: ") && relative.contains("absolute"));
         std::fs::write(folder.path().join(FILE_NAME), "shared_buffers = 1\n").unwrap();
         assert!(told(&[]).contains("there is no setting \"shared_buffers\""));
         std::fs::write(folder.path().join(FILE_NAME), "listen = [1]\n").unwrap();

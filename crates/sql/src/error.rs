@@ -23,6 +23,7 @@ macro_rules! states {
 }
 
 states! {
+    SUCCESSFUL_COMPLETION = "00000";
     WARNING = "01000";
     NO_DATA = "02000";
     CONNECTION_FAILURE = "08006";
@@ -149,6 +150,7 @@ states! {
     IO_ERROR = "58030";
     SNAPSHOT_TOO_OLD = "72000";
     UNDEFINED_FILE = "58P01";
+    DUPLICATE_FILE = "58P02";
     INTERNAL_ERROR = "XX000";
     DATA_CORRUPTED = "XX001";
     INDEX_CORRUPTED = "XX002";
@@ -351,9 +353,11 @@ impl From<KernelError> for SqlError {
             KernelError::Corrupt { .. } => (SqlState::DATA_CORRUPTED, None),
             KernelError::Unusable { .. } => (SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, None),
             KernelError::AlreadyExists { .. } => (SqlState::DUPLICATE_TABLE, None),
+            KernelError::NotEmpty { .. } => (SqlState::DUPLICATE_FILE, None),
             KernelError::NotFound { .. } => (SqlState::UNDEFINED_TABLE, None),
             KernelError::Cancelled => (SqlState::QUERY_CANCELED, None),
             KernelError::ShuttingDown => (SqlState::ADMIN_SHUTDOWN, None),
+            KernelError::ReadOnly => (SqlState::READ_ONLY_SQL_TRANSACTION, None),
             KernelError::CatalogChanged | KernelError::Internal { .. } => {
                 (SqlState::INTERNAL_ERROR, None)
             }
@@ -380,6 +384,8 @@ mod tests {
     fn kernel_errors_get_their_states() {
         let cancelled = "canceling statement due to user request";
         check(KernelError::Cancelled, "57014", cancelled);
+        let taken = "directory \"/d\" exists but is not empty";
+        check(KernelError::NotEmpty { path: "/d".into() }, "58P02", taken);
         check(KernelError::SnapshotTooOld, "72000", "snapshot too old");
         check(KernelError::OutOfMemory { what: "pool" }, "53200", "out of memory: pool is full");
         let serialization = "could not serialize access due to concurrent update";

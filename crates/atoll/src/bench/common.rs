@@ -7,6 +7,7 @@ use atoll_bench::native::{self, Native};
 use atoll_bench::setting::{Durability, Isolation, Place, Server, Setting};
 use atoll_bench::wire::{self, Wire};
 use atoll_kernel::api::Instances;
+use atoll_server::config::{interval_ms, wal_bytes};
 
 use super::output::Output;
 use super::{Folder, parse_instances};
@@ -39,9 +40,16 @@ pub struct Common {
     /// Memory for pages in MiB; what is expected to be needed without this.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     buffer_pool: Option<u64>,
+    /// Time from a checkpoint to the next, as 60s or 5min; 0: never for that reason.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = interval_ms)]
+    checkpoint_interval: u64,
+    /// Growth of the logs, as 1GB, after which a checkpoint is made; 0: never for that reason.
+    #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = wal_bytes)]
+    checkpoint_wal: u64,
     /// Run over the wire against the server at this URL, as single prepared statements; loads the
     /// tables unless they are there.
-    #[arg(long, conflicts_with_all = ["data", "instances", "buffer_pool"])]
+    #[arg(long, conflicts_with_all = ["data", "instances", "buffer_pool", "checkpoint_interval",
+        "checkpoint_wal"])]
     url: Option<String>,
     /// Transactions that arrive a second, evenly (open loop: latency counts from the arrival);
     /// without this a client's next begins when its last has ended.
@@ -89,6 +97,8 @@ impl Common {
                     data: Some(folder.path().to_owned()),
                     instances: self.instances,
                     buffer_pool_bytes: self.buffer_pool.map(|mib| mib << 20),
+                    checkpoint_interval_ms: self.checkpoint_interval,
+                    checkpoint_wal_bytes: self.checkpoint_wal,
                 };
                 native::run(workload, &self.setting(), &place, &mut say)?
             }

@@ -24,6 +24,7 @@ const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// What `atoll serve` is told about a benchmark.
 #[derive(clap::Args, Debug)]
+#[group(skip)]
 pub struct Arguments {
     /// Run this benchmark inside the server [default: none]
     #[arg(long, value_name = "NAME", value_parser = ["tpcc"])]

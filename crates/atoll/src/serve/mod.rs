@@ -6,6 +6,7 @@
 //! child of a supervising parent, which starts it again after a crash.
 
 mod bench;
+mod checkpoints;
 
 use std::path::PathBuf;
 
@@ -47,6 +48,17 @@ pub struct Arguments {
     /// Size of a log segment file, when it is made [default: 32MB]
     #[arg(long, value_name = "SIZE")]
     log_segment: Option<String>,
+    /// Time from a checkpoint to the next, as 60s or 5min; 0: never for that reason [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    checkpoint_interval: Option<String>,
+    /// Growth of the logs, as 1GB, after which a checkpoint is made; 0: never for that reason
+    /// [default: 1GB]
+    #[arg(long, value_name = "SIZE")]
+    checkpoint_wal: Option<String>,
+    /// Absolute directory where logs are copied before they are used again, for restores to any time
+    /// [default: none]
+    #[arg(long, value_name = "DIR")]
+    archive_directory: Option<String>,
     /// The clock that orders commits [default: auto]
     #[arg(long, value_name = "auto|tsc|counter")]
     clock: Option<String>,
@@ -93,6 +105,9 @@ impl Arguments {
             ("buffer_pool", &self.buffer_pool),
             ("undo_memory", &self.undo_memory),
             ("log_segment", &self.log_segment),
+            ("checkpoint_interval", &self.checkpoint_interval),
+            ("checkpoint_wal", &self.checkpoint_wal),
+            ("archive_directory", &self.archive_directory),
             ("clock", &self.clock),
             ("io", &self.io),
             ("pin", &self.pin),
@@ -142,6 +157,7 @@ fn serve_until_signal(arguments: &Arguments) -> Result<(), ServerError> {
     let database = Database::open_telling(&config.data, options, &mut |line| {
         eprintln!("atoll: {line}");
     })?;
+    checkpoints::tell(&database);
     let engine = Engine::new(&database);
     let addresses = serve::<_, SqlBackend>(database.hub(), listeners, engine, config.sessions)?;
     println!("{READY}{}", addresses.join(", "));

@@ -41,14 +41,23 @@ impl Embedded {
     where
         B: Backend<Core, Shared = Arc<Engine>>,
     {
-        let options = Options {
+        Embedded::serve_changed::<B>(disk, |options| options.undo_bytes = undo_bytes)
+    }
+
+    /// As [`Embedded::serve`], with options that `change` changes.
+    pub fn serve_changed<B>(disk: Arc<dyn Disk>, change: impl FnOnce(&mut Options)) -> Embedded
+    where
+        B: Backend<Core, Shared = Arc<Engine>>,
+    {
+        let mut options = Options {
             instances: Instances::Count(2),
             buffer_pool_bytes: 64 << 20,
-            undo_bytes,
+            undo_bytes: 32 << 20,
             log_segment_bytes: 1 << 20,
             log_buffer_bytes: 256 << 10,
             ..Options::default()
         };
+        change(&mut options);
         let database = Database::open_on(disk, options, &mut |_| ()).unwrap();
         let listeners = Listeners::bind(&["127.0.0.1:0".to_owned()], None).unwrap();
         let engine = Engine::new(&database);

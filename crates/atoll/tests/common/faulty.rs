@@ -1,7 +1,8 @@
 //! A real directory that fills up or breaks when the test says so.
 //!
 //! Full means that no file grows and none is made larger; what was allocated before can be
-//! written, as on a real disk. Broken means that the log's asynchronous writes, or its syncs,
+//! written, as on a real disk. It may be full for page files or manifests alone, and it may find out
+//! only when pages are written, as file systems do that promise nothing. Broken means that the log's asynchronous writes, or its syncs,
 //! fail with EIO from now on.
 
 use atoll_kernel::sync::{AtomicU32, Ordering};
@@ -15,6 +16,11 @@ use atoll_kernel::io::{
 };
 
 const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+fn is_page_file(name: &str) -> bool {
+    name.starts_with("pages/")
+}
 
 /// What is wrong with the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +29,12 @@ pub enum Fault {
     Nothing,
     Full,
     WritesFail,
+    /// No page file grows.
+    PagesFull,
+    /// Page files grow, but there is no room when they are written.
+    PageWritesFull,
+    /// No manifest can be written.
+    ManifestFull,
 }
 
 /// The switch, shared by the disk and its files and rings.
@@ -106,7 +118,10 @@ struct FaultyFile {
 
 impl FaultyFile {
     fn full(&self, bytes: u64) -> Result<()> {
-        if self.switch.is(Fault::Full) && bytes > self.inner.len()? {
+        let is_full = self.switch.is(Fault::Full)
+            || self.switch.is(Fault::PagesFull) && is_page_file(&self.name)
+            || self.switch.is(Fault::ManifestFull) && self.name.starts_with("MANIFEST");
+        if is_full && bytes > self.inner.len()? {
             return Err(Error::DiskFull { path: self.name.clone() });
         }
         Ok(())
@@ -132,6 +147,10 @@ impl File for FaultyFile {
         self.inner.allocate(bytes)
     }
 
+    fn truncate(&self, bytes: u64) -> Result<()> {
+        self.inner.truncate(bytes)
+    }
+
     fn len(&self) -> Result<u64> {
         self.inner.len()
     }
@@ -151,9 +170,12 @@ struct FaultyRing {
     failed: RefCell<Vec<Completion>>,
 }
 
+fn faulty(file: &FileRef) -> &FaultyFile {
+    file.as_any().downcast_ref().expect("a file of this disk")
+}
+
 fn inner(file: &FileRef) -> FileRef {
-    let file: &FaultyFile = file.as_any().downcast_ref().expect("a file of this disk");
-    file.inner.clone()
+    faulty(file).inner.clone()
 }
 
 impl Ring for FaultyRing {
@@ -163,6 +185,13 @@ impl Ring for FaultyRing {
             Op::Write { buffer, .. } if breaks => {
                 let buffer = Returned::Io(buffer);
                 self.failed.borrow_mut().push(Completion { token, result: Err(EIO), buffer });
+                return;
+            }
+            Op::Write { file, buffer, .. }
+                if self.switch.is(Fault::PageWritesFull) && is_page_file(&faulty(&file).name) =>
+            {
+                let buffer = Returned::Io(buffer);
+                self.failed.borrow_mut().push(Completion { token, result: Err(ENOSPC), buffer });
                 return;
             }
             Op::Write { file, offset, buffer, durability } => {

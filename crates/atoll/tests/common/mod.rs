@@ -2,9 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(dead_code, reason = "every test program uses its own part")]
 
+pub mod churn;
 pub mod embedded;
 pub mod faulty;
 pub mod raw;
+pub mod refusal;
+pub mod victim;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

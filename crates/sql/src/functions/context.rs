@@ -8,6 +8,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::session::RoutingCounts;
 use crate::types::datetime::TimeZone;
 use crate::types::{Text, TypeOid};
+use atoll_kernel::api::CheckpointStatus;
 use std::sync::Arc;
 
 /// How `SET` looked: for the transaction or for the session.
@@ -90,11 +91,12 @@ pub struct SettingDescription {
     pub value: String,
     /// The unit, if it has one.
     pub unit: Option<&'static str>,
-    /// When it can be changed: `user` or `internal`.
+    /// When it can be changed: `user`, `postmaster` (when the server starts) or `internal`.
     pub context: &'static str,
     /// `bool`, `enum`, `integer`, `real` or `string`.
     pub kind: &'static str,
-    /// Where the value is from: `default`, `client` or `session`.
+    /// Where the value is from: `default`, `client`, `session`, or `override` (set when the server
+    /// started).
     pub source: &'static str,
     /// The least value.
     pub least: Option<String>,
@@ -208,6 +210,11 @@ pub trait FunctionContext {
     /// What sessions have counted of their transactions' affinity, by instance.
     fn routing(&self) -> Vec<RoutingCounts> {
         Vec::new()
+    }
+
+    /// What became of the database's checkpoints; none for one in memory.
+    fn checkpoints(&self) -> Option<CheckpointStatus> {
+        None
     }
 
     /// The schemas of the search path that exist, in order; with pg_catalog where it is implicit.

@@ -410,6 +410,8 @@ pub enum Utility {
     },
     /// CHECKPOINT.
     Checkpoint,
+    /// CALL atoll_backup of this directory.
+    Backup(String),
     /// COPY.
     Copy(Box<Copy>),
     /// PREPARE.

@@ -48,6 +48,7 @@ impl Converter {
             Node::TruncateStmt(truncate) => truncate_of(truncate),
             Node::VacuumStmt(vacuum) => vacuum_of(vacuum),
             Node::CheckPointStmt(_) => Ok(Utility::Checkpoint),
+            Node::CallStmt(call) => call_of(call),
             Node::CopyStmt(copy) => self.copy(copy).map(Box::new).map(Utility::Copy),
             Node::PrepareStmt(prepare) => self.prepare(prepare),
             Node::ExecuteStmt(execute) => Ok(Utility::Execute {
@@ -362,6 +363,23 @@ fn vacuum_of(vacuum: &nodes::VacuumStmt) -> SqlResult<Utility> {
         tables.push(relation(table.relation())?);
     }
     Ok(Utility::Vacuum { vacuum: vacuum.is_vacuumcmd, analyze, tables })
+}
+
+/// The one procedure that can be called.
+fn call_of(call: &nodes::CallStmt) -> SqlResult<Utility> {
+    let refused = || SqlError::not_supported("CALL of another procedure than atoll_backup");
+    let call = call.funccall().ok_or_else(refused)?;
+    if strings(call.funcname()) != ["atoll_backup"] {
+        return Err(refused());
+    }
+    let mut arguments = call.args().iter();
+    match (arguments.next().and_then(constant), arguments.next()) {
+        (Some(ConstValue::String(directory)), None) => Ok(Utility::Backup(directory.to_string())),
+        _ => Err(SqlError::new(
+            SqlState::SYNTAX_ERROR,
+            "atoll_backup takes one argument, a directory as a constant",
+        )),
+    }
 }
 
 /// PostgreSQL's name for a command that we refuse.

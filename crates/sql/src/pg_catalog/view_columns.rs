@@ -121,6 +121,30 @@ pub(super) static ATOLL_ROUTING: &[VirtualColumn] = &[
     n("sessions_departed", T::INT8), n("sessions_kept", T::INT8),
 ];
 
+/// The columns of atoll_checkpoints.
+#[rustfmt::skip]
+pub(super) static ATOLL_CHECKPOINTS: &[VirtualColumn] = &[
+    n("newest", T::INT8), n("is_running", T::BOOL), n("published", T::INT8),
+    n("by_interval", T::INT8), n("by_log", T::INT8), n("by_request", T::INT8),
+    n("abandoned", T::INT8), n("abandoned_because", T::TEXT), n("pages_written", T::INT8),
+    n("last_pages", T::INT8), n("last_ms", T::FLOAT8), n("page_bytes", T::INT8),
+    n("pages_on_disk", T::INT8), n("pages_used", T::INT8), n("pages_dead", T::INT8),
+    n("checkpoints_pinned", T::INT8), n("pages_pinned", T::INT8),
+    n("pages_live", T::INT8), n("space_amplification", T::FLOAT8),
+    n("pages_moved", T::INT8), n("bytes_returned", T::INT8),
+    n("archived_segments", T::INT8), n("archived_checkpoint", T::INT8), n("archive_fails_because", T::TEXT),
+];
+
+/// The columns of pg_stat_bgwriter.
+#[rustfmt::skip]
+pub(super) static PG_STAT_BGWRITER: &[VirtualColumn] = &[
+    n("checkpoints_timed", T::INT8), n("checkpoints_req", T::INT8),
+    n("checkpoint_write_time", T::FLOAT8), n("checkpoint_sync_time", T::FLOAT8),
+    n("buffers_checkpoint", T::INT8), n("buffers_clean", T::INT8), n("maxwritten_clean", T::INT8),
+    n("buffers_backend", T::INT8), n("buffers_backend_fsync", T::INT8), n("buffers_alloc", T::INT8),
+    n("stats_reset", T::TIMESTAMPTZ),
+];
+
 /// The columns of pg_stat_user_tables.
 #[rustfmt::skip]
 pub(super) static PG_STAT_USER_TABLES: &[VirtualColumn] = &[

@@ -14,7 +14,9 @@ use crate::functions::{
 use crate::relations::CatalogView;
 use crate::types::Text;
 use crate::types::datetime::TimeZone;
-use atoll_kernel::api::{Catalog, InstanceId, Oid, Relation, TableEntry};
+use atoll_kernel::api::{
+    Catalog, CheckpointStatus, CheckpointWatch, Instance, InstanceId, Oid, Relation, TableEntry,
+};
 use atoll_kernel::io::{Entropy, RealEntropy, TimeSource};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -52,6 +54,8 @@ pub struct SessionContext {
     pub place: Cell<InstanceId>,
     /// What sessions count of their affinity.
     pub routing: RefCell<Option<Arc<Routing>>>,
+    /// A look at the database's checkpoints.
+    checkpoints: CheckpointWatch,
 }
 
 /// What a session remembers of its past when it moves to another instance.
@@ -64,12 +68,13 @@ pub struct Remembered {
 impl SessionContext {
     /// Of a new session.
     pub fn new(
-        time: Arc<dyn TimeSource>,
         settings: Settings,
         view: CatalogView,
         start: &super::SessionStart,
-        seed: u64,
+        instance: &Instance,
     ) -> SessionContext {
+        let time = instance.time().clone();
+        let seed = time.now_ns() ^ (start.process_id as u64).rotate_left(32);
         let now = time.wall_micros() - EPOCH_MICROS;
         let digits = settings.integer("extra_float_digits") as i32;
         SessionContext {
@@ -90,8 +95,9 @@ impl SessionContext {
             last_sequence: Cell::new(None),
             read_only: Cell::new(false),
             cursors: RefCell::default(),
-            place: Cell::default(),
+            place: Cell::new(instance.id()),
             routing: RefCell::default(),
+            checkpoints: CheckpointWatch::new(instance),
         }
     }
 
@@ -240,6 +246,10 @@ impl FunctionContext for SessionContext {
 
     fn routing(&self) -> Vec<RoutingCounts> {
         self.routing.borrow().as_ref().map(|routing| routing.counts()).unwrap_or_default()
+    }
+
+    fn checkpoints(&self) -> Option<CheckpointStatus> {
+        self.checkpoints.status()
     }
 
     fn search_path(&self, with_implicit: bool) -> Vec<Text> {

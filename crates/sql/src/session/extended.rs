@@ -286,6 +286,7 @@ impl Session {
         match &**utility {
             Utility::Show(name) => self.show_columns(name).map(Some),
             Utility::Explain(_) => Ok(Some(super::explain::columns())),
+            Utility::Backup(_) => Ok(Some(super::utility::backup_columns())),
             Utility::Fetch { name, is_move: false, .. } => Ok(self.cursor_columns(name)),
             _ => Ok(None),
         }

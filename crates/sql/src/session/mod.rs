@@ -38,7 +38,8 @@ use crate::relations::{CatalogView, Registry};
 use crate::statistics::Shelf;
 use affinity::{Affinity, Routing};
 use atoll_kernel::api::{
-    AffinityKey, Context, Database, Instance, Interrupt, Isolation, Transaction, Unsettled,
+    AffinityKey, CheckpointWatch, Context, Database, Instance, Interrupt, Isolation, Transaction,
+    Unsettled,
 };
 use atoll_kernel::sync::prefetch_value;
 use cache::{Cache, CachedStatement};
@@ -47,7 +48,7 @@ use context::SessionContext;
 use portals::Portals;
 use rustc_hash::FxHashMap;
 use savepoint::Savepoint;
-use settings::Settings;
+use settings::{READ_FROM, ReadFrom, Settings};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -147,11 +148,14 @@ struct Defaults {
     timeout_ns: Option<u64>,
     isolation: SqlResult<Isolation>,
     read_only: bool,
+    read_from: ReadFrom,
 }
 
 impl Default for Defaults {
     fn default() -> Defaults {
-        Defaults { timeout_ns: None, isolation: Ok(Isolation::ReadCommitted), read_only: false }
+        let isolation = Ok(Isolation::ReadCommitted);
+        let read_from = ReadFrom::Current;
+        Defaults { timeout_ns: None, isolation, read_only: false, read_from }
     }
 }
 
@@ -185,6 +189,9 @@ impl Session {
     pub fn new(local: &Rc<Local>, instance: &Instance, start: SessionStart) -> SqlResult<Session> {
         let mut settings = Settings::default();
         settings.set_fixed("session_authorization", &start.user);
+        let checkpoints = CheckpointWatch::new(instance);
+        settings.set_at_start("checkpoint_interval", checkpoints.interval_ms());
+        settings.set_at_start("checkpoint_wal", checkpoints.wal_bytes() / 1024);
         for (name, value) in &start.settings {
             settings.set_default(name, value)?;
         }
@@ -208,11 +215,8 @@ impl Session {
             path: path.clone(),
             statistics: local.engine.statistics.newest(),
         };
-        let time = instance.time().clone();
-        let seed = time.now_ns() ^ (start.process_id as u64).rotate_left(32);
         let path_version = settings.path_version;
-        let context = SessionContext::new(time, settings, view, start, seed);
-        context.place.set(instance.id());
+        let context = SessionContext::new(settings, view, start, instance);
         *context.routing.borrow_mut() = Some(local.engine.routing.clone());
         let mut session = Session {
             local: local.clone(),
@@ -330,6 +334,7 @@ impl Session {
                 .map(|timeout_ms| timeout_ms * 1_000_000),
             isolation: transaction::isolation_of(&settings.known("default_transaction_isolation")),
             read_only: settings.boolean("default_transaction_read_only"),
+            read_from: ReadFrom::parse(&settings.known(READ_FROM)).unwrap_or_default(),
         };
         let kilobytes = |name| u64::try_from(settings.integer(name)).ok().map(|kb| kb * 1024);
         self.allowed.memory = Some(Rc::new(MemorySettings {

@@ -35,14 +35,15 @@ impl Session {
         Ok(())
     }
 
-    fn begin_kernel(
+    pub(super) fn begin_kernel(
         &mut self,
         context: &Context,
         isolation: Isolation,
         read_only: bool,
     ) -> SqlResult<()> {
         let access = if read_only { Access::ReadOnly } else { Access::ReadWrite };
-        let transaction = self.kernel.begin(context, isolation, access)?;
+        let mut transaction = self.kernel.begin(context, isolation, access)?;
+        self.choose_what_to_read(context, &mut transaction)?;
         self.context.transaction_id.set(number_of(&transaction));
         self.transaction = Some(transaction);
         self.affinity.begin();
@@ -249,6 +250,12 @@ impl Session {
             return Err(SqlError::new(
                 SqlState::ACTIVE_SQL_TRANSACTION,
                 "SET TRANSACTION ISOLATION LEVEL must be called before any query",
+            ));
+        }
+        if modes.read_only == Some(false) && transaction.checkpoint().is_some() {
+            return Err(SqlError::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                "cannot set transaction read-write mode while a checkpoint is read",
             ));
         }
         if let Some(read_only) = modes.read_only {

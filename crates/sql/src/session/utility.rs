@@ -4,7 +4,7 @@
 
 use super::Session;
 use super::cache::CachedStatement;
-use super::client::Client;
+use super::client::{Client, ColumnDescription, Room, Severity};
 use super::execute::{Done, Sending};
 use crate::bind;
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -12,7 +12,12 @@ use crate::exec::Cx;
 use crate::parse::ast::Expr;
 use crate::parse::statement::Utility;
 use crate::types::{Datum, Type, TypeOid};
-use atoll_kernel::api::Context;
+use atoll_kernel::api::{Context, Error, Parker};
+use std::path::Path;
+use std::sync::Arc;
+
+/// How often a notice tells how far a backup is, in nanoseconds.
+const TELL_NS: u64 = 2_000_000_000;
 
 impl Session {
     /// Runs a utility statement but DECLARE, which has parameters. `several`: it is one of several of a simple query.
@@ -80,10 +85,16 @@ impl Session {
             Utility::Vacuum { vacuum, analyze, tables } => {
                 Done::all(self.vacuum(context, *vacuum, *analyze, tables, several, client)?)
             }
-            // Everything acknowledged is in the log.
-            Utility::Checkpoint => Err(SqlError::not_supported("CHECKPOINT")),
+            Utility::Checkpoint => Done::all(self.checkpoint(context)?),
+            Utility::Backup(to) => self.backup(context, to, (sending, several), client),
             definition => Done::all(self.definition(context, definition, client)?),
         }
+    }
+
+    /// With or without a transaction, read-only or not, as PostgreSQL does it.
+    fn checkpoint(&self, context: &Context) -> SqlResult<&'static str> {
+        self.kernel.checkpoint(context)?;
+        Ok("CHECKPOINT")
     }
 
     fn session_characteristics(
@@ -190,4 +201,69 @@ fn wrong_count(name: &str, wanted: usize, given: usize) -> SqlError {
         format!("wrong number of parameters for prepared statement \"{name}\""),
     )
     .detail(format!("Expected {wanted} parameters but got {given}."))
+}
+
+/// The columns of the row that CALL atoll_backup answers.
+pub(super) fn backup_columns() -> Arc<[ColumnDescription]> {
+    let column = |(name, ty): (&str, TypeOid)| ColumnDescription {
+        name: name.into(),
+        ty: Type::new(ty),
+        table: 0,
+        number: 0,
+    };
+    let all = [
+        ("checkpoint", TypeOid::INT8),
+        ("cts", TypeOid::INT8),
+        ("pages", TypeOid::INT8),
+        ("bytes", TypeOid::INT8),
+        ("ms", TypeOid::FLOAT8),
+    ];
+    all.map(column).into_iter().collect()
+}
+
+impl Session {
+    /// Copies the database to a directory of the server's that is empty or not there.
+    pub(super) fn backup(
+        &mut self,
+        context: &Context,
+        directory: &str,
+        (sending, several): (Sending<'_>, bool),
+        client: &mut dyn Client,
+    ) -> SqlResult<Done> {
+        self.forbid_block("CALL atoll_backup", several)?;
+        let path = Path::new(directory);
+        if !path.is_absolute() {
+            let text = "relative path not allowed for a backup on the server";
+            return Err(SqlError::new(SqlState::INVALID_NAME, text));
+        }
+        // From here on everything that was answered may leave.
+        self.kernel.settle(context)?;
+        let mut told_ns = context.now_ns();
+        let mut tell = |done: u64, total: u64| {
+            let now_ns = context.now_ns();
+            if now_ns < told_ns + TELL_NS {
+                return Ok(());
+            }
+            told_ns = now_ns;
+            let text = format!("backup: {} of {} MB copied", done >> 20, total >> 20);
+            let notice = SqlError::new(SqlState::SUCCESSFUL_COMPLETION, text);
+            self.notice(client, Severity::Notice, &notice);
+            // Nobody wants it if the client is gone.
+            client.flush().map_err(|_| Error::Cancelled)
+        };
+        let report = self.kernel.backup(context, path, &mut tell)?;
+        client.begin_rows(&backup_columns(), sending.formats, sending.announce);
+        let count = |number: u64| Datum::from(i64::try_from(number).unwrap_or(i64::MAX));
+        let row = [
+            count(report.checkpoint),
+            count(report.below.0.saturating_sub(1)),
+            count(report.pages),
+            count(report.page_bytes + report.log_bytes),
+            Datum::from(report.elapsed_ns as f64 / 1e6),
+        ];
+        if client.row(&row, &*self.context)? == Room::Full {
+            client.flush()?;
+        }
+        Done::all("CALL")
+    }
 }

@@ -5,6 +5,7 @@
 
 use super::client::{Client, ColumnDescription, Room};
 use super::execute::{Done, Sending};
+use super::settings::READ_FROM;
 use super::{Phase, Session};
 use crate::error::{SqlError, SqlResult};
 use crate::parse::statement::{IsolationName, SetValue, TransactionModes};
@@ -55,6 +56,10 @@ impl Session {
         {
             return Err(SqlError::not_supported("the isolation level SERIALIZABLE"));
         }
+        let is_read_from = lower == READ_FROM;
+        if is_read_from {
+            self.check_may_read_anew()?;
+        }
         if self.phase == Phase::Idle {
             // What is set outlives the statement only if it succeeds.
             self.phase = Phase::Implicit;
@@ -68,7 +73,7 @@ impl Session {
         };
         result?;
         self.apply_settings();
-        Ok(())
+        if is_read_from { self.read_anew(context) } else { Ok(()) }
     }
 
     /// RESET ALL.

@@ -4,6 +4,7 @@
 //! notices, errors' fields, the extended protocol, COPY, transactions of several sessions.
 
 mod changes;
+mod checkpoints;
 mod copy;
 mod cursors;
 mod explain;

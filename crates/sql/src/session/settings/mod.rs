@@ -4,151 +4,19 @@
 //! made in a transaction are undone when it rolls back; LOCAL ones when it ends. A parameter that
 //! would change what statements mean, in a way that is not built, is refused, not ignored.
 
+mod parameters;
+mod read_from;
+
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::functions::SettingDescription;
 use crate::plan::Choices;
 use crate::types::datetime::TimeZone;
+pub use parameters::SERVER_VERSION;
+use parameters::{Kind, PARAMETERS, Parameter};
+pub(super) use read_from::{READ_FROM, ReadFrom};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
-
-/// What values a parameter takes.
-#[derive(Clone, Copy)]
-enum Kind {
-    /// Any text.
-    Text,
-    /// A boolean.
-    Bool,
-    /// An integer in a range, with a unit for memory (`k`) or time (`m`), or none.
-    Int(i64, i64, char),
-    /// A number.
-    Real,
-    /// One of these.
-    OneOf(&'static [&'static str]),
-    /// Only this value, whatever its case; others are not built.
-    Only(&'static [&'static str]),
-    /// A list of schemas.
-    Path,
-    /// A time zone.
-    Zone,
-    /// Never changed by SET.
-    Fixed,
-}
-
-/// One parameter.
-struct Parameter {
-    name: &'static str,
-    default: &'static str,
-    kind: Kind,
-    reported: bool,
-}
-
-const fn plain(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
-    Parameter { name, default, kind, reported: false }
-}
-
-const fn reported(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
-    Parameter { name, default, kind, reported: true }
-}
-
-const ISOLATION: &[&str] =
-    &["serializable", "repeatable read", "read committed", "read uncommitted"];
-const LEVELS: &[&str] =
-    &["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
-const SYNC: &[&str] = &["local", "remote_write", "remote_apply", "on", "off"];
-
-/// What PostgreSQL version clients are told.
-pub const SERVER_VERSION: &str = "15.0";
-
-static PARAMETERS: &[Parameter] = &[
-    reported("application_name", "", Kind::Text),
-    plain("atoll.affinity", "", Kind::Text),
-    plain("array_nulls", "on", Kind::Only(&["on", "true", "1"])),
-    plain("backslash_quote", "safe_encoding", Kind::Only(&["safe_encoding"])),
-    plain("block_size", "8192", Kind::Fixed),
-    plain("bytea_output", "hex", Kind::Only(&["hex"])),
-    plain("check_function_bodies", "on", Kind::Bool),
-    reported("client_encoding", "UTF8", Kind::Only(&["utf8", "utf-8", "unicode"])),
-    plain("client_min_messages", "notice", Kind::OneOf(LEVELS)),
-    plain("cursor_tuple_fraction", "0.1", Kind::Real),
-    reported("DateStyle", "ISO, MDY", Kind::Only(&["iso, mdy", "iso", "iso,mdy", "mdy"])),
-    plain("default_table_access_method", "heap", Kind::Only(&["heap"])),
-    plain("default_tablespace", "", Kind::Only(&["", "pg_default"])),
-    plain("default_text_search_config", "pg_catalog.simple", Kind::Text),
-    plain("default_transaction_deferrable", "off", Kind::Bool),
-    plain("default_transaction_isolation", "read committed", Kind::OneOf(ISOLATION)),
-    reported("default_transaction_read_only", "off", Kind::Bool),
-    plain("effective_cache_size", "524288", Kind::Int(1, i32::MAX as i64, 'k')),
-    plain("enable_bitmapscan", "on", Kind::Bool),
-    plain("enable_hashagg", "on", Kind::Bool),
-    plain("enable_hashjoin", "on", Kind::Bool),
-    plain("enable_indexonlyscan", "on", Kind::Bool),
-    plain("enable_indexscan", "on", Kind::Bool),
-    plain("enable_material", "on", Kind::Bool),
-    plain("enable_mergejoin", "on", Kind::Bool),
-    plain("enable_nestloop", "on", Kind::Bool),
-    plain("enable_seqscan", "on", Kind::Bool),
-    plain("enable_sort", "on", Kind::Bool),
-    plain("escape_string_warning", "on", Kind::Bool),
-    plain("extra_float_digits", "1", Kind::Int(-15, 3, ' ')),
-    plain("from_collapse_limit", "8", Kind::Int(1, i32::MAX as i64, ' ')),
-    plain("geqo", "on", Kind::Bool),
-    plain("idle_in_transaction_session_timeout", "0", Kind::Only(&["0"])),
-    plain("idle_session_timeout", "0", Kind::Only(&["0"])),
-    reported("in_hot_standby", "off", Kind::Fixed),
-    reported("integer_datetimes", "on", Kind::Fixed),
-    reported("IntervalStyle", "postgres", Kind::Only(&["postgres"])),
-    reported("is_superuser", "on", Kind::Fixed),
-    plain("jit", "off", Kind::Bool),
-    plain("join_collapse_limit", "8", Kind::Int(1, i32::MAX as i64, ' ')),
-    plain("lc_collate", "C", Kind::Fixed),
-    plain("lc_ctype", "C", Kind::Fixed),
-    plain("lc_messages", "C", Kind::Only(&["c", "posix", "en_us.utf8", "en_us.utf-8", "c.utf-8"])),
-    plain("lc_monetary", "C", Kind::Only(&["c", "posix", "en_us.utf8", "en_us.utf-8", "c.utf-8"])),
-    plain("lc_numeric", "C", Kind::Only(&["c", "posix", "en_us.utf8", "en_us.utf-8", "c.utf-8"])),
-    plain("lc_time", "C", Kind::Only(&["c", "posix", "en_us.utf8", "en_us.utf-8", "c.utf-8"])),
-    plain("lock_timeout", "0", Kind::Only(&["0", "0ms", "0s"])),
-    plain("maintenance_work_mem", "65536", Kind::Int(1024, i32::MAX as i64, 'k')),
-    plain("max_connections", "10000", Kind::Fixed),
-    plain("max_identifier_length", "63", Kind::Fixed),
-    plain("max_index_keys", "32", Kind::Fixed),
-    plain("max_parallel_workers_per_gather", "0", Kind::Int(0, 1024, ' ')),
-    plain("max_prepared_transactions", "0", Kind::Fixed),
-    plain("parallel_setup_cost", "1000", Kind::Real),
-    plain("password_encryption", "scram-sha-256", Kind::OneOf(&["md5", "scram-sha-256"])),
-    plain(
-        "plan_cache_mode",
-        "auto",
-        Kind::OneOf(&["auto", "force_generic_plan", "force_custom_plan"]),
-    ),
-    plain("quote_all_identifiers", "off", Kind::Bool),
-    plain("random_page_cost", "4", Kind::Real),
-    plain("row_security", "on", Kind::Bool),
-    plain("search_path", "\"$user\", public", Kind::Path),
-    reported("server_encoding", "UTF8", Kind::Fixed),
-    reported("server_version", SERVER_VERSION, Kind::Fixed),
-    plain("server_version_num", "150000", Kind::Fixed),
-    reported("session_authorization", "postgres", Kind::Fixed),
-    plain("session_replication_role", "origin", Kind::Only(&["origin"])),
-    plain("seq_page_cost", "1", Kind::Real),
-    plain("ssl", "off", Kind::Fixed),
-    reported("standard_conforming_strings", "on", Kind::Only(&["on", "true", "1"])),
-    plain("statement_timeout", "0", Kind::Int(0, i32::MAX as i64, 'm')),
-    plain("synchronize_seqscans", "on", Kind::Bool),
-    plain("synchronous_commit", "on", Kind::OneOf(SYNC)),
-    plain("temp_buffers", "1024", Kind::Int(100, i32::MAX as i64, 'k')),
-    reported("TimeZone", "UTC", Kind::Zone),
-    plain("temp_file_limit", "-1", Kind::Int(-1, i32::MAX as i64, 'k')),
-    plain("timezone_abbreviations", "Default", Kind::Fixed),
-    plain("track_activities", "on", Kind::Bool),
-    plain("transaction_deferrable", "off", Kind::Bool),
-    plain("transaction_isolation", "read committed", Kind::OneOf(ISOLATION)),
-    plain("transaction_read_only", "off", Kind::Bool),
-    plain("transform_null_equals", "off", Kind::Only(&["off", "false", "0"])),
-    plain("wal_level", "replica", Kind::Fixed),
-    plain("work_mem", "4096", Kind::Int(64, i32::MAX as i64, 'k')),
-    plain("xmloption", "content", Kind::OneOf(&["content", "document"])),
-];
 
 /// The parameters by their exact names: every statement asks for some.
 static BY_NAME: LazyLock<HashMap<&'static str, &'static Parameter>> =
@@ -237,7 +105,7 @@ impl Settings {
         let shown = find(name).map_or_else(|| name.to_owned(), |p| p.name.to_owned());
         let value = self.get(name).ok_or_else(|| unrecognized(name))?;
         let value = match find(name).map(|p| p.kind) {
-            Some(Kind::Int(_, _, unit)) => with_unit(&value, unit),
+            Some(Kind::Int(_, _, unit) | Kind::AtStart(_, _, unit)) => with_unit(&value, unit),
             _ => value,
         };
         Ok((shown, value))
@@ -259,7 +127,7 @@ impl Settings {
         let kind = match parameter.kind {
             Kind::Bool => "bool",
             Kind::Real => "real",
-            Kind::Int(from, to, letter) => {
+            Kind::Int(from, to, letter) | Kind::AtStart(from, to, letter) => {
                 (least, most) = (Some(from.to_string()), Some(to.to_string()));
                 unit = match letter {
                     'k' => Some("kB"),
@@ -272,10 +140,13 @@ impl Settings {
                 choices = allowed.iter().map(|&choice| choice.to_owned()).collect();
                 "enum"
             }
-            Kind::Text | Kind::Only(_) | Kind::Path | Kind::Zone | Kind::Fixed => "string",
+            Kind::Text | Kind::Only(_) | Kind::Path | Kind::Zone | Kind::ReadFrom | Kind::Fixed => {
+                "string"
+            }
         };
         let source = match (self.values.contains_key(name), self.defaults.contains_key(name)) {
             (true, _) => "session",
+            (false, true) if matches!(parameter.kind, Kind::AtStart(..)) => "override",
             (false, true) => "client",
             (false, false) => "default",
         };
@@ -283,7 +154,11 @@ impl Settings {
             name,
             value: self.known(name),
             unit,
-            context: if matches!(parameter.kind, Kind::Fixed) { "internal" } else { "user" },
+            context: match parameter.kind {
+                Kind::Fixed => "internal",
+                Kind::AtStart(..) => "postmaster",
+                _ => "user",
+            },
             kind,
             source,
             least,
@@ -316,6 +191,9 @@ impl Settings {
     pub fn reset(&mut self, name: &str, local: bool) -> SqlResult<()> {
         match find(name) {
             Some(parameter) if matches!(parameter.kind, Kind::Fixed) => Err(fixed(parameter.name)),
+            Some(parameter) if matches!(parameter.kind, Kind::AtStart(..)) => {
+                Err(at_start(parameter.name))
+            }
             Some(parameter) => {
                 self.put(parameter.name.to_owned(), None, local);
                 Ok(())
@@ -352,6 +230,14 @@ impl Settings {
     /// A fixed parameter's value in this session.
     pub fn set_fixed(&mut self, name: &str, value: &str) {
         self.defaults.insert(name.to_owned(), value.to_owned());
+    }
+
+    /// The value that the server was started with, in the parameter's unit.
+    pub fn set_at_start(&mut self, name: &str, value: u64) {
+        let value = value.to_string();
+        if find(name).is_some_and(|parameter| parameter.default != value) {
+            self.defaults.insert(name.to_owned(), value);
+        }
     }
 
     fn put(&mut self, key: String, value: Option<String>, local: bool) {
@@ -434,6 +320,13 @@ fn fixed(name: &str) -> SqlError {
     )
 }
 
+fn at_start(name: &str) -> SqlError {
+    SqlError::new(
+        SqlState::CANT_CHANGE_RUNTIME_PARAM,
+        format!("parameter \"{name}\" cannot be changed without restarting the server"),
+    )
+}
+
 fn unquote(part: &str) -> String {
     part.trim().trim_matches('"').to_owned()
 }
@@ -456,6 +349,7 @@ fn check(parameter: &Parameter, values: &[String]) -> SqlResult<String> {
     let lower = value.to_ascii_lowercase();
     match parameter.kind {
         Kind::Fixed => Err(fixed(name)),
+        Kind::AtStart(..) => Err(at_start(name)),
         Kind::Text => Ok(value),
         Kind::Bool => {
             boolean(&lower).map(|on| if on { "on" } else { "off" }.to_owned()).ok_or_else(|| {
@@ -503,6 +397,11 @@ fn check(parameter: &Parameter, values: &[String]) -> SqlResult<String> {
             )))
         }
         Kind::Path => Ok(values.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(", ")),
+        Kind::ReadFrom => match ReadFrom::parse(&value) {
+            Some(_) => Ok(lower),
+            None => Err(invalid(name, &value)
+                .hint("Use 'current', 'checkpoint', or the number of a checkpoint that is kept.")),
+        },
         Kind::Zone => match TimeZone::named(&value) {
             Some(zone) => Ok(zone.name().to_owned()),
             None if matches!(lower.as_str(), "default" | "local") => Ok("UTC".to_owned()),
