@@ -360,15 +360,16 @@ fn what_is_missing_or_damaged_is_named() {
     let database = history.open();
     history.go_on(&database, 5);
     backup(&database, &history.path("backup")).unwrap();
-    for _ in 0..3 {
+    // How fast logs grow depends on which instances the transactions ran on.
+    while history.moments.len() < 4 || history.archived_files(".seg").len() <= 4 {
         history.go_on(&database, 40);
         make_checkpoint(&database);
         archived(&database);
+        assert!(history.moments.len() < 100, "logs are not archived");
     }
     database.close().unwrap();
     drop(database);
     let segments = history.archived_files(".seg");
-    assert!(segments.len() > 3, "{segments:?}");
     let refused = |what: &str| {
         let told = history.restore("no", Until::End).unwrap_err().to_string();
         assert!(told.contains(what), "{told}");
