@@ -60,6 +60,13 @@ struct Other {
     cell: usize,
 }
 
+/// Which columns are set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Shrinks,
+    Grows,
+}
+
 /// Memory that images need, used again for the next.
 #[derive(Default)]
 pub(super) struct Work {
@@ -142,22 +149,33 @@ fn go_back(leaf: &mut LeafMut<'_>, work: &Work) {
     for other in work.others.iter().rev().filter(gone) {
         leaf.remove(other.slot);
     }
-    let mut removed = 0;
-    for other in &work.others {
-        if other.presence == Presence::Absent {
-            removed += 1;
-            continue;
-        }
-        if mutant("checkpoint-image-as-it-is") {
-            continue;
-        }
-        let slot = SlotIndex(other.slot.0 - removed);
-        leaf.set_state(slot, RowState::Live);
-        for column in 0..work.columns.len() {
-            leaf.set_column(slot, column, work.rows.column(other.cell + column));
-            if work.rows.form(other.cell + column) == Form::Long {
-                leaf.set_long(slot, column);
+    // What S sees fits, for its room was reserved, but a row's column that grew since may have the
+    // room of another that shrank: it is given back first.
+    for pass in [Pass::Shrinks, Pass::Grows] {
+        let mut removed = 0;
+        for other in &work.others {
+            match other.presence {
+                Presence::Absent => removed += 1,
+                _ if mutant("checkpoint-image-as-it-is") => {}
+                _ => set_row(leaf, SlotIndex(other.slot.0 - removed), (work, other.cell), pass),
             }
+        }
+    }
+}
+
+/// Sets the columns of a row that take less room than before, or as much, or those that take more.
+fn set_row(leaf: &mut LeafMut<'_>, slot: SlotIndex, (work, cell): (&Work, usize), pass: Pass) {
+    leaf.set_state(slot, RowState::Live);
+    for column in 0..work.columns.len() {
+        let value = work.rows.column(cell + column);
+        let before = leaf.view().column_bytes(slot, column).unwrap_or(0);
+        let grows = value.map_or(0, <[u8]>::len) > before;
+        if grows != (pass == Pass::Grows) {
+            continue;
+        }
+        leaf.set_column(slot, column, value);
+        if work.rows.form(cell + column) == Form::Long {
+            leaf.set_long(slot, column);
         }
     }
 }

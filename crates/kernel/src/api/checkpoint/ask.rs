@@ -1,13 +1,14 @@
 //! Asking every instance and waiting for the answers.
 //!
-//! Invariants: each instance answers once, or the database closes; who waits holds nothing.
+//! Invariants: each instance answers once, or the database closes; a task that panics has answered
+//! that it failed. Who waits holds nothing.
 
 use std::sync::{Arc, Mutex};
 
 use super::super::core::{Context, Instance, Shared};
 use super::{locked, pause};
-use crate::base::{InstanceId, Result};
-use crate::runtime::{Class, Parker, UnparkClass};
+use crate::base::{Error, InstanceId, Result};
+use crate::runtime::{Class, Parker, UnparkClass, Unparker};
 
 /// Runs `ask` once on every instance, between its tasks, and waits for the answers.
 pub(super) fn ask_all<T: Send + 'static>(
@@ -18,7 +19,7 @@ pub(super) fn ask_all<T: Send + 'static>(
     let ask = Arc::new(ask);
     gather(context, shared, |id, answer| {
         let ask = ask.clone();
-        let letter = move |instance: &Instance| answer(ask(instance));
+        let letter = move |instance: &Instance| answer.give(ask(instance));
         context.instance().hub().send(id, Box::new(letter));
     })
 }
@@ -33,35 +34,51 @@ pub(super) fn ask_all_tasks<T: Send + 'static>(
     gather(context, shared, |id, answer| {
         let work = work.clone();
         let letter = move |instance: &Instance| {
-            instance.spawn(Class::System, move |context| answer(work(context)));
+            instance.spawn(Class::System, move |context| answer.give(work(context)));
         };
         context.instance().hub().send(id, Box::new(letter));
     })
 }
 
-type Answer<T> = Box<dyn FnOnce(T) + Send>;
+type Answers<T> = Arc<Mutex<Vec<Option<T>>>>;
 
-/// Lets `send` ask every instance and waits until all have answered. `ShuttingDown`.
+/// One instance's answer: none if it is dropped without.
+struct Answer<T> {
+    answers: Answers<T>,
+    answer: Option<T>,
+    unparker: Unparker,
+}
+
+impl<T> Answer<T> {
+    fn give(mut self, answer: T) {
+        self.answer = Some(answer);
+    }
+}
+
+impl<T> Drop for Answer<T> {
+    fn drop(&mut self) {
+        locked(&self.answers).push(self.answer.take());
+        self.unparker.unpark(UnparkClass::Io);
+    }
+}
+
+/// Lets `send` ask every instance and waits until all have answered. `ShuttingDown`; `Internal` if
+/// a task panicked.
 fn gather<T: Send + 'static>(
     context: &Context,
     shared: &Shared,
     send: impl Fn(InstanceId, Answer<T>),
 ) -> Result<Vec<T>> {
     let instances = context.instance().hub().instances();
-    let answers = Arc::new(Mutex::new(Vec::with_capacity(instances)));
+    let answers: Answers<T> = Arc::new(Mutex::new(Vec::with_capacity(instances)));
     for id in (0..instances).map(|id| InstanceId(id as u16)) {
-        let (answers, unparker) = (answers.clone(), context.unparker());
-        send(
-            id,
-            Box::new(move |answer| {
-                locked(&answers).push(answer);
-                unparker.unpark(UnparkClass::Io);
-            }),
-        );
+        let answers = answers.clone();
+        send(id, Answer { answers, answer: None, unparker: context.unparker() });
     }
     while locked(&answers).len() < instances {
         pause(context, shared)?;
     }
     let answers = std::mem::take(&mut *locked(&answers));
-    Ok(answers)
+    let failed = || Error::Internal { detail: "a task of the checkpoint panicked".to_owned() };
+    answers.into_iter().map(|answer| answer.ok_or_else(failed)).collect()
 }

@@ -9,7 +9,7 @@ fn small(instances: u16) -> Options {
 }
 
 /// A table (id, balance, pad) with a primary key.
-fn make_padded(database: &Database) -> Oid {
+pub(super) fn make_padded(database: &Database) -> Oid {
     let made = transact(database, Isolation::ReadCommitted, |statement| {
         let table = statement.create_table(NewTable {
             namespace: PUBLIC_NAMESPACE,

@@ -10,6 +10,7 @@ mod backup;
 mod checkpoints;
 mod compaction;
 mod hot_keys;
+mod images;
 mod index_only;
 mod large;
 mod larger;

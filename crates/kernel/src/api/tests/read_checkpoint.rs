@@ -6,7 +6,7 @@ use super::*;
 use crate::sync::{AtomicBool, Ordering};
 
 /// Runs `work` in a transaction that reads `pin`.
-fn reading<T: Send>(
+pub(super) fn reading<T: Send>(
     database: &Database,
     pin: &PinnedCheckpoint,
     work: impl Fn(&mut Statement<'_>) -> Result<T> + Send,
