@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use atoll_kernel::api::{CheckpointCounters, Metrics};
+use atoll_kernel::api::{CheckpointCounters, Metrics, PoolTraffic};
 use atoll_kernel::log::LogCounters;
 use atoll_kernel::txn::TxnCounters;
 use serde_json::{Map, Value, json};
@@ -218,6 +218,15 @@ impl Report {
             },
             "instances": instances,
             "pool_bytes_used": measured.pool_bytes_used(),
+            "pages_per_txn": {
+                "read": measured.traffic(|it| it.loads) as f64 / transactions,
+                "written": measured.traffic(|it| it.written) as f64 / transactions,
+                "written_by_checkpoints":
+                    measured.checkpoints(|it| it.pages) as f64 / transactions,
+            },
+            "evictions": measured.traffic(|it| it.evictions),
+            "evictions_awaited": measured.traffic(|it| it.inline),
+            "reads_that_block": measured.traffic(|it| it.blocking),
             "undo_bytes": measured.undo_bytes(),
             "checkpoints": measured.checkpoints(|it| it.published),
             "checkpoint_pages": measured.checkpoints(|it| it.pages),
@@ -253,6 +262,18 @@ impl Report {
             measured.pool_bytes_used() >> 20,
             measured.undo_bytes() >> 20
         )?;
+        if measured.traffic(|it| it.loads + it.evictions) > 0 {
+            writeln!(
+                f,
+                "  pages a transaction: {:.3} read, {:.3} written to be evicted, {:.3} by \
+                 checkpoints; {} of {} evictions awaited",
+                measured.traffic(|it| it.loads) as f64 / transactions,
+                measured.traffic(|it| it.written) as f64 / transactions,
+                measured.checkpoints(|it| it.pages) as f64 / transactions,
+                measured.traffic(|it| it.inline),
+                measured.traffic(|it| it.evictions)
+            )?;
+        }
         writeln!(
             f,
             "  checkpoints: {} published, {} pages written, {} of them moved, {} given back",
@@ -281,6 +302,10 @@ impl Measured<'_> {
     fn checkpoints(&self, of: impl Fn(&CheckpointCounters) -> u64) -> u64 {
         let count = |metrics: &Metrics| metrics.checkpoints.as_ref().map_or(0, &of);
         count(&self.0.1) - count(&self.0.0)
+    }
+
+    fn traffic(&self, of: impl Fn(&PoolTraffic) -> u64) -> u64 {
+        of(&self.0.1.traffic) - of(&self.0.0.traffic)
     }
 
     fn commits_per_flush(&self) -> f64 {

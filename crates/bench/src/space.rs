@@ -1,13 +1,14 @@
-//! What a run will need: memory for pages (nothing is evicted yet) and disk for the log (nothing
-//! is recycled yet). A run that will not fit is refused before it begins.
+//! What a run will need: memory for pages, and disk for pages and the log. A run that will not fit
+//! is refused before it begins.
 //!
-//! Invariants: figures are upper estimates, measured and rounded up; too small a pool would end
-//! a run with 53200 in its middle, too small a disk with 53100.
+//! Invariants: figures are upper estimates, measured and rounded up; too small a disk would end a
+//! run with 53100 in its middle, and so would too small a pool with 53200 if the database is in
+//! memory. On disk the pool may be smaller than the data: that is what is then measured.
 
 use std::path::Path;
 
 use crate::arrivals::GRACE;
-use crate::setting::Setting;
+use crate::setting::{Place, Setting};
 
 /// What a database needs besides, of either.
 pub const BASE: u64 = 256 << 20;
@@ -51,10 +52,22 @@ pub fn instance_seconds(setting: &Setting, instances: u16) -> u64 {
     seconds.saturating_add(grace).saturating_mul(instances.into())
 }
 
+/// Bytes that the files of a database on disk may take: pages, with room for the copies that
+/// checkpoints make, and logs, which checkpoints shorten if they are made by the logs' growth.
+fn disk(need: &Need, place: &Place) -> u64 {
+    let log = match place.checkpoint_wal_bytes {
+        0 => need.log_bytes,
+        // What is written until a checkpoint that was begun is done, and the rest of a segment.
+        growth => need.log_bytes.min(growth.saturating_mul(3).saturating_add(BASE)),
+    };
+    log.saturating_add(need.pool_bytes.saturating_mul(2))
+}
+
 /// An error that names what is missing, if anything is.
-pub fn refuse(need: &Need, pool_bytes: u64, data: Option<&Path>) -> Result<(), String> {
+pub fn refuse(need: &Need, pool_bytes: u64, place: &Place) -> Result<(), String> {
     let gib = |bytes: u64| bytes as f64 / (1_u64 << 30) as f64;
-    if pool_bytes < need.pool_bytes {
+    let data = place.data.as_deref();
+    if data.is_none() && pool_bytes < need.pool_bytes {
         return Err(format!(
             "the data may grow to {:.1} GiB, the buffer pool has {:.1}: fewer seconds or \
              rows, or a larger --buffer-pool",
@@ -63,21 +76,23 @@ pub fn refuse(need: &Need, pool_bytes: u64, data: Option<&Path>) -> Result<(), S
         ));
     }
     let log_in_memory = if data.is_none() { need.log_bytes } else { 0 };
+    let wanted = pool_bytes.min(need.pool_bytes).saturating_add(log_in_memory);
     if let Some(memory) = memory_available()
-        && memory < need.pool_bytes.saturating_add(log_in_memory)
+        && memory < wanted
     {
         return Err(format!(
-            "the run may need {:.1} GiB of memory, {:.1} are available: fewer seconds or rows",
-            gib(need.pool_bytes.saturating_add(log_in_memory)),
+            "the run may need {:.1} GiB of memory, {:.1} are available: fewer seconds or rows, or \
+             a database on disk (--data) with a smaller --buffer-pool",
+            gib(wanted),
             gib(memory)
         ));
     }
-    let free = data.map(disk_free).transpose()?;
+    let (free, wanted) = (data.map(disk_free).transpose()?, disk(need, place));
     match free {
-        Some(free) if free < need.log_bytes => Err(format!(
-            "the log may grow to {:.1} GiB, the disk has {:.1} free: fewer seconds or rows, \
+        Some(free) if free < wanted => Err(format!(
+            "the files may grow to {:.1} GiB, the disk has {:.1} free: fewer seconds or rows, \
              or another --data",
-            gib(need.log_bytes),
+            gib(wanted),
             gib(free)
         )),
         _ => Ok(()),
@@ -122,16 +137,18 @@ mod tests {
         let need = Need::of((1, each), (1, 60_000), each);
         assert_eq!(need.pool_bytes, BASE + 60_001 * 700);
         assert_eq!(need.log_bytes, BASE + 60_001 * 1300);
-        let told = refuse(&need, need.pool_bytes - 1, None).expect_err("the pool is too small");
+        let place = Place::default();
+        let told = refuse(&need, need.pool_bytes - 1, &place).expect_err("the pool is too small");
         assert!(told.contains("--buffer-pool"), "{told}");
         let need = Need::of((1, each), (1_000_000_000, 60_000), each);
-        let told = refuse(&need, need.pool_bytes, None).expect_err("no machine has so much memory");
+        let told = refuse(&need, need.pool_bytes, &place).expect_err("no machine has that memory");
         assert!(told.contains("of memory"), "{told}");
-        let need = Need { pool_bytes: 1, log_bytes: u64::MAX };
         let folder = std::env::temp_dir().join("not/there/yet");
-        let told = refuse(&need, 1, Some(&folder)).expect_err("no disk has so much room");
+        let place = Place { data: Some(folder), checkpoint_wal_bytes: 0, ..Place::default() };
+        let need = Need { pool_bytes: 2, log_bytes: u64::MAX };
+        let told = refuse(&need, 1, &place).expect_err("no disk has so much room");
         assert!(told.contains("--data"), "{told}");
-        let need = Need { pool_bytes: 1, log_bytes: 1 };
-        assert_eq!(refuse(&need, 1, Some(&folder)), Ok(()));
+        let recycled = Place { checkpoint_wal_bytes: 1 << 20, ..place };
+        assert_eq!(refuse(&need, 1, &recycled), Ok(()));
     }
 }

@@ -31,7 +31,7 @@ pub fn run<W: Native>(
     let instances = place.instances.count();
     let need = workload.need(setting, instances);
     let pool = place.buffer_pool_bytes.unwrap_or(need.pool_bytes);
-    space::refuse(&need, pool, place.data.as_deref())?;
+    space::refuse(&need, pool, place)?;
     let options = Options {
         instances: place.instances,
         buffer_pool_bytes: pool,
