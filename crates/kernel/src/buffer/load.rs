@@ -5,8 +5,8 @@
 
 use super::evict::{LoadId, LoadTurn, nowhere};
 use super::pool::BufferPool;
-use crate::base::{Error, NeededPage, PAGE_BYTES, Place, Result};
-use crate::io::{IoBuffer, Op, Returned};
+use crate::base::{Error, NeededPage, Place, Result};
+use crate::io::{Op, Returned};
 use crate::runtime::{Parker, UnparkClass};
 use crate::store::{file_name, offset, verify};
 
@@ -36,7 +36,7 @@ impl BufferPool {
         };
         let _loading = Loading { pool: self, place, id };
         let store = self.store().ok_or_else(|| nowhere(needed))?;
-        let (file, buffer) = (store.file(place.home())?, IoBuffer::zeroed(PAGE_BYTES));
+        let (file, buffer) = (store.file(place.home())?, store.buffer(place.home(), 1));
         let done = parker.wait_io(Op::Read { file, offset: offset(place), buffer });
         let buffer = match (done.result, done.buffer) {
             (Ok(bytes), Returned::Io(mut buffer)) => {
@@ -63,6 +63,7 @@ impl BufferPool {
             parker.yield_now();
         }
         self.put_back_all(reserved);
+        store.give_back(place.home(), buffer);
         Ok(())
     }
 }

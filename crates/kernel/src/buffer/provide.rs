@@ -2,11 +2,14 @@
 //!
 //! Invariants: one task of each instance at a time, for the instance's own partition; it writes what
 //! has changed in long writes and evicts it when it lies on disk, unless it was used or changed
-//! meanwhile. Nothing is latched while a write is awaited. It may fail (a full disk): then those who
+//! meanwhile. No more is written at once than is to be freed. Nothing is latched while a write is awaited. It may fail (a full disk): then those who
 //! want frames are told.
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
+use super::FrameRef;
 use super::evict::Looked;
 use super::pool::BufferPool;
 use super::writer::{Equals, ImageWriter, Turn};
@@ -48,15 +51,23 @@ pub fn provide<S: InstanceState>(
     let turn = Turn { term: Term(0), beat_ns: Arc::new(AtomicU64::new(0)) };
     let mut writer = ImageWriter::new(context, store.clone(), turn, home);
     let mut page = Box::new([0; PAGE_BYTES]);
-    // Those of the present write.
-    let mut gathered = Vec::new();
+    // Those that are being written.
+    let mut gathered = FxHashSet::default();
     let (frames, _) = pool.frames_of(home);
     let high = Watermarks::of(frames).high;
     // Everything is spared once, and something may be in the way.
     for looked in 0..4 * frames {
         if looked % LOOKS_TOGETHER == 0 {
-            if pool.frames_of(home).1 >= high {
+            evict_written(pool, &mut writer, &mut gathered);
+            let free = pool.frames_of(home).1;
+            if free >= high {
                 break;
+            }
+            if free + gathered.len() >= high {
+                // Enough, if nothing is in the way of any of them.
+                writer.finish()?;
+                evict_written(pool, &mut writer, &mut gathered);
+                gathered.clear();
             }
             writer.breathe();
         }
@@ -65,28 +76,28 @@ pub fn provide<S: InstanceState>(
         {
             read.racy().copy(0, &mut *page);
             if read.validate().is_ok() {
-                gathered.push(read.frame());
+                gathered.insert(read.frame());
                 writer.add(&page, Equals::Contents(read))?;
             }
         }
-        if evict_written(pool, &mut writer) > 0 {
-            gathered.clear();
-        }
     }
     writer.finish()?;
-    evict_written(pool, &mut writer);
+    evict_written(pool, &mut writer, &mut gathered);
     pool.note_provided(home, writer.written.pages);
     Ok(())
 }
 
-/// Answers how many pages were written.
-fn evict_written<S: InstanceState>(pool: &BufferPool, writer: &mut ImageWriter<'_, S>) -> usize {
-    let cleaned = writer.take_cleaned();
-    for (read, place) in &cleaned {
+/// Evicts the pages whose writes have ended, but for those that were used or changed meanwhile.
+fn evict_written<S: InstanceState>(
+    pool: &BufferPool,
+    writer: &mut ImageWriter<'_, S>,
+    gathered: &mut FxHashSet<FrameRef>,
+) {
+    for (read, place) in writer.take_cleaned() {
+        gathered.remove(&read.frame());
         if !read.frame().cool() {
             // Somebody is in the way: another time.
-            let _ = pool.evict(*read, *place);
+            let _ = pool.evict(read, place);
         }
     }
-    cleaned.len()
 }

@@ -16,11 +16,8 @@ use crate::base::{Error, HomeId, Outcome, PAGE_BYTES, Place, Result};
 use crate::io::{Durability, IoBuffer, Op, Returned};
 use crate::page::header;
 use crate::runtime::{Class, InstanceState, Parker, TaskContext, UnparkClass};
-use crate::store::{PageStore, Run, Term, file_name, offset};
+use crate::store::{PageStore, RUN_PAGES, Run, Term, file_name, offset};
 use crate::sync::{AtomicU64, Ordering, mutant};
-
-/// Pages of one write at most: 1 MiB.
-const RUN_PAGES: usize = (1 << 20) / PAGE_BYTES;
 
 /// Whose checkpoint is being made, and the sign that it goes on.
 #[derive(Clone)]
@@ -136,10 +133,8 @@ impl<'c, S: InstanceState> ImageWriter<'c, S> {
         let run = self.run.expect("just taken");
         let place = run.first.after(self.filled as u64);
         let at = self.filled * PAGE_BYTES;
-        let free = || self.flights.buffers.borrow_mut().pop();
-        let new = || free().unwrap_or_else(|| IoBuffer::zeroed(RUN_PAGES * PAGE_BYTES));
+        let new = || self.store.buffer(self.home, run.count as usize);
         let buffer = self.buffer.get_or_insert_with(new);
-        buffer.set_len(RUN_PAGES * PAGE_BYTES);
         let page = buffer[at..at + PAGE_BYTES].first_chunk_mut().expect("a page of the buffer");
         *page = *image;
         header::seal(page, place);
@@ -187,7 +182,7 @@ impl<'c, S: InstanceState> ImageWriter<'c, S> {
             match write(context, &store, run.first, buffer) {
                 Ok(buffer) => {
                     note_clean(&store, whole, &flights);
-                    flights.buffers.borrow_mut().push(buffer);
+                    store.give_back(run.first.home(), buffer);
                 }
                 Err(error) => flights.failure.set(Some(error)),
             }
@@ -234,7 +229,6 @@ impl<'c, S: InstanceState> ImageWriter<'c, S> {
 #[derive(Default)]
 struct Flights {
     under_way: Cell<usize>,
-    buffers: RefCell<Vec<IoBuffer>>,
     /// Pages that are clean now, for whoever wants to evict them.
     cleaned: RefCell<Vec<(PageRead, Place)>>,
     failure: Cell<Option<Error>>,
@@ -296,6 +290,9 @@ impl<S: InstanceState> Drop for ImageWriter<'_, S> {
         // Given up: nothing of the run is written any more.
         if let Some(run) = self.run.take() {
             self.store.written(run);
+        }
+        if let Some(buffer) = self.buffer.take() {
+            self.store.give_back(self.home, buffer);
         }
     }
 }

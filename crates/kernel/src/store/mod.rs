@@ -10,6 +10,7 @@
 //! A page on disk says in its header which place it is at, and has its checksum.
 
 mod bits;
+mod buffers;
 mod compact;
 mod space;
 
@@ -20,8 +21,10 @@ use crate::io::{Direct, Disk, FileRef, IoBuffer, OpenHow};
 use crate::page::PageKind;
 use crate::page::header;
 use crate::sync::PlainMutex as Mutex;
+use buffers::Buffers;
 use space::{Space, Wanted};
 
+pub use buffers::RUN_PAGES;
 pub use space::{Found, PinId, SpaceStats, Term};
 
 /// Extents that are given back at once: the file system is busy with them for a moment.
@@ -47,6 +50,7 @@ pub struct PageStore {
     /// Pages by which a file grows and shrinks.
     extent: u64,
     homes: Vec<Mutex<Home>>,
+    buffers: Buffers,
 }
 
 /// One home's file and what is in it.
@@ -69,13 +73,24 @@ impl PageStore {
     /// The files of a database with so many homes, which grow and shrink by `extent` pages; nothing
     /// is opened or made yet.
     pub fn new(disk: Arc<dyn Disk>, database: u128, homes: u16, extent: u64) -> Arc<PageStore> {
+        let buffers = Buffers::new(homes);
         let homes = (0..homes).map(|_| Mutex::default()).collect();
-        Arc::new(PageStore { disk, database, extent: extent.max(1), homes })
+        Arc::new(PageStore { disk, database, extent: extent.max(1), homes, buffers })
     }
 
     /// How many homes there are.
     pub fn homes(&self) -> usize {
         self.homes.len()
+    }
+
+    /// A buffer for so many pages of the home, [`RUN_PAGES`] at most, with whatever was in it.
+    pub fn buffer(&self, home: HomeId, pages: usize) -> IoBuffer {
+        self.buffers.take(home, pages)
+    }
+
+    /// Takes a buffer for pages of the home back, to be used again.
+    pub fn give_back(&self, home: HomeId, buffer: IoBuffer) {
+        self.buffers.give_back(home, buffer);
     }
 
     fn home(&self, home: HomeId) -> &Mutex<Home> {
