@@ -15,6 +15,7 @@ use super::savepoint::Position;
 use super::session::Session;
 use crate::base::{Cts, Error, Outcome, Result, RowId, TreeId};
 use crate::catalog::{CatalogRef, ColumnId, IndexEntry, Oid, Relation, TableEntry};
+use crate::tree::hints::LeafHints;
 use crate::tree::index::{Near, ScanDirection};
 use crate::txn::rows::{
     self, Frozen, GivenBack, KeyCheck, Longs, PointAhead, Progress, RowReader, RowValues,
@@ -463,9 +464,29 @@ impl<'t> Statement<'t> {
 
     /// Fetches from memory what look-ups of these keys will read, for all of them at once, and
     /// notes in each where its key was found: worth it before some four or more
-    /// [`Statement::index_point_ahead`] of rows that were not read lately.
+    /// [`Statement::index_point_ahead`] of rows that were not read lately. Pages that are on disk
+    /// are read all at once, and waited for.
     pub fn prefetch_points(&self, points: &[PointAhead<'_>]) {
-        rows::prefetch_points(points, &self.core.txn.environment().versions.hints);
+        let hints = &self.core.txn.environment().versions.hints;
+        if self.core.shared.pool.has_evicted() {
+            for some in points.chunks(rows::AHEAD_ROWS) {
+                self.load_ahead(some, hints);
+            }
+        }
+        rows::prefetch_points(points, hints);
+    }
+
+    fn load_ahead(&self, points: &[PointAhead<'_>], hints: &LeafHints) {
+        let mut missing = Vec::new();
+        // The index's pages, then the table's; another look if one of them had gone.
+        for _ in 0..3 {
+            rows::missing_pages(points, hints, &mut missing);
+            if missing.is_empty() {
+                return;
+            }
+            self.core.shared.pool.load_together(self.context, &missing);
+            missing.clear();
+        }
     }
 
     /// The row that has this whole key (without NULLs) of a unique index in the newest state of

@@ -151,7 +151,7 @@ impl BufferPool {
         }
         header::put_u64(parent.bytes_mut(), at, Swip::evicted(place).raw());
         self.forget(page);
-        self.traffic(place.home()).evictions.fetch_add(1, Ordering::Relaxed);
+        self.note_evicted(place.home());
         Ok(())
     }
 

@@ -3,11 +3,15 @@
 //! Invariants: nothing is latched while a read is awaited; a load that has begun ends, however its
 //! task does, and wakes those who wait for it. A page is verified before anybody sees it.
 
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
 use super::evict::{LoadId, LoadTurn, nowhere};
 use super::pool::BufferPool;
 use crate::base::{Error, NeededPage, Place, Result};
 use crate::io::{Op, Returned};
-use crate::runtime::{Parker, UnparkClass};
+use crate::runtime::{Class, InstanceState, Parker, TaskContext, UnparkClass, Unparker};
 use crate::store::{file_name, offset, verify};
 
 /// Ends a load when it is dropped.
@@ -23,7 +27,43 @@ impl Drop for Loading<'_> {
     }
 }
 
+/// Loads that were begun together and have not ended.
+struct Together {
+    left: Rc<Cell<usize>>,
+    unparker: Unparker,
+}
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        self.left.set(self.left.get() - 1);
+        self.unparker.unpark(UnparkClass::Io);
+    }
+}
+
 impl BufferPool {
+    /// Loads pages at the same time, each as a task of its own, and waits for all of them. Whoever
+    /// needs one of them finds out what came of it: errors are not told here.
+    pub fn load_together<S: InstanceState>(
+        self: &Arc<Self>,
+        context: &TaskContext<S>,
+        pages: &[NeededPage],
+    ) {
+        let Some((first, others)) = pages.split_first() else { return };
+        let left = Rc::new(Cell::new(others.len()));
+        for page in others.iter().copied() {
+            let (pool, left) = (self.clone(), left.clone());
+            let together = Together { left, unparker: context.unparker() };
+            context.instance().spawn(Class::Run, move |context| {
+                let _ = pool.load(page, context);
+                drop(together);
+            });
+        }
+        let _ = self.load(*first, context);
+        while left.get() > 0 {
+            context.park(None);
+        }
+    }
+
     /// Loads a page, or waits while another does; then the operation that needed it is to be called
     /// again, and may need it again. `Corrupt`, `Io`, `OutOfMemory`.
     pub fn load(&self, needed: NeededPage, parker: &dyn Parker) -> Result<()> {

@@ -25,7 +25,7 @@ use crate::base::{Error, HomeId, INSTANCES_MAX, PAGE_BYTES, Pid, Result, TreeId}
 use crate::latch::SpinLock;
 use crate::page::{PageKind, header};
 use crate::store::PageStore;
-use crate::sync::{AtomicU64, Ordering, PlainMutex as Mutex, ledger};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, PlainMutex as Mutex, ledger};
 
 /// PIDs that a home takes from the shared allocator at once.
 const EXTENT_PIDS: u64 = 256;
@@ -129,6 +129,8 @@ pub struct BufferPool {
     store: Option<Arc<PageStore>>,
     /// Who keeps the side tables of pages that are evicted; without, such pages stay.
     sides: OnceLock<Arc<dyn SideStore>>,
+    /// Whether a page was ever evicted. Written once, read where look-ups are fetched ahead.
+    has_evicted: CachePadded<AtomicBool>,
     /// Pages that are being loaded, with those who wait for them.
     loads: Mutex<Loads>,
 }
@@ -177,6 +179,7 @@ impl BufferPool {
             extents: (0..homes).map(|_| SpinLock::new(1)).collect(),
             store,
             sides: OnceLock::new(),
+            has_evicted: CachePadded::default(),
             loads: Mutex::default(),
         }))
     }
@@ -454,6 +457,18 @@ impl BufferPool {
             let found = self.partitions.iter().find_map(|p| Some((p, p.arena.index(*frame)?)));
             let (partition, index) = found.expect("a frame belongs to one of the arenas");
             partition.free.with(|free| free.list.push(index as u32));
+        }
+    }
+
+    /// Whether pages may be on disk only.
+    pub fn has_evicted(&self) -> bool {
+        self.has_evicted.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_evicted(&self, home: HomeId) {
+        self.traffic(home).evictions.fetch_add(1, Ordering::Relaxed);
+        if !self.has_evicted() {
+            self.has_evicted.store(true, Ordering::Relaxed);
         }
     }
 

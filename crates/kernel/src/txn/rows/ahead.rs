@@ -6,6 +6,9 @@
 //! prefetching: Chen, Ailamaki, Gibbons and Mowry, "Improving hash join performance through
 //! prefetching", ICDE 2004, section 4; AMAC: Kocberber, Falsafi and Grot, VLDB 2015).
 //!
+//! Look-ups whose pages are on disk wait for these, one after the other: [`missing_pages`] says which
+//! they are, to be read all at once.
+//!
 //! Invariants: nothing is written, no row is believed: rows are read afterwards as if this had not
 //! been. Where a key's entry was found is kept for its look-up, which believes it only as long as
 //! the leaf has not changed ([`KeyPlace`]). A key whose leaf is not hinted is left out. Nothing is
@@ -13,11 +16,11 @@
 
 use std::cell::Cell;
 
-use crate::base::RowId;
+use crate::base::{NeededPage, Outcome, RowId, Stop};
 use crate::buffer::FrameRef;
 use crate::page::pax::SlotIndex;
 use crate::tree::hints::{LeafHint, LeafHints};
-use crate::tree::index::KeyPlace;
+use crate::tree::index::{KeyPlace, Near};
 use crate::version::{IndexAccess, TableAccess, undo};
 
 /// Look-ups that go step by step together, and rows that are fetched before the first of them is
@@ -107,6 +110,33 @@ fn prefetch_some_points(points: &[PointAhead<'_>], hints: &LeafHints) {
         });
     }
     prefetch_some_rows(&mut rows[..points.len()]);
+}
+
+/// Pages that look-ups of these keys will need first and that are not in memory, each once. Those
+/// behind them may be missing, too: ask again when they are loaded.
+pub fn missing_pages(points: &[PointAhead<'_>], hints: &LeafHints, missing: &mut Vec<NeededPage>) {
+    let mut found = Vec::new();
+    for point in points {
+        if let Err(Stop::NeedPage(page)) = touch(point, hints, &mut found) {
+            missing.push(page);
+        }
+    }
+    missing.sort_unstable_by_key(|page| page.place);
+    missing.dedup_by_key(|page| page.place);
+}
+
+/// Goes where a look-up will go.
+fn touch(point: &PointAhead<'_>, hints: &LeafHints, found: &mut Vec<RowId>) -> Outcome<()> {
+    let row = match point.place.get().and_then(|place| place.row()) {
+        Some((row, _)) => row,
+        None => {
+            found.clear();
+            point.index.tree.point(Near::Hints(hints), point.key, found)?;
+            let Some(row) = found.first() else { return Ok(()) };
+            *row
+        }
+    };
+    point.table.tree.read_near((hints, &mut LeafHint::default()), row, &mut |_| Ok(()))
 }
 
 /// Fetches what reading these columns of these rows will read.
