@@ -241,6 +241,9 @@ impl IndexCursor {
             let window = &self.batch.rows()[at..];
             let window = &window[..window.len().min(AHEAD_ROWS)];
             let is_due = at.is_multiple_of(AHEAD_ROWS) && window.len() >= AHEAD_MIN;
+            if is_due {
+                statement.load_rows_ahead(&self.access, window);
+            }
             let present = statement.read(|reader| {
                 if is_due {
                     reader.prefetch(&self.access, window, &self.columns);

@@ -13,16 +13,15 @@ use super::environment::KernelEnvironment;
 use super::long_values::is_too_long;
 use super::savepoint::Position;
 use super::session::Session;
-use crate::base::{Cts, Error, Outcome, Result, RowId, TreeId};
+use crate::base::{Cts, Error, NeededPage, Outcome, Result, RowId, TreeId};
 use crate::catalog::{CatalogRef, ColumnId, IndexEntry, Oid, Relation, TableEntry};
-use crate::tree::hints::LeafHints;
 use crate::tree::index::{Near, ScanDirection};
 use crate::txn::rows::{
     self, Frozen, GivenBack, KeyCheck, Longs, PointAhead, Progress, RowReader, RowValues,
     RowWriter, RowsProgress, UpdatesProgress, WriteOutcome,
 };
 use crate::txn::{Isolation, LockMode, Reads, TxnHandle, Waited, Waiter};
-use crate::version::{Presence, RowBuffer};
+use crate::version::{Presence, RowBuffer, TableAccess};
 
 /// A command being executed.
 pub struct Statement<'t> {
@@ -468,23 +467,29 @@ impl<'t> Statement<'t> {
     /// are read all at once, and waited for.
     pub fn prefetch_points(&self, points: &[PointAhead<'_>]) {
         let hints = &self.core.txn.environment().versions.hints;
-        if self.core.shared.pool.has_evicted() {
-            for some in points.chunks(rows::AHEAD_ROWS) {
-                self.load_ahead(some, hints);
-            }
+        for some in points.chunks(rows::AHEAD_ROWS) {
+            self.load_ahead(|missing| rows::missing_pages(some, hints, missing));
         }
         rows::prefetch_points(points, hints);
     }
 
-    fn load_ahead(&self, points: &[PointAhead<'_>], hints: &LeafHints) {
-        let mut missing = Vec::new();
-        // The index's pages, then the table's; another look if one of them had gone.
+    /// Reads the pages of these rows that are on disk all at once, and waits for them.
+    pub(super) fn load_rows_ahead(&self, table: &TableAccess, some: &[RowId]) {
+        let hints = &self.core.txn.environment().versions.hints;
+        self.load_ahead(|missing| rows::missing_leaves(table, some, hints, missing));
+    }
+
+    fn load_ahead(&self, look: impl Fn(&mut Vec<NeededPage>)) {
+        let (pool, mut missing) = (&self.core.shared.pool, Vec::new());
+        // An index's pages, then the table's; another look if one of them had gone.
         for _ in 0..3 {
-            rows::missing_pages(points, hints, &mut missing);
+            if pool.has_evicted() {
+                look(&mut missing);
+            }
             if missing.is_empty() {
                 return;
             }
-            self.core.shared.pool.load_together(self.context, &missing);
+            pool.load_together(self.context, &missing);
             missing.clear();
         }
     }

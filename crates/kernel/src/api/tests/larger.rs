@@ -270,3 +270,49 @@ fn an_old_snapshot_reads_what_was_evicted_with_newer_versions() {
     assert!(undo < 1 << 20, "{undo} bytes");
     database.close().unwrap();
 }
+
+/// What look-ups and rows of an index range need is read from disk before the first of them is read.
+#[test]
+fn missing_pages_are_loaded_ahead() {
+    const ROWS: i64 = 30_000;
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(directory.path(), small(1)).unwrap();
+    let table = make_padded(&database);
+    for from in (0..ROWS).step_by(500) {
+        transact(&database, Isolation::ReadCommitted, |statement| {
+            (from..from + 500).try_for_each(|id| put(statement, table, id).map(drop))
+        })
+        .unwrap();
+    }
+    let mut random = fastrand::Rng::with_seed(5);
+    let (mut ahead, mut behind) = (0, 0);
+    for _ in 0..50 {
+        let mut ids: Vec<i64> = (0..20).map(|_| random.i64(0..ROWS)).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let loads = transact(&database, Isolation::ReadCommitted, |statement| {
+            statement.lock_table(table, TableLockMode::AccessShare)?;
+            let entry = statement.table(table)?;
+            let loads = |it: &Statement<'_>| it.core.shared.pool.traffic_sum().loads;
+            let key = |id: &i64| KeyBytes::encode(&entry.indexes[0], &[Some(&bytes(*id))]);
+            let keys: Vec<_> = ids.iter().map(key).collect();
+            let columns = [ColumnId(0)];
+            let point = |key| PointAhead::new(&entry, &entry.indexes[0], key, &columns);
+            let points: Vec<_> = keys.iter().map(point).collect();
+            let before = loads(statement);
+            statement.prefetch_points(&points);
+            let between = loads(statement);
+            let mut row = RowBuffer::new();
+            for (point, id) in points.iter().zip(&ids) {
+                assert!(statement.index_point_ahead(point, &mut row)?.is_some());
+                assert_eq!(number(&row, 0), *id);
+            }
+            Ok((between - before, loads(statement) - between))
+        });
+        let (early, late) = loads.unwrap();
+        (ahead, behind) = (ahead + early, behind + late);
+    }
+    // A page may be evicted again before it is read.
+    assert!(ahead > 500 && behind < ahead / 20, "{ahead} ahead, {behind} not");
+    database.close().unwrap();
+}

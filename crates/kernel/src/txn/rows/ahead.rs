@@ -117,10 +117,29 @@ fn prefetch_some_points(points: &[PointAhead<'_>], hints: &LeafHints) {
 pub fn missing_pages(points: &[PointAhead<'_>], hints: &LeafHints, missing: &mut Vec<NeededPage>) {
     let mut found = Vec::new();
     for point in points {
-        if let Err(Stop::NeedPage(page)) = touch(point, hints, &mut found) {
-            missing.push(page);
-        }
+        note_missing(touch(point, hints, &mut found), missing);
     }
+    once(missing);
+}
+
+/// As [`missing_pages`], of rows that are about to be read.
+pub fn missing_leaves(
+    table: &TableAccess,
+    rows: &[RowId],
+    hints: &LeafHints,
+    missing: &mut Vec<NeededPage>,
+) {
+    rows.iter().for_each(|row| note_missing(touch_row(table, *row, hints), missing));
+    once(missing);
+}
+
+fn note_missing(touched: Outcome<()>, missing: &mut Vec<NeededPage>) {
+    if let Err(Stop::NeedPage(page)) = touched {
+        missing.push(page);
+    }
+}
+
+fn once(missing: &mut Vec<NeededPage>) {
     missing.sort_unstable_by_key(|page| page.place);
     missing.dedup_by_key(|page| page.place);
 }
@@ -136,7 +155,11 @@ fn touch(point: &PointAhead<'_>, hints: &LeafHints, found: &mut Vec<RowId>) -> O
             *row
         }
     };
-    point.table.tree.read_near((hints, &mut LeafHint::default()), row, &mut |_| Ok(()))
+    touch_row(point.table, row, hints)
+}
+
+fn touch_row(table: &TableAccess, row: RowId, hints: &LeafHints) -> Outcome<()> {
+    table.tree.read_near((hints, &mut LeafHint::default()), row, &mut |_| Ok(()))
 }
 
 /// Fetches what reading these columns of these rows will read.

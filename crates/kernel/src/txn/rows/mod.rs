@@ -20,7 +20,9 @@ mod rollback;
 mod tests;
 mod write;
 
-pub use ahead::{FoundAhead, PointAhead, WIDTH as AHEAD_ROWS, missing_pages, prefetch_points};
+pub use ahead::{
+    FoundAhead, PointAhead, WIDTH as AHEAD_ROWS, missing_leaves, missing_pages, prefetch_points,
+};
 pub use changes::{GivenBack, Mark, SlotChanges, Stamping};
 pub use in_place::UpdatesProgress;
 pub use insert::{Frozen, RowValues, RowsProgress};
