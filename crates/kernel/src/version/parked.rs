@@ -180,8 +180,8 @@ mod tests {
 
     /// A space whose records are alive, and a frame.
     fn world() -> (std::sync::Arc<VersionSpace>, std::sync::Arc<BufferPool>, FrameRef) {
-        let pool = BufferPool::new(1, 4 << 20).unwrap();
-        let mut reserved = pool.reserve(HomeId(0), 1).unwrap();
+        let pool = BufferPool::new(1, 4 << 20).expect("there is memory");
+        let mut reserved = pool.reserve(HomeId(0), 1).expect("the pool is empty");
         let frame = pool.allocate(&mut reserved, PageKind::TableLeaf, TreeId(9)).release();
         let space = VersionSpace::new(1);
         space.undo().arena(InstanceId(0), SlotId(0));
