@@ -13,6 +13,10 @@ use crate::setting::{Place, Setting};
 /// What a database needs besides, of either.
 pub const BASE: u64 = 256 << 20;
 
+/// The smallest pool with which a run on disk is worth measuring: with fewer frames, clients evict from
+/// each other what they are about to read.
+const POOL_LEAST: u64 = 8 << 20;
+
 /// What a run will need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
@@ -67,6 +71,13 @@ fn disk(need: &Need, place: &Place) -> u64 {
 pub fn refuse(need: &Need, pool_bytes: u64, place: &Place) -> Result<(), String> {
     let gib = |bytes: u64| bytes as f64 / (1_u64 << 30) as f64;
     let data = place.data.as_deref();
+    if data.is_some() && pool_bytes < POOL_LEAST.min(need.pool_bytes) {
+        return Err(format!(
+            "clients would evict from each other what they are about to read: a larger \
+             --buffer-pool, of {} MiB at least",
+            POOL_LEAST >> 20
+        ));
+    }
     if data.is_none() && pool_bytes < need.pool_bytes {
         return Err(format!(
             "the data may grow to {:.1} GiB, the buffer pool has {:.1}: fewer seconds or \
@@ -146,9 +157,11 @@ mod tests {
         let folder = std::env::temp_dir().join("not/there/yet");
         let place = Place { data: Some(folder), checkpoint_wal_bytes: 0, ..Place::default() };
         let need = Need { pool_bytes: 2, log_bytes: u64::MAX };
-        let told = refuse(&need, 1, &place).expect_err("no disk has so much room");
+        let told = refuse(&need, 1, &place).expect_err("too few frames");
+        assert!(told.contains("a larger --buffer-pool"), "{told}");
+        let told = refuse(&need, 2, &place).expect_err("no disk has so much room");
         assert!(told.contains("--data"), "{told}");
         let recycled = Place { checkpoint_wal_bytes: 1 << 20, ..place };
-        assert_eq!(refuse(&need, 1, &recycled), Ok(()));
+        assert_eq!(refuse(&need, 2, &recycled), Ok(()));
     }
 }
