@@ -23,12 +23,19 @@ pub struct Arguments {
     /// Begin fresh seeds until so many seconds have passed.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
+    /// Seeds at a time; as many as there are cores if it is not given.
+    #[arg(long)]
+    jobs: Option<usize>,
     /// Run the fixed seeds, all of them.
     #[arg(long)]
     fixed: bool,
     /// Run fresh seeds, from the clock.
     #[arg(long)]
     fresh: bool,
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// Runs, prints failing seeds and counters, and a line `N passed, N failed` at the end.
@@ -50,6 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         seeds,
         time: Duration::from_secs(arguments.seconds),
         fresh_from: since.as_micros() as u64,
+        jobs: arguments.jobs.unwrap_or_else(cores),
     };
     if !cfg!(feature = "interleave") {
         println!("built without feature `interleave`: instances change places between turns only");

@@ -1,5 +1,5 @@
 //! `simulate SEED [COUNT] [STEPS]`: the simulator without the rest of the program, for quick
-//! builds while working on it.
+//! builds while working on it. With a fourth argument the digest of every seed is printed.
 
 use atoll_sim::campaign::FIXED;
 use atoll_sim::counters::Counters;
@@ -10,6 +10,7 @@ fn main() {
     let seed = numbers.next().unwrap_or(*FIXED.start());
     let count = numbers.next().unwrap_or(1);
     let steps = numbers.next().unwrap_or(60_000);
+    let every = numbers.next().is_some();
     let (mut counters, mut failed) = (Counters::default(), 0);
     for seed in seed..seed + count {
         let began = std::time::Instant::now();
@@ -19,7 +20,7 @@ fn main() {
         if let Some(complaint) = &outcome.complaint {
             println!("seed {seed}: {complaint} ({time:?})");
             failed += 1;
-        } else if count <= 10 {
+        } else if count <= 10 || every {
             println!("seed {seed}: {:016x} ({time:?})", outcome.digest.0);
         }
     }

@@ -1,9 +1,12 @@
-//! Many simulations: fixed seeds, then fresh ones until the time is up.
+//! Many simulations: fixed seeds, then fresh ones until the time is up, one on each core.
 //!
-//! Invariants: every failing seed is named with the command that replays it. A whole campaign, with
+//! Invariants: a simulation stays on its thread, and threads share nothing but which seed is next; what
+//! came of a campaign does not depend on who ran which. Every failing seed is named with the command that replays it. A whole campaign, with
 //! fixed and fresh seeds, also fails if it never met one of the rare states: it did not test what it
 //! should.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use crate::counters::Counters;
@@ -24,6 +27,8 @@ pub struct Campaign {
     pub time: Duration,
     /// Where fresh seeds begin.
     pub fresh_from: u64,
+    /// Threads that simulate.
+    pub jobs: usize,
 }
 
 /// Which seeds a campaign runs.
@@ -56,27 +61,20 @@ pub struct Summary {
 pub fn run(campaign: &Campaign, say: &mut dyn FnMut(&str)) -> Summary {
     let began = Instant::now();
     let mut summary = Summary::default();
-    let mut go = |seed: u64| {
-        let setting = Setting { seed, ..campaign.setting };
-        let outcome = simulate(&setting);
-        tell(&setting, &outcome, say);
-        summary.counters.merge(&outcome.counters);
-        summary.digest.word(outcome.digest.0);
-        *if outcome.complaint.is_none() { &mut summary.passed } else { &mut summary.failed } += 1;
-    };
     if campaign.seeds == Seeds::One {
-        go(campaign.setting.seed);
+        let outcome = simulate(&campaign.setting);
+        tell(&campaign.setting, &outcome, say);
+        summary.take(&outcome);
+        summary.digest.word(outcome.digest.0);
         return summary;
     }
     if matches!(campaign.seeds, Seeds::Fixed | Seeds::FixedThenFresh) {
-        FIXED.for_each(&mut go);
+        let last = FIXED.end() - FIXED.start();
+        many(campaign, *FIXED.start(), &|index| index <= last, &mut summary, say);
     }
     if matches!(campaign.seeds, Seeds::Fresh | Seeds::FixedThenFresh) {
-        let mut seed = campaign.fresh_from;
-        while began.elapsed() < campaign.time {
-            seed = seed.wrapping_add(1);
-            go(seed);
-        }
+        let from = campaign.fresh_from.wrapping_add(1);
+        many(campaign, from, &|_| began.elapsed() < campaign.time, &mut summary, say);
     }
     if campaign.seeds == Seeds::FixedThenFresh {
         for missing in summary.counters.missing() {
@@ -85,6 +83,56 @@ pub fn run(campaign: &Campaign, say: &mut dyn FnMut(&str)) -> Summary {
         }
     }
     summary
+}
+
+/// What one simulation came to, and of which seed.
+type Done = (Setting, Outcome);
+
+/// Simulates the seeds from `from` on, while `goes_on` says so of their indexes.
+fn many(
+    campaign: &Campaign,
+    from: u64,
+    goes_on: &(dyn Fn(u64) -> bool + Sync),
+    summary: &mut Summary,
+    say: &mut dyn FnMut(&str),
+) {
+    let next = AtomicU64::new(0);
+    let work = |done: Sender<Done>| {
+        loop {
+            // Relaxed: a number for each, nothing else is handed over.
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if !goes_on(index) {
+                break;
+            }
+            let setting = Setting { seed: from.wrapping_add(index), ..campaign.setting };
+            if done.send((setting, simulate(&setting))).is_err() {
+                break;
+            }
+        }
+    };
+    let mut digests = Vec::new();
+    std::thread::scope(|scope| {
+        let (sender, receiver) = channel();
+        for _ in 0..campaign.jobs.max(1) {
+            let (sender, work) = (sender.clone(), &work);
+            scope.spawn(move || work(sender));
+        }
+        drop(sender);
+        for (setting, outcome) in receiver {
+            tell(&setting, &outcome, say);
+            summary.take(&outcome);
+            digests.push((setting.seed.wrapping_sub(from), outcome.digest.0));
+        }
+    });
+    digests.sort_unstable();
+    digests.iter().for_each(|(_, digest)| summary.digest.word(*digest));
+}
+
+impl Summary {
+    fn take(&mut self, outcome: &Outcome) {
+        self.counters.merge(&outcome.counters);
+        *if outcome.complaint.is_none() { &mut self.passed } else { &mut self.failed } += 1;
+    }
 }
 
 fn tell(setting: &Setting, outcome: &Outcome, say: &mut dyn FnMut(&str)) {

@@ -60,9 +60,11 @@ pub fn pad(row: &Row) -> Vec<u8> {
     if mix & 31 == 0 {
         // Too long for its row, more or less compressible.
         let (length, every) = (8_000 + mix % 30_000, 1 + mix % 5);
-        let byte =
-            |at: u64| if at.is_multiple_of(every) { (at.wrapping_mul(mix) >> 7) as u8 } else { 7 };
-        return (0..length).map(byte).collect();
+        let mut bytes = vec![7; length as usize];
+        for at in (0..length).step_by(every as usize) {
+            bytes[at as usize] = (at.wrapping_mul(mix) >> 7) as u8;
+        }
+        return bytes;
     }
     // Most are short, so that a leaf has room for many.
     let length = if mix & 7 == 0 { mix % 900 } else { mix % 90 };

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use super::machine::Seeded;
 use super::memory::children;
+use super::sparse::Sparse;
 
 /// Bytes that are written whole or not at all.
 pub const SECTOR_BYTES: usize = 512;
@@ -57,9 +58,9 @@ enum Entry {
 #[derive(Default)]
 struct Inode {
     /// What reads see.
-    current: Vec<u8>,
+    current: Sparse,
     /// What survives.
-    durable: Vec<u8>,
+    durable: Sparse,
     /// By sector, the writes that may survive: completed ones by their end, then flying ones.
     unsynced: BTreeMap<usize, Vec<Version>>,
     /// Where it was made shorter since the last sync, in order.
@@ -208,6 +209,7 @@ impl Media {
 
     /// Puts a file there as it has been for long: durable, name, folders and bytes.
     pub fn plant(&mut self, name: &str, bytes: Vec<u8>) -> FileId {
+        let bytes = Sparse::of(&bytes);
         let file = FileId(self.files.len());
         self.files.push(Inode { durable: bytes.clone(), current: bytes, ..Inode::default() });
         let mut folder = parent(name);
@@ -282,7 +284,7 @@ impl Media {
         let current = &self.files[file.0].current;
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(current.len());
         let n = into.len().min(current.len() - start);
-        into[..n].copy_from_slice(&current[start..start + n]);
+        current.read(start, &mut into[..n]);
         n
     }
 
@@ -290,9 +292,7 @@ impl Media {
     pub fn allocate(&mut self, file: FileId, bytes: u64) {
         let current = &mut self.files[file.0].current;
         let bytes = usize::try_from(bytes).expect("simulated files fit in memory");
-        if current.len() < bytes {
-            current.resize(bytes, 0);
-        }
+        current.grow(bytes);
     }
 
     /// Makes a file at most `bytes` long, whole sectors.
@@ -324,7 +324,7 @@ impl Media {
         // Parts of sectors are written as the cache would: with what is around them.
         let mut whole = vec![0; end.next_multiple_of(SECTOR_BYTES) - from];
         let around = from.min(inode.current.len())..(from + whole.len()).min(inode.current.len());
-        whole[..around.len()].copy_from_slice(&inode.current[around]);
+        inode.current.read(around.start, &mut whole[..around.len()]);
         whole[start - from..end - from].copy_from_slice(bytes);
         let written = Arc::new(Written { id, first_sector, bytes: whole });
         for sector in written.sectors() {
@@ -343,18 +343,14 @@ impl Media {
         let (file, written) = self.flying.remove(&id).expect("a write ends once");
         let inode = &mut self.files[file.0];
         let length = usize::try_from(length).expect("simulated files fit in memory");
-        if inode.current.len() < length {
-            inode.current.resize(length, 0);
-        }
+        inode.current.grow(length);
         for sector in written.sectors() {
             copy_sector(&mut inode.current, sector, written.sector(sector));
             inode.end_version(sector, id, moment);
         }
         if survives == Survives::Always {
             inode.settle_cuts(moment);
-            if inode.durable.len() < length {
-                inode.durable.resize(length, 0);
-            }
+            inode.durable.grow(length);
             for sector in written.sectors() {
                 inode.settle(sector, moment);
             }
@@ -381,9 +377,7 @@ impl Media {
     pub fn sync_end(&mut self, sync: SyncStart) {
         let inode = &mut self.files[sync.file.0];
         inode.settle_cuts(sync.moment);
-        if inode.durable.len() < sync.length {
-            inode.durable.resize(sync.length, 0);
-        }
+        inode.durable.grow(sync.length);
         let sectors: Vec<usize> = inode.unsynced.keys().copied().collect();
         for sector in sectors {
             inode.settle(sector, sync.moment);
@@ -478,10 +472,8 @@ pub struct SyncStart {
     length: usize,
 }
 
-fn copy_sector(bytes: &mut [u8], sector: usize, from: &[u8]) {
-    let start = (sector * SECTOR_BYTES).min(bytes.len());
-    let n = from.len().min(bytes.len() - start);
-    bytes[start..start + n].copy_from_slice(&from[..n]);
+fn copy_sector(bytes: &mut Sparse, sector: usize, from: &[u8]) {
+    bytes.write(sector * SECTOR_BYTES, from);
 }
 
 impl Inode {
@@ -521,7 +513,7 @@ impl Inode {
         self.unsynced.retain(|_, versions| !versions.is_empty());
     }
 
-    fn survive(&self, random: &mut Seeded) -> Vec<u8> {
+    fn survive(&self, random: &mut Seeded) -> Sparse {
         let mut bytes = self.durable.clone();
         // A later cut survives only with the earlier ones. Files that were never cut draw nothing.
         let kept = match self.cuts.len() as u64 {
@@ -531,7 +523,7 @@ impl Inode {
         let cuts = &self.cuts[..kept];
         cuts.iter().for_each(|cut| bytes.truncate(cut.length));
         if self.current.len() > bytes.len() && random.one_in(2) {
-            bytes.resize(self.current.len(), 0);
+            bytes.resize(self.current.len());
         }
         let mut fates: BTreeMap<WriteId, Fate> = BTreeMap::new();
         for (&sector, versions) in &self.unsynced {
@@ -548,9 +540,7 @@ impl Inode {
                     continue;
                 }
                 let end = (sector + 1) * SECTOR_BYTES;
-                if bytes.len() < end {
-                    bytes.resize(end, 0);
-                }
+                bytes.grow(end);
                 copy_sector(&mut bytes, sector, version.written.sector(sector));
             }
         }

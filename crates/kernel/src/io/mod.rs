@@ -13,6 +13,7 @@ mod memory;
 mod real;
 mod recorder;
 mod sim;
+mod sparse;
 mod threads;
 pub mod trace;
 mod uring;
