@@ -11,11 +11,13 @@ use atoll_kernel::api::{
     Access, CheckpointWatch, Committed, Context, Database, Durability, Error, Isolation, Parker,
     PinnedCheckpoint, Result, RowId, Savepoint, Session, Transaction, WhichCheckpoint,
 };
+use atoll_kernel::base::Cts;
 use atoll_kernel::io::{Seeded, SimDisk};
 
 use crate::counters::Counters;
 use crate::history::{End, History, Read, Row, TransactionId};
 use crate::operations::{self, Op};
+use crate::tables::{self, Contents};
 
 /// What all clients of one life share.
 pub struct Clients {
@@ -23,6 +25,8 @@ pub struct Clients {
     pub history: RefCell<History>,
     /// What was met.
     pub counters: RefCell<Counters>,
+    /// Checkpoints that were read as a whole.
+    pub images: RefCell<Vec<(Cts, Contents)>>,
     /// What is wrong already.
     pub complaints: RefCell<Vec<String>>,
     /// Clients end after their present transaction.
@@ -56,6 +60,7 @@ impl Clients {
             given: RefCell::default(),
             history: RefCell::new(History::starting_with(base)),
             counters: RefCell::default(),
+            images: RefCell::default(),
             complaints: RefCell::default(),
             stop: Cell::new(false),
             running: Cell::new(0),
@@ -283,6 +288,12 @@ impl Client<'_> {
                 for _ in 0..1 + self.random.below(4) {
                     let mut statement = transaction.statement(&mut self.session, self.context)?;
                     let (clients, own_writes) = (self.clients, 0);
+                    if self.random.one_in(8) {
+                        let timestamp = statement.snapshot_timestamp();
+                        let contents = tables::read_tables(&mut statement)?;
+                        clients.images.borrow_mut().push((timestamp, contents));
+                        continue;
+                    }
                     let mut op =
                         Op { clients, random: &mut self.random, id, own_writes, isolation };
                     operations::look(&mut op, &mut statement)?;

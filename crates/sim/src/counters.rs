@@ -8,7 +8,7 @@ use atoll_kernel::log::LogCounters;
 use atoll_kernel::txn::TxnCounters;
 
 /// States that every run of some minutes must have met, or it did not test what it should.
-pub const RARE: [&str; 39] = [
+pub const RARE: [&str; 53] = [
     "preparing met",
     "read retried",
     "slot reused",
@@ -48,10 +48,38 @@ pub const RARE: [&str; 39] = [
     "crash behind a cut",
     "leaf loaded",
     "leaf evicted",
+    "crash during the recovery of a recovery",
+    "newest checkpoint judged after a crash",
+    "checkpoint judged as a whole",
+    "crash during eviction",
+    "crash during compaction",
+    "checkpoint role stalled",
+    "checkpoint role went on after a stall",
+    "checkpoint role taken over",
+    "crash while the checkpoint role was stalled",
+    "checkpoint share went on after a stall",
+    "crash while a checkpoint share was stalled",
+    "page provider went on after a stall",
+    "crash while the page provider was stalled",
+    "compaction went on after a stall",
 ];
 
 /// Those of [`RARE`] that only show when instances stop inside protocols.
-pub const INTERLEAVED_ONLY: [&str; 2] = ["preparing met", "read retried"];
+pub const INTERLEAVED_ONLY: [&str; 13] = [
+    "preparing met",
+    "read retried",
+    "crash during eviction",
+    "crash during compaction",
+    "checkpoint role stalled",
+    "checkpoint role went on after a stall",
+    "checkpoint role taken over",
+    "crash while the checkpoint role was stalled",
+    "checkpoint share went on after a stall",
+    "crash while a checkpoint share was stalled",
+    "page provider went on after a stall",
+    "crash while the page provider was stalled",
+    "compaction went on after a stall",
+];
 
 /// Numbers by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -20,6 +20,13 @@ pub struct Expected {
     starts: Vec<LogPosition>,
 }
 
+impl Expected {
+    /// How many homes the database has.
+    pub fn homes(&self) -> u64 {
+        self.cuts.len() as u64
+    }
+}
+
 /// Reads the logs that `disk` holds. None if it holds no database.
 pub fn expected(disk: &SimDisk) -> Result<Option<Expected>> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());

@@ -4,6 +4,7 @@
 //! Invariants: a seed determines a run completely; every choice comes from it. Nothing here is
 //! used by a server; [`images`] alone uses one, the real one. docs/testing.md says how to use it.
 
+pub mod as_of;
 pub mod campaign;
 pub mod checker;
 pub mod clients;
@@ -14,4 +15,5 @@ pub mod images;
 pub mod life;
 pub mod operations;
 pub mod run;
+pub mod stops;
 pub mod tables;

@@ -5,7 +5,7 @@
 //! After a panic outside a task nothing of the life is touched again: it is forgotten, not torn
 //! down.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,38 +15,15 @@ use atoll_kernel::api::{
     open_interleaved,
 };
 use atoll_kernel::io::{Seeded, SimDisk, SimEntropy, SimTime};
+use atoll_kernel::sync::Decider;
 use atoll_kernel::runtime::{Class, Interleaved, Pause, RuntimeOptions, Slice, TaskEnd, Turn};
 
 use crate::counters::Counters;
 use crate::history::Digest;
+use crate::stops::Stops;
 
 /// A task's work.
 pub type Work = Box<dyn FnOnce(&Context)>;
-
-/// What decides where an instance stops.
-struct Stops {
-    random: RefCell<Seeded>,
-    // Stop once in so many points; 0: never.
-    one_in: Cell<u64>,
-    // Points whose name falls to this are stopped at more often.
-    focus: u64,
-}
-
-impl Stops {
-    fn decide(&self, name: &'static str) -> bool {
-        if name == "spin" || name == "asleep" {
-            return true;
-        }
-        let one_in = self.one_in.get();
-        if one_in == 0 {
-            return false;
-        }
-        let mut hash = Digest(self.focus);
-        hash.text(name);
-        let one_in = if hash.0 >> 32 & 3 == 0 { 3 } else { one_in };
-        self.random.borrow_mut().one_in(one_in)
-    }
-}
 
 /// A running database.
 pub struct Life {
@@ -95,16 +72,11 @@ impl Life {
     /// Opens what `disk` holds.
     pub fn open(disk: &SimDisk, time: &SimTime, options: Options, seed: u64) -> Result<Life> {
         let mut random = Seeded::new(seed);
-        let stops = Rc::new(Stops {
-            random: RefCell::new(Seeded::new(random.next_u64())),
-            one_in: Cell::new(0),
-            focus: random.next_u64(),
-        });
-        let at_point = stops.clone();
-        let decide: Rc<dyn Fn(&'static str) -> bool> = Rc::new(move |name| at_point.decide(name));
+        let stops = Rc::new(Stops::new(&mut random));
+        let decider: Rc<dyn Decider> = stops.clone();
         let entropy = Arc::new(SimEntropy::new(random.next_u64()));
         let (disk, clock) = (Arc::new(disk.clone()), Arc::new(time.clone()));
-        let (database, instances) = open_interleaved(disk, clock, entropy, options, &decide)?;
+        let (database, instances) = open_interleaved(disk, clock, entropy, options, &decider)?;
         let switch_one_in = [1, 2, 8, 64][random.below(4) as usize];
         let tick_ns = [200, 2_000, 20_000][random.below(3) as usize];
         Ok(Life {
@@ -127,12 +99,12 @@ impl Life {
     /// From here on instances stop at points, once in a number that the seed chooses.
     pub fn interleave(&mut self) {
         let one_in = [2, 4, 16, 64, 256][self.random.below(5) as usize];
-        self.stops.one_in.set(one_in);
+        self.stops.stop_one_in(one_in);
     }
 
     /// From here on instances stop at the end of a turn, and where they spin.
     pub fn calm(&mut self) {
-        self.stops.one_in.set(0);
+        self.stops.stop_one_in(0);
     }
 
     /// How many instances run.
@@ -178,7 +150,7 @@ impl Life {
             self.quiet = 0;
         }
         let far = if self.quiet > 3 * self.instances.len() as u64 { 50_000 } else { self.tick_ns };
-        self.time.advance(self.random.below(far));
+        self.time.advance(self.random.below(far) + self.stops.jump(self.steps));
         match self.panics.borrow_mut().pop() {
             None => Ok(()),
             Some(text) => Err(format!("a task panicked: {text}")),
@@ -196,6 +168,7 @@ impl Life {
     }
 
     fn go(&mut self, at: usize) -> std::result::Result<Pause, String> {
+        self.stops.goes_on(at, self.steps);
         let instance = &mut self.instances[at];
         catch_unwind(AssertUnwindSafe(|| instance.go())).map_err(|payload| {
             let text = payload.downcast_ref::<String>().cloned();
@@ -244,8 +217,14 @@ impl Life {
         Err(format!("instances do not come to the end of their turns: {stuck:?}"))
     }
 
+    /// The machine went off, or the process was killed.
+    pub fn crashed(&self) {
+        self.stops.crashed();
+    }
+
     /// Adds what its instances counted.
     pub fn count(&self, counters: &mut Counters) {
+        self.stops.count(counters);
         let traffic = self.database.traffic();
         counters.add("leaf loaded", traffic.loads);
         counters.add("leaf evicted", traffic.evictions);
@@ -254,6 +233,7 @@ impl Life {
         if let Some(checkpoints) = self.database.checkpoint_counters() {
             counters.add("page moved down", checkpoints.moved);
             counters.add("page file made shorter", checkpoints.returned);
+            counters.add("checkpoint role taken over", checkpoints.overtaken);
         }
         for instance in &self.instances {
             let (txn, log) = instance.instance().state().counters();

@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use atoll_kernel::api::{Database, Error};
-use atoll_kernel::base::PAGE_BYTES;
+use atoll_kernel::base::{Cts, PAGE_BYTES};
 use atoll_kernel::io::{Fault, FaultOn, Seeded, SimDisk, SimOptions, SimTime};
 
+use crate::as_of::{self, Known};
 use crate::checker::{Complaint, Recovered, check_changes, check_reads, check_recovery};
 use crate::clients::{Clients, checkpoints, client};
 use crate::counters::Counters;
@@ -73,6 +74,9 @@ enum Ending {
     Quiet,
 }
 
+/// S of the newest checkpoint, and what it holds if that was read.
+type Newest = Option<(Cts, Option<Contents>)>;
+
 struct Run {
     setting: Setting,
     random: Seeded,
@@ -86,6 +90,10 @@ struct Run {
     next: u64,
     /// What the database must hold, once its tables have been made.
     rows: Option<BTreeMap<i64, Row>>,
+    /// The transactions in its journal then.
+    journal: BTreeSet<TransactionId>,
+    /// What the newest checkpoint held when it was last looked at.
+    image: Newest,
     /// Values of sequences that must not come again.
     used: BTreeSet<(usize, i64)>,
     /// Clients whose work the next recovery will be judged by.
@@ -113,6 +121,8 @@ impl Run {
             crashes: 0,
             next: 1,
             rows: None,
+            journal: BTreeSet::new(),
+            image: None,
             used: BTreeSet::new(),
             pending: None,
             instances: 0,
@@ -125,6 +135,9 @@ impl Run {
             let last = self.steps_left == 0;
             let mut life = self.start()?;
             let lived = self.live(&mut life).and_then(|lived| {
+                if self.killed || self.disk.is_off() {
+                    life.crashed();
+                }
                 life.finish_turns()?;
                 self.look_back()?;
                 Ok(lived)
@@ -171,6 +184,7 @@ impl Run {
             self.counters.add("instances changed", 1);
         }
         self.instances = instances;
+        let mut again = 0;
         loop {
             let expected = cut::expected(&self.disk)
                 .map_err(|error| format!("the logs cannot be read: {error:?}"))?;
@@ -181,8 +195,9 @@ impl Run {
             let mut options = options(instances);
             if self.random.one_in(2) {
                 // Leaves come and go.
-                let most = u64::from(self.setting.instances_max);
-                options.buffer_pool_bytes = most * ((288 + self.random.below(512)) << 10);
+                let homes = expected.as_ref().map_or(0, |it| it.homes()).max(u64::from(instances));
+                let kib = (homes * (288 + self.random.below(300))).max(1000);
+                options.buffer_pool_bytes = kib << 10;
             }
             if self.random.one_in(3) {
                 options.checkpoint_interval_ms = 1;
@@ -213,7 +228,13 @@ impl Run {
                 }
                 Err(_) if self.disk.is_off() => {
                     self.counters.add("crash during recovery", 1);
+                    self.counters.add("crash during the recovery of a recovery", again);
+                    again = 1;
                     self.crash();
+                }
+                Err(Error::OutOfMemory { .. }) => {
+                    self.counters.add("too little memory to start", 1);
+                    self.disk = self.disk.crash(self.random.next_u64());
                 }
                 Err(error) => return Err(format!("it does not open: {error:?}")),
             }
@@ -230,8 +251,14 @@ impl Run {
         let Some(contents) = self.answer(life, contents, "reading")? else {
             return Ok(Lived::Barely);
         };
+        let image = life.run(&self.disk, 100_000, tables::read_newest)?;
+        let Some(image) = self.answer(life, image, "reading the newest checkpoint")? else {
+            return Ok(Lived::Barely);
+        };
         life.finish_turns()?;
+        self.judge_image(image, &contents)?;
         self.judge(&life.database, &contents)?;
+        self.journal = contents.journal;
         if contents.rows.is_empty() && self.rows.is_none() {
             let made = first_rows();
             let made = life.run(&self.disk, 200_000, move |c| tables::make_all(c, &made))?;
@@ -262,12 +289,53 @@ impl Run {
         match answer {
             Some(Ok(value)) => Ok(Some(value)),
             _ if self.disk.is_off() => Ok(None),
+            // Its pool is as small as can be: the next life's may be larger.
+            Some(Err(Error::OutOfMemory { .. })) => Ok(None),
             Some(Err(error)) => Err(format!("{what} failed: {error:?}")),
             None => {
                 let why = life.database.failure().unwrap_or_default();
                 Err(format!("{what} does not come to an end {why}"))
             }
         }
+    }
+
+    /// Judges what the newest checkpoint holds after a recovery.
+    fn judge_image(&mut self, image: Newest, found: &Contents) -> Result<(), Complaint> {
+        let Some((timestamp, contents)) = image else {
+            return match &self.image {
+                None => Ok(()),
+                Some((timestamp, _)) => Err(format!("the checkpoint as of {timestamp} is gone")),
+            };
+        };
+        let Some(contents) = contents else {
+            // Too little memory. If it is known what it holds, that is remembered.
+            let known = self.image.take().filter(|known| known.0 == timestamp);
+            self.image = Some(known.unwrap_or((timestamp, None)));
+            return Ok(());
+        };
+        match (&self.image, &self.pending) {
+            (Some((known, before)), _) if *known == timestamp => {
+                if before.as_ref().is_some_and(|before| *before != contents) {
+                    return Err(format!("a checkpoint was {before:?} and is {contents:?}"));
+                }
+                self.counters.add("checkpoint of an earlier life read again", 1);
+            }
+            (_, Some(clients)) => {
+                let history = &clients.history.borrow();
+                let survivors = Some(&found.journal);
+                let known = Known { history, journal: &self.journal, survivors };
+                let judged = as_of::check((timestamp, &contents), &known);
+                judged.map_err(|what| format!("after recovery {what}"))?;
+                self.counters.add("newest checkpoint judged after a crash", 1);
+            }
+            // Nobody has done anything.
+            (_, None) if contents != *found => {
+                return Err(format!("a checkpoint is {contents:?}, the database {found:?}"));
+            }
+            (_, None) => {}
+        }
+        self.image = Some((timestamp, Some(contents)));
+        Ok(())
     }
 
     /// Judges what a recovery left.
@@ -423,6 +491,11 @@ impl Run {
         self.digest.word(history.digest().0);
         // Taken, because a life that ended before it was judged is looked back at again.
         self.counters.merge(&clients.counters.take());
+        for (timestamp, contents) in &*clients.images.borrow() {
+            let known = Known { history: &history, journal: &self.journal, survivors: None };
+            as_of::check((*timestamp, contents), &known)?;
+            self.counters.add("checkpoint judged as a whole", 1);
+        }
         self.counters.add("reads checked", check_reads(&history)? as u64);
         check_changes(&history)
     }

@@ -15,9 +15,11 @@ use std::sync::Arc;
 use atoll_kernel::api::{
     Access, ColumnDef, ColumnId, ColumnType, Context, Counting, Cycle, Direction, Error,
     IndexColumn, IndexEntry, IndexKind, Isolation, KeyRange, NewIndex, NewSequence, NewTable,
-    Nulls, Oid, PUBLIC_NAMESPACE, Result, RowBuffer, ScanDirection, Session, Statement, TableEntry,
-    TableLockMode,
+    Nulls, Oid, PUBLIC_NAMESPACE, PinnedCheckpoint, Result, RowBuffer, ScanDirection, Session, Statement, TableEntry,
+    TableLockMode, WhichCheckpoint,
 };
+
+use atoll_kernel::base::Cts;
 
 use crate::history::{Row, TransactionId};
 
@@ -216,28 +218,64 @@ pub struct Contents {
     pub problems: Vec<String>,
 }
 
-/// Reads everything, each table in place and by its primary key.
+/// Reads everything.
 pub fn read_all(context: &Context) -> Result<Contents> {
     let mut session = Session::new(context.instance());
     let mut transaction = session.begin(context, Isolation::RepeatableRead, Access::ReadOnly)?;
     let mut statement = transaction.statement(&mut session, context)?;
+    let contents = read_tables(&mut statement)?;
+    drop(statement);
+    transaction.commit(&mut session, context)?;
+    Ok(contents)
+}
+
+/// Reads everything that the newest checkpoint holds: its timestamp, and nothing else if there is too
+/// little memory. None if there is no checkpoint with tables.
+pub fn read_newest(context: &Context) -> Result<Option<(Cts, Option<Contents>)>> {
+    let mut session = Session::new(context.instance());
+    let Ok(pinned) = session.pin_checkpoint(WhichCheckpoint::Newest) else { return Ok(None) };
+    let timestamp = pinned.timestamp();
+    match read_pinned(context, &mut session, pinned) {
+        Ok(contents) => Ok(contents.map(|it| (timestamp, Some(it)))),
+        Err(Error::OutOfMemory { .. }) => Ok(Some((timestamp, None))),
+        Err(error) => Err(error),
+    }
+}
+
+fn read_pinned(
+    context: &Context,
+    session: &mut Session,
+    pinned: PinnedCheckpoint,
+) -> Result<Option<Contents>> {
+    let mut transaction = session.begin(context, Isolation::ReadCommitted, Access::ReadOnly)?;
+    transaction.read_checkpoint(pinned, context)?;
+    let mut statement = transaction.statement(session, context)?;
+    let there = statement.catalog().table(PUBLIC_NAMESPACE, "main").is_some();
+    let contents = read_tables(&mut statement)?;
+    drop(statement);
+    transaction.commit(session, context)?;
+    Ok(there.then_some(contents))
+}
+
+/// Reads each table in place and by its primary key.
+pub fn read_tables(statement: &mut Statement<'_>) -> Result<Contents> {
     let mut contents = Contents::default();
     let sides = (0..SIDES).map(|side| (side_name(side), Some(side_base(side))));
     let tables = [("main".to_owned(), None), ("journal".to_owned(), None)];
     for (name, base) in tables.into_iter().chain(sides) {
-        let Some(found) = table(&mut statement, &name, TableLockMode::AccessShare)? else {
+        let Some(found) = table(statement, &name, TableLockMode::AccessShare)? else {
             continue;
         };
         let mut rows = BTreeMap::new();
         let mut cursor = statement.scan(&found, &ALL);
         let mut buffer = RowBuffer::new();
-        while cursor.next(&mut statement, &mut buffer)?.is_some() {
+        while cursor.next(statement, &mut buffer)?.is_some() {
             let (key, row) = row_of(&buffer);
             if rows.insert(key, row).is_some() {
                 contents.problems.push(format!("two rows of {name} have key {key}"));
             }
         }
-        compare_with_index(&mut statement, &found, &rows, &mut contents)?;
+        compare_with_index(statement, &found, &rows, &mut contents)?;
         if name == "journal" {
             contents.journal = rows.keys().map(|id| TransactionId(*id as u64)).collect();
             continue;
@@ -247,8 +285,6 @@ pub fn read_all(context: &Context) -> Result<Contents> {
         }
         contents.rows.extend(rows);
     }
-    drop(statement);
-    transaction.commit(&mut session, context)?;
     Ok(contents)
 }
 

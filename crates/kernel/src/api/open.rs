@@ -354,7 +354,7 @@ pub fn open_interleaved(
     time: Arc<dyn TimeSource>,
     entropy: Arc<dyn Entropy>,
     options: Options,
-    decide: &Rc<dyn Fn(&'static str) -> bool>,
+    decider: &Rc<dyn crate::sync::Decider>,
 ) -> Result<(super::Database, Vec<crate::runtime::Interleaved<Core>>)> {
     use crate::runtime::Interleaved;
     // One thread replays, so that the seed decides where every row comes to lie.
@@ -366,7 +366,7 @@ pub fn open_interleaved(
         let id = crate::base::InstanceId(number as u16);
         let ring = recovered.shared.disk.ring()?;
         let instance = crate::runtime::Instance::open(recovered.hub.clone(), id, ring, &open)?;
-        instances.push(Interleaved::new(instance, decide.clone()));
+        instances.push(Interleaved::new(instance, decider.clone()));
     }
     Ok((super::Database::without_threads(recovered), instances))
 }

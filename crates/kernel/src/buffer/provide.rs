@@ -17,7 +17,7 @@ use crate::base::{HomeId, PAGE_BYTES, Result};
 use crate::latch::PageBytes;
 use crate::runtime::{InstanceState, TaskContext};
 use crate::store::Term;
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, within};
 
 /// Looks between two chances for others to run.
 const LOOKS_TOGETHER: usize = 32;
@@ -53,6 +53,7 @@ pub fn provide<S: InstanceState>(
     let mut page = Box::new([0; PAGE_BYTES]);
     // Those that are being written.
     let mut gathered = FxHashSet::default();
+    let _providing = within("eviction");
     let (frames, _) = pool.frames_of(home);
     let high = Watermarks::of(frames).high;
     // Everything is spared once, and something may be in the way.
@@ -69,6 +70,7 @@ pub fn provide<S: InstanceState>(
                 evict_written(pool, &mut writer, &mut gathered);
                 gathered.clear();
             }
+            context.linger("eviction");
             writer.breathe();
         }
         if let Looked::Dirty(read) = pool.look(home)
@@ -82,6 +84,7 @@ pub fn provide<S: InstanceState>(
         }
     }
     writer.finish()?;
+    context.linger("eviction");
     evict_written(pool, &mut writer, &mut gathered);
     pool.note_provided(home, writer.written.pages);
     Ok(())

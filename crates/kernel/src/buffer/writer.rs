@@ -17,7 +17,7 @@ use crate::io::{Durability, IoBuffer, Op, Returned};
 use crate::page::header;
 use crate::runtime::{Class, InstanceState, Parker, TaskContext, UnparkClass};
 use crate::store::{PageStore, RUN_PAGES, Run, Term, file_name, offset};
-use crate::sync::{AtomicU64, Ordering, mutant};
+use crate::sync::{AtomicU64, Ordering, Within, mutant, within};
 
 /// Whose checkpoint is being made, and the sign that it goes on.
 #[derive(Clone)]
@@ -66,6 +66,8 @@ pub struct ImageWriter<'c, S: InstanceState> {
     since_ns: Cell<u64>,
     /// What it has done.
     pub written: Written,
+    // From the first page that it moves on.
+    moving: Option<Within>,
 }
 
 /// Whether a page's image equals its contents.
@@ -96,12 +98,19 @@ impl<'c, S: InstanceState> ImageWriter<'c, S> {
             flights: Rc::default(),
             since_ns: Cell::new(context.now_ns()),
             written: Written::default(),
+            moving: None,
         }
     }
 
     /// The task that writes.
     pub fn context(&self) -> &'c TaskContext<S> {
         self.context
+    }
+
+    /// A page that lies on disk as it is is about to be added, to be elsewhere.
+    pub fn note_moved(&mut self) {
+        self.written.moved += 1;
+        self.moving.get_or_insert_with(|| within("compaction"));
     }
 
     /// The page files.

@@ -73,6 +73,7 @@ pub fn image_share<S: InstanceState>(
     let mut writer = ImageWriter::new(context, store.clone(), share.turn.clone(), share.home);
     let mut imaged = Vec::new();
     for any in share.trees {
+        context.linger("share");
         let before = share.before.get(&any.id());
         imaged.push(match any {
             AnyTree::Table(table) => {
@@ -82,6 +83,7 @@ pub fn image_share<S: InstanceState>(
         });
     }
     writer.finish()?;
+    context.linger("share");
     Ok((imaged, writer.written))
 }
 

@@ -140,7 +140,9 @@ impl<'w, 'c, S: InstanceState> Walk<'w, 'c, S> {
             }
             Leaf::Whole(read) => {
                 self.all_held = false;
-                writer.written.moved += u64::from(read.clean_place().is_some());
+                if read.clean_place().is_some() {
+                    writer.note_moved();
+                }
                 writer.add(&self.page, Equals::Contents(read))?
             }
             Leaf::Older(read) => {

@@ -71,6 +71,10 @@ impl TimeSource for SimTime {
         self.now.fetch_add(1, Ordering::Relaxed)
     }
 
+    fn cycles_per_us(&self) -> Option<u64> {
+        Some(1000)
+    }
+
     fn wall_micros(&self) -> i64 {
         // 2026-01-01, so that simulated dates look like dates.
         const START: i64 = 1_767_225_600_000_000;

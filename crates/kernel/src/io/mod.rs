@@ -332,6 +332,10 @@ pub trait TimeSource: Send + Sync {
     fn now_ns(&self) -> u64;
     /// Raw clock cycles, without fences; `runtime::clock` adds them (rule 3.2).
     fn cycles(&self) -> u64;
+    /// Cycles in a microsecond, where that need not be measured.
+    fn cycles_per_us(&self) -> Option<u64> {
+        None
+    }
     /// Microseconds since 1970, UTC.
     fn wall_micros(&self) -> i64;
 }

@@ -16,10 +16,9 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use super::instance::{Instance, InstanceState, Turn};
 use crate::latch::exchange_held;
 #[cfg(feature = "interleave")]
-use crate::sync::{PointHook, with_hook};
+use crate::sync::with_hook;
+use crate::sync::{Decider, PointHook};
 
-#[cfg(not(feature = "interleave"))]
-type PointHook = Rc<dyn Fn(&'static str)>;
 #[cfg(not(feature = "interleave"))]
 fn with_hook<R>(_hook: PointHook, body: impl FnOnce() -> R) -> R {
     body()
@@ -53,22 +52,20 @@ pub struct Interleaved<S: InstanceState> {
 }
 
 impl<S: InstanceState> Interleaved<S> {
-    /// Runs `instance`; at every point that it reaches `decide` says whether to stop there.
-    pub fn new(instance: Rc<Instance<S>>, decide: Rc<dyn Fn(&'static str) -> bool>) -> Self {
+    /// Runs `instance`; at every point that it reaches `decider` says whether to stop there.
+    pub fn new(instance: Rc<Instance<S>>, decider: Rc<dyn Decider>) -> Self {
         let hook: Rc<RefCell<Option<PointHook>>> = Rc::default();
         let (inner, place) = (instance.clone(), hook.clone());
         let stack = DefaultStack::new(STACK_BYTES).expect("there is memory for a simulation");
         let body = Coroutine::with_stack(stack, move |yielder: &Yielder<Wish, Pause>, _| {
             let here = std::ptr::from_ref(yielder);
-            let at_point: PointHook = Rc::new(move |name| {
-                if decide(name) {
-                    // SAFETY: the yielder lives as long as this coroutine's body, and the hook is
-                    // installed only while the body is being resumed. Switching away from a task's
-                    // stack is what the body's own switch would do: only the stack pointer is kept.
-                    unsafe { &*here }.suspend(Pause::Point(name));
-                }
+            let suspend = Rc::new(move |name| {
+                // SAFETY: the yielder lives as long as this coroutine's body, and the hook is
+                // installed only while the body is being resumed. Switching away from a task's
+                // stack is what the body's own switch would do: only the stack pointer is kept.
+                unsafe { &*here }.suspend(Pause::Point(name));
             });
-            *place.borrow_mut() = Some(at_point);
+            *place.borrow_mut() = Some(PointHook { decider, suspend });
             let mut turn = Turn::Busy;
             while yielder.suspend(Pause::Turn(turn)) == Wish::GoOn {
                 turn = inner.turn();
@@ -111,10 +108,14 @@ impl<S: InstanceState> Interleaved<S> {
     }
 
     fn resume(&mut self, wish: Wish) -> Option<Pause> {
-        let hook = self.hook.borrow().clone().unwrap_or_else(|| Rc::new(|_| ()));
+        let hook = self.hook.borrow().clone();
         let outside = exchange_held(self.held.get());
         let body = &mut self.body;
-        let result = with_hook(hook, || body.resume(wish));
+        // Before its first stop it has none.
+        let result = match hook {
+            Some(hook) => with_hook(hook, || body.resume(wish)),
+            None => body.resume(wish),
+        };
         self.held.set(exchange_held(outside));
         match result {
             CoroutineResult::Yield(pause) => Some(pause),
@@ -179,7 +180,7 @@ mod tests {
             .map(|id| {
                 let id = crate::base::InstanceId(id);
                 let opened = Instance::open(hub.clone(), id, Box::new(NoRing), |_| Ok(Nothing));
-                Interleaved::new(opened.expect("nothing can fail"), Rc::new(|name| name == "test"))
+                Interleaved::new(opened.expect("nothing can fail"), Rc::new(|name: &'static str| name == "test"))
             })
             .collect();
         for (id, one) in both.iter().enumerate() {

@@ -17,6 +17,7 @@ use crate::base::Error;
 use crate::io::{Completion, Op};
 use crate::latch::held_latches;
 use crate::sync::ledger::share;
+use crate::sync::stays;
 
 use super::instance::{Instance, InstanceState};
 use super::park::{ParkCell, Parked, Parker, Unparker};
@@ -116,12 +117,23 @@ impl<S: InstanceState> TaskContext<S> {
         body()
     }
 
+    /// A place where work in the background may be left standing for long, while everything else goes
+    /// on: the simulator has it so, anybody else goes on at once. Holds no latch.
+    pub fn linger(&self, name: &'static str) {
+        while stays(name) && !self.instance.is_stopping() {
+            self.park(Some(self.now_ns() + LINGER_NS));
+        }
+    }
+
     fn yielder(&self) -> &Yielder<Parked, Suspend> {
         // SAFETY: the yielder lives at the base of the coroutine's stack, below the frame that
         // holds this context, and the context is neither cloned nor given away.
         unsafe { &*self.yielder }
     }
 }
+
+/// How often who lingers asks whether it is to go on.
+const LINGER_NS: u64 = 20_000;
 
 /// One task more that admission does not count, until dropped.
 struct Uncounted<'a>(&'a Cell<usize>);

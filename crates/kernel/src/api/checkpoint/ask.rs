@@ -71,6 +71,7 @@ fn gather<T: Send + 'static>(
 ) -> Result<Vec<T>> {
     let instances = context.instance().hub().instances();
     let answers: Answers<T> = Arc::new(Mutex::new(Vec::with_capacity(instances)));
+    context.linger("role: before it asks");
     for id in (0..instances).map(|id| InstanceId(id as u16)) {
         let answers = answers.clone();
         send(id, Answer { answers, answer: None, unparker: context.unparker() });
@@ -78,6 +79,7 @@ fn gather<T: Send + 'static>(
     while locked(&answers).len() < instances {
         pause(context, shared)?;
     }
+    context.linger("role: answered");
     let answers = std::mem::take(&mut *locked(&answers));
     let failed = || Error::Internal { detail: "a task of the checkpoint panicked".to_owned() };
     answers.into_iter().map(|answer| answer.ok_or_else(failed)).collect()

@@ -338,13 +338,15 @@ fn publish_new(
     // From here on nothing is read as of S.
     drop(snapshot);
     wait_until_stable(context, shared, stable)?;
+    context.linger("role: stable");
     let sync_ns = sync_pages(context, shared, &checkpoints.store)?;
+    context.linger("role: synced");
     let (oid_next, tree_next) = shared.next_numbers();
     let mut images: Vec<_> = trees.values().map(|tree| tree.image).collect();
     images.sort_by_key(|image| image.tree);
     let mut published = locked(&checkpoints.published);
     if checkpoints.is_over(turn.term) {
-        let detail = "the checkpoint took so long that another was begun".to_owned();
+        let detail = report::OVERTAKEN.to_owned();
         return Err(Error::Internal { detail });
     }
     let number = published.manifest.checkpoint.as_ref().map_or(1, |it| it.number + 1);

@@ -2,7 +2,10 @@
 //!
 //! Invariants: counts are of this process; an attempt is counted once, when it has ended.
 
-use crate::base::{Cts, Result};
+use crate::base::{Cts, Error, Result};
+
+/// Why the checkpoint of an earlier term is not published.
+pub(super) const OVERTAKEN: &str = "the checkpoint took so long that another was begun";
 
 /// Why a checkpoint was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +68,8 @@ pub struct CheckpointCounters {
     pub sync_ns: u64,
     /// Checkpoints that came to nothing.
     pub abandoned: u64,
+    /// Those of them whose role somebody else had taken over.
+    pub overtaken: u64,
     /// Pages that published ones wrote.
     pub pages: u64,
     /// Leaves among them that lay on disk as they are, and were moved from the end of a file.
@@ -96,6 +101,8 @@ impl CheckpointCounters {
             }
             Err(error) => {
                 self.abandoned += 1;
+                let overtaken = matches!(error, Error::Internal { detail } if detail == OVERTAKEN);
+                self.overtaken += u64::from(overtaken);
                 self.failure = Some(error.to_string());
                 CheckpointEvent::Abandoned(error.to_string())
             }

@@ -7,14 +7,18 @@ use super::super::core::Context;
 use crate::base::HomeId;
 use crate::runtime::Parker;
 use crate::store::PageStore;
+use crate::sync::within;
 
 /// Makes page files shorter that have become too long; answers by how many pages. Others run between
 /// the steps. A file system that refuses is asked again after the next checkpoint.
 pub(super) fn shrink(context: &Context, store: &PageStore) -> u64 {
     let mut pages = 0;
+    context.linger("role: published");
     for home in (0..store.homes() as u16).map(HomeId) {
         while let Ok(given @ 1..) = store.shrink(home) {
             pages += given;
+            let _shrinking = within("compaction");
+            context.linger("compaction");
             context.yield_now();
         }
     }

@@ -245,7 +245,7 @@ fn body(instance: Rc<Instance<State>>, _: &Rc<RefCell<fastrand::Rng>>) -> Body {
 #[cfg(feature = "interleave")]
 fn body(instance: Rc<Instance<State>>, random: &Rc<RefCell<fastrand::Rng>>) -> Body {
     let random = Rc::clone(random);
-    let decide = move |name: &str| name == "spin" || random.borrow_mut().u8(..3) == 0;
+    let decide = move |name: &'static str| name == "spin" || random.borrow_mut().u8(..3) == 0;
     crate::runtime::Interleaved::new(instance, Rc::new(decide))
 }
 
