@@ -120,6 +120,11 @@ impl Partition {
     }
 }
 
+/// Frames of a partition of so many that only loads get which cannot fail.
+pub(super) fn kept_of(frames: usize) -> usize {
+    KEPT_FRAMES.min(frames / 8)
+}
+
 /// All frames of a database. Trees hold it by `Arc`, so it outlives every frame reference.
 pub struct BufferPool {
     partitions: Vec<Partition>,
@@ -214,8 +219,7 @@ impl BufferPool {
 
     /// Frames of each partition that only loads get which cannot fail: a rollback's.
     fn kept(&self) -> usize {
-        let frames = self.partitions[0].frames as usize;
-        if self.store.is_some() { KEPT_FRAMES.min(frames / 8) } else { 0 }
+        if self.store.is_some() { kept_of(self.partitions[0].frames as usize) } else { 0 }
     }
 
     /// As [`BufferPool::reserve_shared`], of a frame for a load that cannot fail: from those that

@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 
 use super::FrameRef;
 use super::evict::Looked;
-use super::pool::BufferPool;
+use super::pool::{BufferPool, kept_of};
 use super::writer::{Equals, ImageWriter, Turn};
 use crate::base::{HomeId, PAGE_BYTES, Result};
 use crate::latch::PageBytes;
@@ -32,10 +32,12 @@ pub struct Watermarks {
 }
 
 impl Watermarks {
-    /// Of a partition of so many frames: two and four percent, but enough for a few writes.
+    /// Of a partition of so many frames: two and four percent, but enough for a few writes, above those
+    /// that only loads get which cannot fail: for these nobody else comes below.
     pub fn of(frames: usize) -> Watermarks {
         let low = (frames / 50).max(64).min(frames / 8);
-        Watermarks { low, high: 2 * low }
+        let kept = kept_of(frames);
+        Watermarks { low: kept + low, high: kept + 2 * low }
     }
 }
 

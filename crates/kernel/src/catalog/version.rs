@@ -4,7 +4,7 @@
 //! unique per namespace among tables and indexes together, as in pg_class. Maps are split into
 //! shards behind `Arc`s, so that one change copies one shard of each map, not the catalog.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
@@ -428,7 +428,7 @@ struct Sharded<K, V> {
 
 impl<K: Hash + Eq + Clone, V: Clone> Sharded<K, V> {
     fn new() -> Self {
-        Sharded { shards: (0..SHARDS).map(|_| Arc::new(HashMap::new())).collect() }
+        Sharded { shards: (0..SHARDS).map(|_| Arc::new(HashMap::default())).collect() }
     }
 
     fn at(key: &K) -> usize {

@@ -39,6 +39,8 @@ use crate::tree::table::AppendCursor;
 
 /// Merges that one collection tries.
 const MERGES_MAX: usize = 64;
+/// Loads for one visit at most.
+const LOADS_MAX: usize = 64;
 /// How often a merge that something is in the way of is tried.
 const MERGE_TRIES: u32 = 64;
 
@@ -372,7 +374,8 @@ impl InstanceVersions {
         true
     }
 
-    /// Visits a record; index leaves that were evicted since are loaded, with the thread blocked.
+    /// Visits a record; index leaves that were evicted since are loaded, with the thread blocked. `Retry`
+    /// if they do not stay in memory: so few frames may be free that one page drives the other out.
     fn visit_loading(
         &self,
         table: &TableAccess,
@@ -380,12 +383,13 @@ impl InstanceVersions {
         record: &Header,
         scratch: &mut Scratch,
     ) -> Outcome<()> {
-        loop {
+        for _ in 0..LOADS_MAX {
             match visit(table, at, record, scratch, &self.garbage) {
                 Err(Stop::NeedPage(page)) => table.tree.pool().load_now(page)?,
                 done => return done,
             }
         }
+        Err(Stop::Retry)
     }
 
     fn note_underfull(&self, page: &PageWrite) {
