@@ -40,7 +40,9 @@ pub fn check((s, contents): (Cts, &Contents), known: &Known<'_>) -> Result<(), C
         let wrote = transaction.kept().next().is_some();
         let survived = known.survivors.is_none_or(|survivors| survivors.contains(id));
         let must_have = match transaction.end {
-            End::Committed(Some(cts)) | End::Acknowledged(Some(cts)) => wrote && cts < s && survived,
+            End::Committed(Some(cts)) | End::Acknowledged(Some(cts)) => {
+                wrote && cts < s && survived
+            }
             // Its client never heard which, or it is told of those that have ended only.
             End::Asked if survived => has,
             _ => false,

@@ -15,8 +15,8 @@ use atoll_kernel::api::{
     open_interleaved,
 };
 use atoll_kernel::io::{Seeded, SimDisk, SimEntropy, SimTime};
-use atoll_kernel::sync::Decider;
 use atoll_kernel::runtime::{Class, Interleaved, Pause, RuntimeOptions, Slice, TaskEnd, Turn};
+use atoll_kernel::sync::Decider;
 
 use crate::counters::Counters;
 use crate::history::Digest;

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use atoll_kernel::api::{
     Access, ColumnDef, ColumnId, ColumnType, Context, Counting, Cycle, Direction, Error,
     IndexColumn, IndexEntry, IndexKind, Isolation, KeyRange, NewIndex, NewSequence, NewTable,
-    Nulls, Oid, PUBLIC_NAMESPACE, PinnedCheckpoint, Result, RowBuffer, ScanDirection, Session, Statement, TableEntry,
-    TableLockMode, WhichCheckpoint,
+    Nulls, Oid, PUBLIC_NAMESPACE, PinnedCheckpoint, Result, RowBuffer, ScanDirection, Session,
+    Statement, TableEntry, TableLockMode, WhichCheckpoint,
 };
 
 use atoll_kernel::base::Cts;

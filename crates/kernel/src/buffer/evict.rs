@@ -257,16 +257,37 @@ impl BufferPool {
     /// Loads a page and blocks the thread meanwhile: for those who cannot wait otherwise (a rollback,
     /// a collection, recovery). `Corrupt`, `Io`, `OutOfMemory`.
     pub fn load_now(&self, needed: NeededPage) -> Result<()> {
+        self.load_blocking(needed, |home| self.reserve_surely(home))
+    }
+
+    /// As [`BufferPool::load_now`], but no page is evicted for it while a frame is free of those that
+    /// only such loads get: for who needs several pages and finds that one drives the other out.
+    pub fn load_beside(&self, needed: NeededPage) -> Result<()> {
+        self.load_blocking(needed, |home| match self.reserve_kept(home) {
+            Some(reserved) => Ok(reserved),
+            None => self.reserve_surely(home),
+        })
+    }
+
+    fn load_blocking(
+        &self,
+        needed: NeededPage,
+        reserve: impl FnOnce(HomeId) -> Result<PageReservation>,
+    ) -> Result<()> {
         self.load_as_thread(needed.place);
-        let loaded = self.load_as_owner(needed);
+        let loaded = self.load_as_owner(needed, reserve);
         self.forget_load(needed.place);
         self.traffic(needed.place.home()).blocking.fetch_add(1, Ordering::Relaxed);
         loaded
     }
 
-    fn load_as_owner(&self, needed: NeededPage) -> Result<()> {
+    fn load_as_owner(
+        &self,
+        needed: NeededPage,
+        reserve: impl FnOnce(HomeId) -> Result<PageReservation>,
+    ) -> Result<()> {
         let store = self.store().ok_or_else(|| nowhere(needed))?;
-        let mut reserved = self.reserve_surely(needed.place.home())?;
+        let mut reserved = reserve(needed.place.home())?;
         let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
         let read = store.read(needed.place, &mut buffer);
         let contents = buffer.first_chunk().expect("a buffer of a page");

@@ -225,13 +225,16 @@ impl BufferPool {
     /// As [`BufferPool::reserve_shared`], of a frame for a load that cannot fail: from those that
     /// nobody else gets, if there are no others.
     pub(super) fn reserve_surely(&self, home: HomeId) -> Result<PageReservation> {
-        self.reserve_shared(home, 1).or_else(|error| {
-            let mut reservation = PageReservation { pool: None, home, frames: Vec::new() };
-            for partition in &self.partitions {
-                partition.take(1, 0, &mut reservation.frames);
-            }
-            if reservation.is_empty() { Err(error) } else { Ok(reservation) }
-        })
+        self.reserve_shared(home, 1).or_else(|error| self.reserve_kept(home).ok_or(error))
+    }
+
+    /// A frame that is free, if only such loads get it; none if there is no free one.
+    pub(super) fn reserve_kept(&self, home: HomeId) -> Option<PageReservation> {
+        let mut reservation = PageReservation { pool: None, home, frames: Vec::new() };
+        for partition in &self.partitions {
+            partition.take(1, 0, &mut reservation.frames);
+        }
+        (!reservation.is_empty()).then_some(reservation)
     }
 
     /// As [`BufferPool::reserve`]; what is not used is to be put back by the caller.

@@ -180,7 +180,10 @@ mod tests {
             .map(|id| {
                 let id = crate::base::InstanceId(id);
                 let opened = Instance::open(hub.clone(), id, Box::new(NoRing), |_| Ok(Nothing));
-                Interleaved::new(opened.expect("nothing can fail"), Rc::new(|name: &'static str| name == "test"))
+                Interleaved::new(
+                    opened.expect("nothing can fail"),
+                    Rc::new(|name: &'static str| name == "test"),
+                )
             })
             .collect();
         for (id, one) in both.iter().enumerate() {

@@ -43,9 +43,9 @@ mod prefetch;
 #[cfg(feature = "mutants")]
 pub use mutant::activate_mutant;
 pub use mutant::mutant;
-pub use point::{Decider, PointHook, Within, point, stays, within};
 #[cfg(feature = "interleave")]
 pub use point::with_hook;
+pub use point::{Decider, PointHook, Within, point, stays, within};
 pub use prefetch::{LINE_BYTES, prefetch_line, prefetch_value};
 
 /// Tells the processor (or the model, or the simulator) that the caller spins.
