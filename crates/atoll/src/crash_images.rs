@@ -47,6 +47,11 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         summary.within, summary.within_naming
     );
     println!("images cut shortly after a log segment was used again: {}", summary.after_reuse);
+    println!(
+        "images cut while pages were evicted: {}, while pages were loaded: {}",
+        summary.among_evictions, summary.among_loads
+    );
+    println!("images cut within a checkpoint that moved leaves: {}", summary.within_compaction);
     println!("{} passed, {} failed", summary.passed, summary.failed);
     if summary.failed == 0
         && let Some(gap) = summary.gap()

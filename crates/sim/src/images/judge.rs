@@ -61,6 +61,7 @@ impl Promises {
     pub fn hear(&mut self, note: &Note) {
         match note {
             Note::Ready => self.ready = true,
+            Note::Traffic(_) => {}
             Note::Seen(id) => {
                 self.seen.insert(*id);
             }

@@ -24,7 +24,7 @@ use atoll_server::{SqlBackend, serve};
 use atoll_sql::session::Engine;
 
 use super::Setting;
-use super::note::{Change, Journal, Note};
+use super::note::{Change, Journal, Note, Traffic};
 use super::wire::{Call, Form, Reply, Value, Wire};
 use crate::history::TransactionId;
 
@@ -40,6 +40,19 @@ const TRANSACTIONS_PER_CLIENT: u64 = 1_000_000;
 const KEYS_PER_CLIENT: i64 = 1000;
 /// Rows that a client keeps, about.
 const ROWS_USUAL: usize = 30;
+
+/// Memory for pages of the recorded server.
+const POOL_BYTES: u64 = 3 << 20;
+/// A table that comes and goes.
+const BULK: &str = "
+    create table bulk (id bigint primary key, text text not null);
+    insert into bulk select g, repeat('bulk ', 600) from generate_series(1, 400) g";
+const BULK_CHANGES: &str = "update bulk set text = text || 'changed' where id % 3 = 0";
+const BULK_READ: &str = "select sum(length(text)) from bulk";
+const BULK_GOES: &str = "drop table bulk";
+/// How long it is gone, and between two looks at what the server counts.
+const BULK_PAUSE: Duration = Duration::from_millis(100);
+const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
 const BEGIN: &str = "begin";
 const BEGIN_REPEATABLE: &str = "begin isolation level repeatable read";
@@ -133,7 +146,10 @@ pub fn record(setting: &Setting, directory: &Path, trace: &Arc<Trace>) -> Result
     let disk: Arc<dyn Disk> = Arc::new(RecordingDisk::new(Arc::new(real), trace.clone()));
     let options = Options {
         instances: Instances::Count(setting.instances),
-        buffer_pool_bytes: 64 << 20,
+        // Little, so that pages leave memory and come back.
+        buffer_pool_bytes: POOL_BYTES,
+        // Files become longer and shorter by little.
+        page_extent_bytes: 256 << 10,
         undo_bytes: 32 << 20,
         log_segment_bytes: 256 << 10,
         log_buffer_bytes: 64 << 10,
@@ -168,13 +184,43 @@ fn serve_and_work(
         numbers.map(|number| Client::connect(sockets, trace, number, seeds.next_u64())).collect();
     let until = Instant::now() + setting.time;
     std::thread::scope(|scope| {
-        let threads: Vec<_> = clients?
+        let mut threads: Vec<_> = clients?
             .into_iter()
             .map(|client| scope.spawn(move || client.work_until(until)))
             .collect();
+        threads.push(scope.spawn(move || come_and_go(sockets, until)));
+        threads.push(scope.spawn(move || note_traffic(database, trace, until)));
         let panicked = || Err("a client panicked".to_owned());
         threads.into_iter().try_for_each(|it| it.join().unwrap_or_else(|_| panicked()))
     })
+}
+
+/// Fills and drops a table again and again: its pages push others out of memory, and leave files
+/// longer than they need be. Nobody judges its rows, but its pages and indexes are checked.
+fn come_and_go(sockets: &Path, until: Instant) -> Result<()> {
+    let mut wire = Wire::connect(sockets, &[])?;
+    while Instant::now() < until {
+        for text in [BULK, BULK_CHANGES, BULK_READ, BULK_GOES] {
+            wire.query(text)?.done()?;
+        }
+        std::thread::sleep(BULK_PAUSE);
+    }
+    Ok(())
+}
+
+/// Notes between the events how many pages leave memory and come back.
+fn note_traffic(database: &Database, trace: &Trace, until: Instant) -> Result<()> {
+    while Instant::now() < until {
+        let metrics = database.metrics().map_err(|error| error.to_string())?;
+        Note::Traffic(Traffic {
+            evicted: metrics.traffic.evictions,
+            loaded: metrics.traffic.loads,
+            moved: metrics.checkpoints.map_or(0, |counters| counters.moved),
+        })
+        .write(trace);
+        std::thread::sleep(LOOK_PAUSE);
+    }
+    Ok(())
 }
 
 fn make_tables(sockets: &Path) -> Result<()> {

@@ -77,6 +77,20 @@ pub struct Summary {
     pub within_naming: u64,
     /// Images cut shortly after a log segment was used again.
     pub after_reuse: u64,
+    /// Pages that the recorded server evicted, and those that it loaded.
+    pub evicted: u64,
+    /// See there.
+    pub loaded: u64,
+    /// Leaves that its checkpoints moved from the ends of files.
+    pub moved: u64,
+    /// How often page files became shorter.
+    pub cuts: u64,
+    /// Images cut while pages were evicted.
+    pub among_evictions: u64,
+    /// Images cut while pages were loaded.
+    pub among_loads: u64,
+    /// Images cut within a checkpoint that moved leaves.
+    pub within_compaction: u64,
 }
 
 impl Summary {
@@ -90,6 +104,9 @@ impl Summary {
             within: self.within + part.within,
             within_naming: self.within_naming + part.within_naming,
             after_reuse: self.after_reuse + part.after_reuse,
+            among_evictions: self.among_evictions + part.among_evictions,
+            among_loads: self.among_loads + part.among_loads,
+            within_compaction: self.within_compaction + part.within_compaction,
             ..self
         }
     }
@@ -101,6 +118,9 @@ impl Summary {
             (self.from_checkpoint, "no image recovered from a checkpoint"),
             (self.within, "no image was cut within a checkpoint"),
             (self.after_reuse, "no image was cut shortly after a log segment was used again"),
+            (self.among_evictions, "no image was cut while pages were evicted"),
+            (self.among_loads, "no image was cut while pages were loaded"),
+            (self.within_compaction, "no image was cut while leaves were moved"),
         ];
         needed.into_iter().find(|(count, _)| *count == 0).map(|(_, gap)| gap)
     }
@@ -157,6 +177,11 @@ pub fn run(
         "meanwhile {checkpoints} checkpoints, {growths} extents of page files, {reused} log segments \
          used again"
     ));
+    let (traffic, cuts) = (landmarks.traffic(), landmarks.cuts());
+    say(&format!(
+        "{} pages evicted, {} loaded, {} leaves moved, files became shorter {cuts} times",
+        traffic.evicted, traffic.loaded, traffic.moved
+    ));
     let recording = Recording { events: &events, notes: &notes, landmarks: &landmarks };
     let found = Summary {
         events: length as u64,
@@ -164,6 +189,10 @@ pub fn run(
         checkpoints: checkpoints as u64,
         growths: growths as u64,
         reused: reused as u64,
+        evicted: traffic.evicted,
+        loaded: traffic.loaded,
+        moved: traffic.moved,
+        cuts: cuts as u64,
         ..Summary::default()
     };
     Ok(found.add(&judge_all(setting, recording, say)))
@@ -222,7 +251,7 @@ fn judge_some(
             promises.hear(note);
             heard += 1;
         }
-        let stage = landmarks.stage(*point);
+        let (stage, swapping) = (landmarks.stage(*point), landmarks.swapping(*point));
         match judge(&replayer, *seed, &promises) {
             Ok(shown) => {
                 summary = summary.add(&Summary {
@@ -233,6 +262,9 @@ fn judge_some(
                     within: u64::from(stage != Stage::Between),
                     within_naming: u64::from(stage == Stage::Naming),
                     after_reuse: u64::from(landmarks.reused_just_before(*point)),
+                    among_evictions: u64::from(swapping.evicts),
+                    among_loads: u64::from(swapping.loads),
+                    within_compaction: u64::from(landmarks.is_compacting(*point)),
                     ..Summary::default()
                 });
             }
@@ -251,7 +283,9 @@ fn judge_some(
 /// Recovers one image and judges it.
 fn judge(replayer: &Replayer, seed: u64, promises: &Promises) -> Result<Shown, Complaint> {
     let disk = replayer.image(seed);
-    let options = Options { buffer_pool_bytes: 64 << 20, ..options(1 + (seed % 3) as u16) };
+    // Half of them recover into a pool that the data does not fit.
+    let buffer_pool_bytes = if seed & 4 == 0 { 64 << 20 } else { 6 << 20 };
+    let options = Options { buffer_pool_bytes, ..options(1 + (seed % 3) as u16) };
     let mut life = Life::open(&disk, &SimTime::new(1_000_000), options, seed)
         .map_err(|error| format!("it does not open: {error:?}"))?;
     let report = life.database.recovery();

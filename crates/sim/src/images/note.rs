@@ -46,6 +46,20 @@ pub enum Note {
     Acknowledged(TransactionId),
     /// A row that this transaction had written has arrived: it can never be lost from now on.
     Seen(TransactionId),
+    /// What the server's buffer pool and checkpoints had done by now. Said by the recorder, not by a
+    /// client; only counted by.
+    Traffic(Traffic),
+}
+
+/// Counts of a server, all growing.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Traffic {
+    /// Pages evicted.
+    pub evicted: u64,
+    /// Pages loaded.
+    pub loaded: u64,
+    /// Leaves that published checkpoints moved from the ends of files.
+    pub moved: u64,
 }
 
 /// No key: keys of rows are positive.
@@ -76,6 +90,12 @@ impl Note {
             }
             Note::Acknowledged(id) => plain(3, id.0),
             Note::Seen(id) => plain(4, id.0),
+            Note::Traffic(Traffic { evicted, loaded, moved }) => {
+                let mut bytes = plain(5, *evicted);
+                bytes.extend_from_slice(&loaded.to_le_bytes());
+                bytes.extend_from_slice(&moved.to_le_bytes());
+                bytes
+            }
         }
     }
 
@@ -83,7 +103,8 @@ impl Note {
     pub fn read(bytes: &[u8]) -> Option<Note> {
         let (tag, rest) = bytes.split_first()?;
         let (id, rest) = rest.split_first_chunk::<8>()?;
-        let id = TransactionId(u64::from_le_bytes(*id));
+        let first = u64::from_le_bytes(*id);
+        let id = TransactionId(first);
         match (tag, rest) {
             (1, []) => Some(Note::Ready),
             (2, [journal, keys @ ..]) => {
@@ -97,6 +118,11 @@ impl Note {
             }
             (3, []) => Some(Note::Acknowledged(id)),
             (4, []) => Some(Note::Seen(id)),
+            (5, rest) => {
+                let ([loaded, moved], []) = rest.as_chunks::<8>() else { return None };
+                let [loaded, moved] = [loaded, moved].map(|bytes| u64::from_le_bytes(*bytes));
+                Some(Note::Traffic(Traffic { evicted: first, loaded, moved }))
+            }
             _ => None,
         }
     }
@@ -125,6 +151,7 @@ mod tests {
             Note::Asked { id, journal: Journal::None, changes: Vec::new() },
             Note::Acknowledged(id),
             Note::Seen(id),
+            Note::Traffic(Traffic { evicted: 3, loaded: 1 << 40, moved: 7 }),
         ] {
             let bytes = note.encode();
             assert_eq!(Note::read(&bytes), Some(note));
