@@ -136,7 +136,8 @@ fn copy(client: &mut Client, rows: u32, bytes: usize) -> Result<u64, postgres::E
 /// Rows of a load that must fail, and of one that must not.
 const TOO_MANY: u32 = 60_000;
 const ENOUGH: u32 = 6000;
-const LOAD: &str = "insert into loaded select g, repeat('z', 1500) from generate_series(1, 60000) g";
+const LOAD: &str =
+    "insert into loaded select g, repeat('z', 1500) from generate_series(1, 60000) g";
 
 const LOAD_TABLES: &str = "create table t (id int primary key, v text); \
                            create table loaded (id int primary key, v text)";

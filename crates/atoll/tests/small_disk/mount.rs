@@ -123,7 +123,10 @@ fn run_child(flags: &[&str], folder: &Path, test: &str) {
     command.args(flags).arg(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]).env(CHILD, folder);
     let told = tempfile::tempfile().unwrap();
-    command.stdin(Stdio::null()).stdout(told.try_clone().unwrap()).stderr(told.try_clone().unwrap());
+    command
+        .stdin(Stdio::null())
+        .stdout(told.try_clone().unwrap())
+        .stderr(told.try_clone().unwrap());
     // So that its servers end with it.
     let mut child = command.process_group(0).spawn().unwrap();
     let group = rustix::process::Pid::from_child(&child);
@@ -157,7 +160,8 @@ fn mount(folder: &Path, choice: &str) -> Result<SmallDisk, String> {
     let mut why = String::new();
     if choice != "tmpfs" {
         File::create(&image).and_then(|file| file.set_len(DISK_BYTES)).unwrap();
-        let made = done(Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0"]).arg(&image).output());
+        let made =
+            done(Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0"]).arg(&image).output());
         let mounted = made.and_then(|()| {
             done(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&path).output())
         });

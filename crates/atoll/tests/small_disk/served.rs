@@ -22,7 +22,8 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Whose rows are there; each is whole.
 pub fn ids(client: &mut Client) -> BTreeSet<i32> {
-    let odd = "select count(*) from t where v is distinct from repeat(md5(id::text), length(v) / 32)";
+    let odd =
+        "select count(*) from t where v is distinct from repeat(md5(id::text), length(v) / 32)";
     assert_eq!(client.query_one(odd, &[]).unwrap().get::<_, i64>(0), 0);
     let rows = client.query("select id from t", &[]).unwrap();
     rows.iter().map(|row| row.get(0)).collect()

@@ -97,7 +97,12 @@ impl Landmarks {
                     if let (Some(first_write), Some(named)) = (first_write, named) {
                         let compacts = false;
                         let durable = at;
-                        found.checkpoints.push(Checkpoint { first_write, named, durable, compacts });
+                        found.checkpoints.push(Checkpoint {
+                            first_write,
+                            named,
+                            durable,
+                            compacts,
+                        });
                     }
                     if named.take().is_some() {
                         first_write = None;
