@@ -14,6 +14,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use atoll_kernel::base::InstanceId;
 use atoll_kernel::io::{Completion, Op};
@@ -106,6 +107,12 @@ impl Drop for Socket {
     }
 }
 
+/// How long a socket may be listened to by a server that is ending: the system lets go of a killed
+/// one's sockets some time after its parent has learnt of its end.
+const ENDING: Duration = Duration::from_secs(3);
+/// Between two looks at it.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
 fn bind_unix(folder: &Path, port: u16) -> Result<Socket> {
     let path = folder.join(format!(".s.PGSQL.{port}"));
     let problem = |problem: String| ServerError::Socket { path: path.clone(), problem };
@@ -113,8 +120,10 @@ fn bind_unix(folder: &Path, port: u16) -> Result<Socket> {
     if path.as_os_str().len() > 107 {
         return Err(problem("the path is longer than the 107 bytes of a socket's".to_owned()));
     }
-    if fs::symlink_metadata(&path).is_ok() {
+    let until = Instant::now() + ENDING;
+    while fs::symlink_metadata(&path).is_ok() {
         match UnixStream::connect(&path) {
+            Ok(_) if Instant::now() < until => std::thread::sleep(LOOK_AGAIN),
             Ok(_) => return Err(problem("another server listens there".to_owned())),
             // Left behind by a server that was killed.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
