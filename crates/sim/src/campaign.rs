@@ -1,13 +1,14 @@
 //! Many simulations: fixed seeds, then fresh ones until the time is up, one on each core.
 //!
-//! Invariants: a simulation stays on its thread, and threads share nothing but which seed is next; what
-//! came of a campaign does not depend on who ran which. Every failing seed is named with the command that replays it. A whole campaign, with
-//! fixed and fresh seeds, also fails if it never met one of the rare states: it did not test what it
-//! should.
+//! Invariants: a simulation stays on its thread, and threads share nothing but which seed is next;
+//! what came of a campaign does not depend on who ran which. Every failing seed is named with the
+//! command that replays it. A whole campaign, with fixed and fresh seeds, also fails if it never met
+//! one of the rare states: it did not test what it should.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
+
+use atoll_kernel::sync::{AtomicU64, Ordering};
 
 use crate::counters::Counters;
 use crate::history::Digest;
