@@ -8,7 +8,7 @@ use atoll_kernel::log::LogCounters;
 use atoll_kernel::txn::TxnCounters;
 
 /// States that every run of some minutes must have met, or it did not test what it should.
-pub const RARE: [&str; 53] = [
+pub const RARE: [&str; 54] = [
     "preparing met",
     "read retried",
     "slot reused",
@@ -28,6 +28,7 @@ pub const RARE: [&str; 53] = [
     "process killed",
     "out of memory",
     "old snapshots ended",
+    "row gone before its checkpoint ended",
     "disk full",
     "disk failed",
     "instances changed",
@@ -120,6 +121,7 @@ impl Counters {
         self.add("stood in a row's queue", txn.rows_awaited);
         self.add("row handed over", txn.row_turns);
         self.add("old snapshots ended", txn.snapshots_ended);
+        self.add("row gone before its checkpoint ended", txn.rows_reaped);
         self.add("waited for a table lock", txn.table_lock_waits);
         self.add("waited for stability", txn.stable_waits);
         self.add("waited for log room", txn.room_waits + log.waits);

@@ -14,7 +14,7 @@ use crate::buffer::BufferPool;
 use crate::log::{ChunkRef, LogWriter, Reservation, StableMarks};
 use crate::txn::rows::{SlotChanges, Stamping};
 use crate::txn::{Changes, Environment};
-use crate::version::{CollectLimit, Collected, InstanceVersions, Tables};
+use crate::version::{CollectLimit, Collected, InstanceVersions, Passed, Reaped, Tables};
 
 /// One instance's log, undo and trees.
 pub struct KernelEnvironment {
@@ -101,6 +101,10 @@ impl Environment for KernelEnvironment {
     fn collect(&self, limit: CollectLimit, records_max: usize) -> Result<Collected> {
         self.tables.refresh();
         Ok(self.versions.collect(limit, &*self.tables, records_max))
+    }
+
+    fn reap(&self, passed: &Passed, records_max: usize) -> Reaped {
+        self.versions.reap(passed, &*self.tables, records_max)
     }
 }
 

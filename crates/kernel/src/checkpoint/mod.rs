@@ -21,6 +21,7 @@ use crate::latch::PageBytes;
 use crate::page::{PageKind, header};
 use crate::runtime::{InstanceState, Parker, TaskContext};
 use crate::store::PageStore;
+use crate::sync::{AtomicUsize, Ordering};
 use crate::tree::index::IndexTree;
 use crate::version::{SnapshotView, TableAccess, TransactionStates};
 
@@ -46,10 +47,18 @@ impl AnyTree {
     }
 }
 
+/// A table's trees that are not imaged yet, its own and those of its indexes. Instances count down.
+pub struct TreesLeft {
+    /// The table.
+    pub table: TreeId,
+    /// How many there are.
+    pub left: AtomicUsize,
+}
+
 /// What one instance images.
 pub struct Share<'a> {
-    /// Trees, each by one instance.
-    pub trees: &'a [AnyTree],
+    /// Trees, each by one instance, with what else there is of its table.
+    pub trees: &'a [(AnyTree, Arc<TreesLeft>)],
     /// The home to whose page file the images go.
     pub home: HomeId,
     /// Whose checkpoint it is.
@@ -60,6 +69,8 @@ pub struct Share<'a> {
     pub before: &'a HashMap<TreeId, ImagedTree>,
     /// Why it is to be given up, asked before each leaf.
     pub may_go_on: &'a dyn Fn() -> Result<()>,
+    /// Told when the last leaf of a table and of its indexes was copied.
+    pub pass: &'a dyn Fn(TreeId),
 }
 
 /// Images and writes the trees of a share. Waits for writes and yields in between; nothing is
@@ -72,7 +83,7 @@ pub fn image_share<S: InstanceState>(
 ) -> Result<(Vec<ImagedTree>, Written)> {
     let mut writer = ImageWriter::new(context, store.clone(), share.turn.clone(), share.home);
     let mut imaged = Vec::new();
-    for any in share.trees {
+    for (any, table) in share.trees {
         context.linger("share");
         let before = share.before.get(&any.id());
         imaged.push(match any {
@@ -81,6 +92,10 @@ pub fn image_share<S: InstanceState>(
             }
             AnyTree::Index(index) => tree::image_index(&mut writer, index, share, before)?,
         });
+        // The last one sees that the others have been copied.
+        if table.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            (share.pass)(table.table);
+        }
     }
     writer.finish()?;
     context.linger("share");

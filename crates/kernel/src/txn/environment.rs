@@ -9,7 +9,7 @@ use crate::base::{
     Cts, HomeId, KeyHash, LogPosition, Observed, Outcome, Result, RowId, SlotId, TreeId, Xid,
 };
 use crate::buffer::BufferPool;
-use crate::version::{CollectLimit, Collected};
+use crate::version::{CollectLimit, Collected, Passed, Reaped};
 
 use super::rows::Stamping;
 
@@ -111,4 +111,9 @@ pub trait Environment {
     }
     /// Reclaims undo within `limit`, about `records_max` records.
     fn collect(&self, limit: CollectLimit, records_max: usize) -> Result<Collected>;
+    /// Takes out deleted rows that only the checkpoint that is being made holds back, and which it
+    /// has passed; looks at about `records_max` records.
+    fn reap(&self, _passed: &Passed, _records_max: usize) -> Reaped {
+        Reaped::default()
+    }
 }

@@ -12,12 +12,18 @@
 //!
 //! Who writes: each floor by its instance (or outside thread) only; any collector reads. A floor
 //! that is too low costs memory, never correctness.
+//!
+//! A checkpoint lets go of its S table by table: which ones it has *passed*, stands beside its floor,
+//! written by its tasks when they have copied the last leaf, under the mutex that gives that to
+//! collectors (`version/passed.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::base::{Cts, InstanceId};
+use rustc_hash::FxHashSet;
+
+use crate::base::{Cts, InstanceId, TreeId};
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, fence, mutant, point};
 use crate::version::EndedMark;
 
@@ -57,17 +63,38 @@ impl Floor {
         self.value.store(oldest.map_or(ASLEEP, |oldest| oldest.0), Ordering::Release);
     }
 
+    /// What was published last.
+    pub fn published(&self) -> Cts {
+        Cts(self.value.load(Ordering::Acquire))
+    }
+
     /// Whether the owner must call [`Floor::wake`] before its next snapshot.
     pub fn is_asleep(&self) -> bool {
         self.value.load(Ordering::Relaxed) == ASLEEP
     }
 }
 
+/// A registered floor of no instance.
+struct Outsider {
+    floor: Arc<Floor>,
+    /// Of a checkpoint, the tables that it will not read as of its S any more.
+    passed: Option<Arc<FxHashSet<TreeId>>>,
+}
+
+/// Whose floor it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outside {
+    /// A thread's, which reads what it likes until it lets go.
+    Reader,
+    /// A checkpoint's.
+    Checkpoint,
+}
+
 /// The floors of all instances and of the outside threads that registered.
 pub(super) struct Floors {
     instances: Box<[Floor]>,
     // Registered and dropped rarely, under the mutex; collectors walk it.
-    outside: Mutex<Vec<Arc<Floor>>>,
+    outside: Mutex<Vec<Outsider>>,
     // How many these are: stored under the mutex (Release), read by collectors (Acquire after a
     // fence), who take the mutex only if there are any. A collector that misses one misses it as it
     // misses a floor: the store is before the fence of the owner's `wake`.
@@ -93,10 +120,11 @@ impl Floors {
     }
 
     /// A floor for a thread that is no instance (rule 2.9), or for a checkpoint's S.
-    pub fn register_outside(&self) -> Arc<Floor> {
+    pub fn register_outside(&self, whose: Outside) -> Arc<Floor> {
         let floor = Arc::new(Floor::asleep());
+        let passed = (whose == Outside::Checkpoint).then(Arc::default);
         let mut outside = self.outside.lock().expect("no panic while it is held");
-        outside.push(Arc::clone(&floor));
+        outside.push(Outsider { floor: Arc::clone(&floor), passed });
         if !mutant("txn-outsiders-not-counted") {
             self.outsiders.store(outside.len(), Ordering::Release);
         }
@@ -107,13 +135,44 @@ impl Floors {
     /// Removes an outside thread's floor.
     pub fn forget_outside(&self, floor: &Arc<Floor>) {
         let mut outside = self.outside.lock().expect("no panic while it is held");
-        outside.retain(|other| !Arc::ptr_eq(other, floor));
+        outside.retain(|other| !Arc::ptr_eq(&other.floor, floor));
         self.outsiders.store(outside.len(), Ordering::Release);
+    }
+
+    /// The checkpoint with this floor reads the table and its indexes no more.
+    pub fn pass(&self, floor: &Arc<Floor>, table: TreeId) {
+        let mut outside = self.outside.lock().expect("no panic while it is held");
+        let own = outside.iter_mut().find(|other| Arc::ptr_eq(&other.floor, floor));
+        if let Some(passed) = own.and_then(|own| own.passed.as_mut()) {
+            Arc::make_mut(passed).insert(table);
+        }
+    }
+
+    /// The floor of the checkpoint that is being made, if it has passed any table, and which. None
+    /// while there are two: one that has lost its role reads on until it finds out.
+    pub fn passed(&self) -> Option<(Arc<Floor>, Arc<FxHashSet<TreeId>>)> {
+        if self.outsiders.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let outside = self.outside.lock().expect("no panic while it is held");
+        let passed = |other: &Outsider| Some((other.floor.clone(), other.passed.clone()?));
+        let mut checkpoints = outside.iter().filter_map(passed);
+        let only = checkpoints.next().filter(|_| checkpoints.next().is_none());
+        only.filter(|(_, tables)| !tables.is_empty())
     }
 
     /// The horizon: no snapshot, present or future, is below it but those that are ended.
     /// `read_clock` is called first.
     pub fn horizon(&self, read_clock: impl FnOnce() -> Cts) -> Cts {
+        self.horizon_but_for(None, read_clock)
+    }
+
+    /// The horizon as it would be without this outside floor.
+    pub fn horizon_but_for(
+        &self,
+        floor: Option<&Arc<Floor>>,
+        read_clock: impl FnOnce() -> Cts,
+    ) -> Cts {
         let mut horizon =
             if mutant("txn-collector-reads-clock-last") { Cts::MAX } else { read_clock() };
         point("txn-collector-clock-read");
@@ -132,7 +191,9 @@ impl Floors {
         }
         // A checkpoint's S is never ended, nor is what an outside thread reads.
         let outside = self.outside.lock().expect("no panic while it is held");
-        outside.iter().map(|floor| read(floor)).fold(horizon, Cts::min)
+        let is_it = |other: &Outsider| floor.is_some_and(|floor| Arc::ptr_eq(floor, &other.floor));
+        let others = outside.iter().filter(|other| !is_it(other));
+        others.map(|other| read(&other.floor)).fold(horizon, Cts::min)
     }
 }
 
@@ -237,7 +298,7 @@ mod tests {
         assert_eq!(floors.horizon(|| Cts(90)), Cts(10));
         floors.ended.end_below(Cts(40));
         assert_eq!(floors.horizon(|| Cts(90)), Cts(40), "others of the instance may be there");
-        let outside = floors.register_outside();
+        let outside = floors.register_outside(Outside::Reader);
         outside.wake(Cts(20));
         assert_eq!(floors.horizon(|| Cts(90)), Cts(20));
         floors.forget_outside(&outside);
@@ -251,7 +312,7 @@ mod tests {
         assert_eq!(floors.horizon(|| Cts(50)), Cts(50), "all asleep: the clock alone");
         floors.of(InstanceId(0)).wake(Cts(40));
         assert_eq!(floors.horizon(|| Cts(50)), Cts(40));
-        let outside = floors.register_outside();
+        let outside = floors.register_outside(Outside::Reader);
         outside.wake(Cts(10));
         assert_eq!(floors.horizon(|| Cts(50)), Cts(10));
         floors.forget_outside(&outside);
@@ -300,7 +361,7 @@ mod loom_horizon {
                 let (floors, clock) = (floors.clone(), clock.clone());
                 thread::spawn(move || floors.horizon(|| Cts(clock.fetch_add(1, Ordering::Relaxed))))
             };
-            let floor = floors.register_outside();
+            let floor = floors.register_outside(Outside::Reader);
             floor.wake(Cts(clock.fetch_add(1, Ordering::Relaxed)));
             let snapshot = Cts(clock.fetch_add(1, Ordering::Relaxed));
             let horizon = collector.join().unwrap();

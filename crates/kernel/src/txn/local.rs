@@ -68,6 +68,8 @@ pub struct TxnCounters {
     pub deadlocks: u64,
     /// Times that this instance ended old snapshots for the undo that they held back.
     pub snapshots_ended: u64,
+    /// Deleted rows that went before the checkpoint had ended which held them back.
+    pub rows_reaped: u64,
 }
 
 /// One instance's transactions. Not `Sync`.
@@ -400,6 +402,13 @@ impl<E: Environment> TxnLocal<E> {
             point("txn-snapshots-ended");
             self.count(|counters| counters.snapshots_ended += 1);
             collected.more = true;
+        }
+        if !collected.more
+            && let Some(passed) = self.shared.passed(limit.stable)
+        {
+            let reaped = self.environment.reap(&passed, self.shared.options.collect_portion);
+            self.count(|counters| counters.rows_reaped += reaped.rows as u64);
+            collected.more = reaped.more;
         }
         Ok(collected)
     }

@@ -29,7 +29,7 @@ pub use observe::{Observations, Session, Synchronous, Unsettled};
 pub use sequence::{
     Counting, Cycle, Sequence, SequenceState, Taken, decode_note as decode_sequence_note,
 };
-pub use shared::{OutsideSnapshot, TxnOptions, TxnShared};
+pub use shared::{CheckpointSnapshot, OutsideSnapshot, TxnOptions, TxnShared};
 pub use shell::{Waited, Waiter};
 pub use slot::{State, Wake};
 

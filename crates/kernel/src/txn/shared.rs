@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use super::deadlock::{Detected, detect};
-use super::horizon::{Floor, Floors};
+use super::horizon::{Floor, Floors, Outside};
 use super::locks::TableLocks;
 use super::row_queue::{RowName, RowQueues};
 use super::slot::{Seen, SlotTable, Wake};
 use super::stability::StableWaiters;
 use crate::base::{Cts, INSTANCES_MAX, InstanceId, KeyHash, RowId, TreeId, WaitFor, Xid};
 use crate::runtime::{Clock, UnparkClass, Unparker};
-use crate::version::{Fate, Judgement, SnapshotView, TransactionStates};
+use crate::version::{CollectLimit, Fate, Judgement, Passed, SnapshotView, TransactionStates};
 
 impl Wake for Unparker {
     fn wake(&self) {
@@ -141,16 +141,34 @@ impl TxnShared {
     /// A snapshot for a thread that is no instance (rule 2.9); it holds the horizon back until it
     /// is dropped.
     pub fn outside_snapshot(self: &Arc<Self>) -> OutsideSnapshot {
-        let floor = self.floors.register_outside();
+        self.snapshot_of(Outside::Reader)
+    }
+
+    /// A checkpoint's S. It holds the horizon back until it is dropped, but for the tables that it
+    /// passes.
+    pub fn checkpoint_snapshot(self: &Arc<Self>) -> CheckpointSnapshot {
+        CheckpointSnapshot(self.snapshot_of(Outside::Checkpoint))
+    }
+
+    fn snapshot_of(self: &Arc<Self>, whose: Outside) -> OutsideSnapshot {
+        let floor = self.floors.register_outside(whose);
         // Published and fenced before the snapshot is taken (rule 6.8).
         floor.wake(self.clock.snapshot());
         let timestamp = self.clock.snapshot();
         floor.publish(timestamp);
         OutsideSnapshot { shared: Arc::clone(self), floor, timestamp }
     }
+
+    /// What the checkpoint that is being made lets go of already, of what is stable up to `stable`.
+    pub fn passed(&self, stable: Cts) -> Option<Passed> {
+        let (floor, tables) = self.floors.passed()?;
+        let horizon = self.floors.horizon_but_for(Some(&floor), || self.clock.snapshot());
+        let limit = CollectLimit { horizon, stable };
+        Some(Passed { limit, checkpoint: floor.published(), tables })
+    }
 }
 
-/// A registered snapshot of a thread that is no instance, or of a checkpoint.
+/// A registered snapshot of a thread that is no instance.
 pub struct OutsideSnapshot {
     shared: Arc<TxnShared>,
     floor: Arc<Floor>,
@@ -167,6 +185,22 @@ impl OutsideSnapshot {
 impl Drop for OutsideSnapshot {
     fn drop(&mut self) {
         self.shared.floors.forget_outside(&self.floor);
+    }
+}
+
+/// The registered snapshot of a checkpoint: its S.
+pub struct CheckpointSnapshot(OutsideSnapshot);
+
+impl CheckpointSnapshot {
+    /// What it sees.
+    pub fn view(&self) -> SnapshotView {
+        self.0.view()
+    }
+
+    /// The last leaf of the table and of its indexes was copied: nothing of it is read with this
+    /// snapshot any more, and rows deleted since may go.
+    pub fn pass(&self, table: TreeId) {
+        self.0.shared.floors.pass(&self.0.floor, table);
     }
 }
 

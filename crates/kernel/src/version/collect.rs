@@ -20,18 +20,20 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::access::{IndexAccess, TableAccess, Tables};
+use super::access::{TableAccess, Tables};
 use super::arena::{Arena, ChunkPool};
-use super::entries::{Scratch, remove_entry};
+use super::entries::Scratch;
 use super::exact::Unswept;
-use super::longs::{Garbage, resolve_image, resolve_keys};
-use super::record::{Flags, Header, ImageReader, Kind};
+use super::longs::Garbage;
+use super::passed::Ahead;
+use super::record::{Flags, Header, ImageReader};
 use super::space::UndoRef;
 use super::twin::{self, Made, PageIs, Swept, VersionSpace};
+use super::visit::visit;
 use crate::base::{Cts, Error, HomeId, InstanceId, Outcome, Result, RowId, SlotId, Stop, TreeId};
 use crate::buffer::{FrameRef, PageRead, PageWrite};
 use crate::page::header;
-use crate::page::pax::{self, RowState};
+use crate::page::pax;
 use crate::sync::{mutant, point};
 use crate::tree::descent::Merged;
 use crate::tree::hints::LeafHints;
@@ -71,7 +73,7 @@ pub struct CollectLimit {
 }
 
 impl CollectLimit {
-    fn has_passed(&self, cts: Cts) -> bool {
+    pub(super) fn has_passed(&self, cts: Cts) -> bool {
         cts < self.horizon && (cts <= self.stable || mutant("collect-unstable"))
     }
 }
@@ -130,13 +132,15 @@ pub struct InstanceVersions {
     /// Transactions that were ever queued, and of those, collected.
     queued: Cell<u64>,
     collected: Cell<u64>,
-    scratch: RefCell<Scratch>,
+    pub(super) scratch: RefCell<Scratch>,
     /// Long values to be freed.
     garbage: Garbage,
     /// Leaves that lost their twin with few rows left: to be merged with a neighbour.
     merges: RefCell<VecDeque<Merge>>,
     /// Index leaves that are to be made exact.
     unswept: Unswept,
+    /// How far deletes were visited ahead of their time.
+    pub(super) ahead: Cell<Ahead>,
 }
 
 impl InstanceVersions {
@@ -158,6 +162,7 @@ impl InstanceVersions {
             garbage: Garbage::default(),
             merges: RefCell::default(),
             unswept: Unswept::default(),
+            ahead: Cell::default(),
         })
     }
 
@@ -179,6 +184,34 @@ impl InstanceVersions {
     /// Ended transactions whose undo is still here.
     pub fn finished(&self) -> usize {
         self.queue.borrow().len()
+    }
+
+    /// How many transactions were collected: the number of the oldest that was not.
+    pub(super) fn collected(&self) -> u64 {
+        self.collected.get()
+    }
+
+    /// The commit of an ended transaction, by its number, and whether its records need visits.
+    pub(super) fn ended(&self, number: u64) -> Option<(Cts, Visits)> {
+        let index = number.checked_sub(self.collected.get())?;
+        self.queue.borrow().get(index as usize).map(|it| (it.cts, it.visits))
+    }
+
+    /// An ended transaction's undo, and the newest of its records that was not looked at; none if
+    /// it rolled back.
+    pub(super) fn records_of(&self, number: u64) -> Option<(Rc<Arena>, u64)> {
+        let index = number.checked_sub(self.collected.get())?;
+        let queue = self.queue.borrow();
+        let finished = queue.get(index as usize).filter(|it| it.cts > Cts::ZERO)?;
+        Some((Rc::clone(&finished.arena), finished.next))
+    }
+
+    /// All records of an ended transaction that need it were visited.
+    pub(super) fn needs_no_visits(&self, number: u64) {
+        let index = number.wrapping_sub(self.collected.get());
+        if let Some(finished) = self.queue.borrow_mut().get_mut(index as usize) {
+            finished.visits = Visits::None;
+        }
     }
 
     /// Whether there is nothing to collect, now or later: no undo, no long values, no leaf whose
@@ -376,7 +409,7 @@ impl InstanceVersions {
 
     /// Visits a record; index leaves that were evicted since are loaded, with the thread blocked. `Retry`
     /// if they do not stay in memory: so few frames may be free that one page drives the other out.
-    fn visit_loading(
+    pub(super) fn visit_loading(
         &self,
         table: &TableAccess,
         at: UndoRef,
@@ -477,98 +510,4 @@ struct Twin {
     after: u64,
     /// ... and the horizon is above this.
     horizon: Cts,
-}
-
-/// Does what a record needs before it goes. Stops: `Retry`; then it is visited again.
-fn visit(
-    table: &TableAccess,
-    at: UndoRef,
-    record: &Header,
-    scratch: &mut Scratch,
-    garbage: &Garbage,
-) -> Outcome<()> {
-    if record.kind == Kind::Delete {
-        return reap(table, at, record, scratch, garbage);
-    }
-    if record.flags.has(Flags::KEY) {
-        let image = ImageReader::new(&scratch.image, record.columns);
-        let is_key = |column| table.is_indexed(column);
-        let longs = resolve_image(&table.tree, image, is_key)?;
-        for index in &table.indexes {
-            if old_key(index, record, (&scratch.image, &longs), &mut scratch.key) {
-                remove_entry(table, index, record.row, at, scratch)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Takes a deleted row out for good, its entries first.
-fn reap(
-    table: &TableAccess,
-    at: UndoRef,
-    record: &Header,
-    scratch: &mut Scratch,
-    garbage: &Garbage,
-) -> Outcome<()> {
-    let row = record.row;
-    for index in &table.indexes {
-        if mutant("entry-left-by-delete") {
-            continue;
-        }
-        let buffer = &mut scratch.row;
-        let found = table.tree.read(row, &mut |leaf| {
-            buffer.clear();
-            let Some(slot) = leaf.find(row) else { return Ok(false) };
-            table.row_at(leaf, row, slot).copy_page(&index.columns, buffer);
-            resolve_keys(&table.tree, buffer, 0)?;
-            Ok(true)
-        })?;
-        if found {
-            let (buffer, key) = (&scratch.row, &mut scratch.key);
-            index.encode(key, |column| buffer.column(column));
-            remove_entry(table, index, row, at, scratch)?;
-        }
-    }
-    let mut leaf = table.tree.write(row)?;
-    let Some(slot) = leaf.find(row) else {
-        leaf.unchanged();
-        return Ok(());
-    };
-    assert_eq!(leaf.view().state(slot), RowState::Deleted, "a committed delete is final");
-    let reserved = table.versions.forget(leaf.side(), row);
-    leaf.reserve(-(reserved as isize));
-    if !mutant("long-value-left-by-delete") {
-        leaf.view().each_long(slot, |_, reference| {
-            garbage.know(table.tree.pool());
-            garbage.add(reference);
-        });
-    }
-    leaf.remove(slot);
-    Ok(())
-}
-
-/// The key that the row had in `index` before the change, if the change touched it. `longs` are
-/// the image's long values.
-fn old_key(
-    index: &IndexAccess,
-    record: &Header,
-    (image, longs): (&[u8], &[(u16, Vec<u8>)]),
-    key: &mut Vec<u8>,
-) -> bool {
-    let old = |column: u16| ImageReader::new(image, record.columns).find(|c| c.column == column);
-    let mut changed = false;
-    for column in &index.columns {
-        // An index that is younger than the change and has other columns never had the old key.
-        let Some(old) = old(*column) else { return false };
-        changed |= old.changed;
-    }
-    if changed {
-        let long = |column: u16| longs.iter().find(|(known, _)| *known == column);
-        index.encode(key, |i| match long(index.columns[i]) {
-            Some((_, value)) => Some(value),
-            None => old(index.columns[i]).and_then(|old| old.value),
-        });
-    }
-    changed
 }

@@ -14,6 +14,7 @@ mod archiver;
 mod ask;
 mod backup;
 mod report;
+mod shares;
 mod shrink;
 mod versions;
 mod watch;
@@ -26,17 +27,17 @@ use std::sync::{Arc, Mutex};
 use super::core::{Context, CoreInner, Instance, Shared};
 use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Result, TreeId};
 use crate::catalog::Catalog;
-use crate::checkpoint::{
-    AnyTree, ImagedTree, Share, Turn, Written, image_share, sync, write_long_values,
-};
+use crate::checkpoint::{ImagedTree, Turn, sync, write_long_values};
 use crate::io::Disk;
 use crate::log::manifest::{Checkpoint, HasLongs, Incarnation, LogSpan, Manifest, SequenceImage};
 use crate::log::{Leftovers, remove_leftovers};
 use crate::runtime::{Class, Parker};
 use crate::store::{PageStore, Term};
 use crate::sync::{AtomicU64, Ordering, mutant};
+use crate::txn::CheckpointSnapshot;
 use archiver::Archiving;
-use ask::{ask_all, ask_all_tasks};
+use ask::ask_all;
+use shares::image_all;
 use versions::{Versions, recycle};
 
 pub use archiver::ArchiveStatus;
@@ -331,7 +332,7 @@ fn publish_new(
     let (mut stable, sequences) = sequences_of(&catalog);
     stable.extend(adopted.iter().map(|it| Observed { home: it.home, cts: it.last_cts }));
     let (mut trees, mut written) =
-        image_all(context, shared, turn, (&catalog, timestamp), &before)?;
+        image_all(context, shared, turn, (&catalog, &snapshot), &before)?;
     let longs = write_long_values(context, &shared.pool, &checkpoints.store, turn)?;
     written.pages += longs.pages;
     note_marks(&catalog, &mut trees);
@@ -346,8 +347,7 @@ fn publish_new(
     images.sort_by_key(|image| image.tree);
     let mut published = locked(&checkpoints.published);
     if checkpoints.is_over(turn.term) {
-        let detail = report::OVERTAKEN.to_owned();
-        return Err(Error::Internal { detail });
+        return Err(Error::Internal { detail: report::OVERTAKEN.to_owned() });
     }
     let number = published.manifest.checkpoint.as_ref().map_or(1, |it| it.number + 1);
     let checkpoint = Checkpoint {
@@ -437,7 +437,7 @@ fn replayed_from(current: &Incarnation, adopted: &[Adopted]) -> Incarnation {
 fn choose(
     context: &Context,
     shared: &Arc<Shared>,
-) -> Result<(crate::txn::OutsideSnapshot, Arc<Catalog>, Vec<Adopted>)> {
+) -> Result<(Arc<CheckpointSnapshot>, Arc<Catalog>, Vec<Adopted>)> {
     loop {
         // Before S is picked: what commits at or above it may be in a log before S is adopted there.
         let starts = ask_all(context, shared, |instance| {
@@ -446,7 +446,7 @@ fn choose(
             (HomeId(instance.id().0), from)
         })?;
         let starts: HashMap<HomeId, LogPosition> = starts.into_iter().collect();
-        let snapshot = shared.txn.outside_snapshot();
+        let snapshot = Arc::new(shared.txn.checkpoint_snapshot());
         let s = snapshot.view().timestamp;
         let adopted = ask_all(context, shared, move |instance| {
             let core = &instance.state().inner;
@@ -491,67 +491,6 @@ fn sequences_of(catalog: &Catalog) -> (Vec<Observed>, Vec<SequenceImage>) {
     });
     let images = images.collect();
     (records, images)
-}
-
-/// Lets every instance image the trees whose home it serves.
-fn image_all(
-    context: &Context,
-    shared: &Arc<Shared>,
-    turn: &Turn,
-    (catalog, timestamp): (&Catalog, Cts),
-    before: &Arc<HashMap<TreeId, ImagedTree>>,
-) -> Result<(HashMap<TreeId, ImagedTree>, Written)> {
-    let mut shares: Vec<Vec<AnyTree>> = Vec::new();
-    let instances = context.instance().hub().instances();
-    shares.resize_with(instances, Vec::new);
-    let own = catalog.own_access().cloned().map(AnyTree::Table);
-    let tables = catalog.tables().flat_map(|table| {
-        let indexes = table.indexes.iter().map(|index| AnyTree::Index(index.tree.clone()));
-        std::iter::once(AnyTree::Table(table.access.clone())).chain(indexes)
-    });
-    let mut trees: Vec<AnyTree> = own.into_iter().chain(tables).collect();
-    // Rows of small tables are changed most often, and the longer S is held the more versions of
-    // them there are to go back through. Index leaves have no versions.
-    trees.sort_by_key(|tree| match tree {
-        AnyTree::Table(table) => (table.tree.leaves(), tree.id()),
-        AnyTree::Index(_) => (u64::MAX, tree.id()),
-    });
-    for tree in trees {
-        let home = shared.home_of(tree.id());
-        shares[usize::from(home.0) % instances].push(tree);
-    }
-    let shares: Arc<Vec<Vec<AnyTree>>> = Arc::new(shares);
-    let (turn, before, asked) = (turn.clone(), before.clone(), shared.clone());
-    let answers = ask_all_tasks(context, shared, move |context| {
-        let id = context.instance().id();
-        let core = &context.instance().state().inner;
-        let checkpoints = asked.checkpoints.as_ref().expect("a checkpoint is being made");
-        let share = Share {
-            trees: &shares[usize::from(id.0)],
-            home: HomeId(id.0),
-            turn: &turn,
-            snapshot: crate::version::SnapshotView {
-                timestamp,
-                own: None,
-                command: Default::default(),
-            },
-            before: &before,
-            may_go_on: &|| match core.txn.environment().versions.is_nearly_full() {
-                true => Err(Error::OutOfMemory { what: "undo, which the checkpoint held back" }),
-                false => Ok(()),
-            },
-        };
-        image_share(context, &checkpoints.store, &*asked.txn, &share)
-    })?;
-    let (mut trees, mut written) = (HashMap::default(), Written::default());
-    for answer in answers {
-        let (imaged, more) = answer?;
-        trees.extend(imaged.into_iter().map(|tree| (tree.image.tree, tree)));
-        written.pages += more.pages;
-        written.writes += more.writes;
-        written.moved += more.moved;
-    }
-    Ok((trees, written))
 }
 
 impl CoreInner {

@@ -16,6 +16,7 @@ mod large;
 mod larger;
 mod long;
 mod opening;
+mod queues;
 mod read_checkpoint;
 mod savepoints;
 mod sequences;
@@ -73,24 +74,29 @@ fn transact<T: Send>(
     })?
 }
 
-/// A table (id, balance) with a primary key on id and an index on balance.
+/// A table `accounts` as [`make_table`] makes it.
 fn make_accounts(database: &Database) -> Oid {
+    make_table(database, "accounts")
+}
+
+/// A table (id, balance) with a primary key on id and an index on balance.
+fn make_table(database: &Database, name: &str) -> Oid {
     let made = transact(database, Isolation::ReadCommitted, |statement| {
         let table = statement.create_table(NewTable {
             namespace: PUBLIC_NAMESPACE,
-            name: "accounts".to_owned(),
+            name: name.to_owned(),
             columns: vec![int8("id"), int8("balance")],
             options: Vec::new(),
         })?;
-        for (name, column, kind) in
-            [("accounts_pkey", 0, IndexKind::Primary), ("by_balance", 1, IndexKind::Plain)]
+        for (suffix, column, kind) in
+            [("pkey", 0, IndexKind::Primary), ("by_balance", 1, IndexKind::Plain)]
         {
             let column = IndexColumn {
                 column: ColumnId(column),
                 direction: Direction::Ascending,
                 nulls: Nulls::Last,
             };
-            let (name, columns) = (name.to_owned(), vec![column]);
+            let (name, columns) = (format!("{name}_{suffix}"), vec![column]);
             statement.create_index(NewIndex { table, name, columns, kind })?;
         }
         Ok(table)

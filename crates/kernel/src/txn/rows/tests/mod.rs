@@ -8,6 +8,7 @@ mod ahead;
 mod conflicts;
 mod exact;
 mod model;
+mod passed;
 mod rules;
 mod runs;
 mod stress;
