@@ -1,18 +1,18 @@
 //! Many simulations: fixed seeds, then fresh ones until the time is up, one on each core.
 //!
-//! Invariants: a simulation stays on its thread, and threads share nothing but which seed is next;
-//! what came of a campaign does not depend on who ran which. Every failing seed is named with the
-//! command that replays it. A whole campaign, with fixed and fresh seeds, also fails if it never met
+//! Invariants: what came of a campaign does not depend on which thread ran which seed. Every failing
+//! seed is named with the command that replays it, one that panics or does not end too. A whole campaign, with fixed and fresh seeds, also fails if it never met
 //! one of the rare states: it did not test what it should.
 
-use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
-
-use atoll_kernel::sync::{AtomicU64, Ordering};
 
 use crate::counters::Counters;
 use crate::history::Digest;
 use crate::run::{Outcome, Setting, simulate};
+use crate::workers::{Work, Workers};
+
+/// What a step of a simulation may take, on average; it takes some 5 us.
+const STEP_MAX: Duration = Duration::from_millis(2);
 
 /// Seeds that every campaign with fixed seeds runs.
 pub const FIXED: std::ops::RangeInclusive<u64> = 1..=40;
@@ -71,11 +71,12 @@ pub fn run(campaign: &Campaign, say: &mut dyn FnMut(&str)) -> Summary {
     }
     if matches!(campaign.seeds, Seeds::Fixed | Seeds::FixedThenFresh) {
         let last = FIXED.end() - FIXED.start();
-        many(campaign, *FIXED.start(), &|index| index <= last, &mut summary, say);
+        many(campaign, *FIXED.start(), Box::new(move |index| index <= last), &mut summary, say);
     }
     if matches!(campaign.seeds, Seeds::Fresh | Seeds::FixedThenFresh) {
         let from = campaign.fresh_from.wrapping_add(1);
-        many(campaign, from, &|_| began.elapsed() < campaign.time, &mut summary, say);
+        let time = campaign.time;
+        many(campaign, from, Box::new(move |_| began.elapsed() < time), &mut summary, say);
     }
     if campaign.seeds == Seeds::FixedThenFresh {
         for missing in summary.counters.missing() {
@@ -86,45 +87,24 @@ pub fn run(campaign: &Campaign, say: &mut dyn FnMut(&str)) -> Summary {
     summary
 }
 
-/// What one simulation came to, and of which seed.
-type Done = (Setting, Outcome);
-
 /// Simulates the seeds from `from` on, while `goes_on` says so of their indexes.
 fn many(
     campaign: &Campaign,
     from: u64,
-    goes_on: &(dyn Fn(u64) -> bool + Sync),
+    goes_on: Box<dyn Fn(u64) -> bool + Send + Sync>,
     summary: &mut Summary,
     say: &mut dyn FnMut(&str),
 ) {
-    let next = AtomicU64::new(0);
-    let work = |done: Sender<Done>| {
-        loop {
-            // Relaxed: a number for each, nothing else is handed over.
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if !goes_on(index) {
-                break;
-            }
-            let setting = Setting { seed: from.wrapping_add(index), ..campaign.setting };
-            if done.send((setting, simulate(&setting))).is_err() {
-                break;
-            }
-        }
-    };
+    let setting = campaign.setting;
+    let time_max = STEP_MAX.saturating_mul(u32::try_from(setting.steps).unwrap_or(u32::MAX));
+    let work = Work { setting, from, goes_on, simulate, time_max };
+    let mut workers = Workers::begin(work, campaign.jobs);
     let mut digests = Vec::new();
-    std::thread::scope(|scope| {
-        let (sender, receiver) = channel();
-        for _ in 0..campaign.jobs.max(1) {
-            let (sender, work) = (sender.clone(), &work);
-            scope.spawn(move || work(sender));
-        }
-        drop(sender);
-        for (setting, outcome) in receiver {
-            tell(&setting, &outcome, say);
-            summary.take(&outcome);
-            digests.push((setting.seed.wrapping_sub(from), outcome.digest.0));
-        }
-    });
+    while let Some((setting, outcome)) = workers.next() {
+        tell(&setting, &outcome, say);
+        summary.take(&outcome);
+        digests.push((setting.seed.wrapping_sub(from), outcome.digest.0));
+    }
     digests.sort_unstable();
     digests.iter().for_each(|(_, digest)| summary.digest.word(*digest));
 }

@@ -17,3 +17,4 @@ pub mod operations;
 pub mod run;
 pub mod stops;
 pub mod tables;
+pub mod workers;

@@ -27,6 +27,9 @@ use crate::runtime::Unparker;
 use crate::sync::{mutant, point};
 use crate::version::{CollectLimit, Collected};
 
+/// Portions of a collection in which nothing goes on, before who waits for it gives up.
+const IDLE_MAX: usize = 8;
+
 /// Counters of one instance; plain numbers, read by their own thread.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct TxnCounters {
@@ -408,18 +411,21 @@ impl<E: Environment> TxnLocal<E> {
         {
             let reaped = self.environment.reap(&passed, self.shared.options.collect_portion);
             self.count(|counters| counters.rows_reaped += reaped.rows as u64);
+            collected.records += reaped.rows;
             collected.more = reaped.more;
         }
         Ok(collected)
     }
 
-    /// Undo memory is short: reclaims all that can be reclaimed now. True if that was anything.
+    /// Undo memory is short: reclaims all that can be reclaimed now. True if that was anything. Ends
+    /// too when nothing goes on for a while, for the thread that has the page in the way may be this one.
     pub(super) fn collect_all(&self) -> Result<bool> {
-        let mut any = false;
+        let (mut any, mut idle) = (false, 0);
         loop {
             let collected = self.collect()?;
             any |= collected.transactions > 0 || collected.pages > 0;
-            if !collected.more {
+            idle = if collected.got_on() { 0 } else { idle + 1 };
+            if !collected.more || idle == IDLE_MAX {
                 return Ok(any);
             }
         }

@@ -89,8 +89,18 @@ pub struct Collected {
     pub pages: usize,
     /// Leaves merged with a neighbour.
     pub merged: usize,
+    /// Records passed, of transactions whose undo may be here still.
+    pub records: usize,
     /// Whether the quota (or a latch that was busy) ended it, not the limit: call again soon.
     pub more: bool,
+}
+
+impl Collected {
+    /// Whether it got on at all. If not, what is in the way are pages: in use, or without room in the
+    /// buffer pool beside each other.
+    pub(crate) fn got_on(&self) -> bool {
+        self.transactions + self.twins + self.pages + self.merged + self.records > 0
+    }
 }
 
 /// Undo of a transaction that has ended.
@@ -326,7 +336,9 @@ impl InstanceVersions {
                 self.queue.borrow_mut().push_front(finished);
                 break;
             }
+            let left_before = left;
             done.more = !self.visit_all(&mut finished, tables, &mut left, &mut scratch);
+            done.records += left_before - left;
             if done.more {
                 self.queue.borrow_mut().push_front(finished);
                 break;
@@ -394,6 +406,7 @@ impl InstanceVersions {
                     // Where entries go, leaves are merged.
                     table.indexes.iter().for_each(|index| self.note_cleared(&table, index));
                     if visited.is_err() {
+                        *left += 1;
                         return false;
                     }
                 }

@@ -132,6 +132,27 @@ fn a_readers_answer_waits_for_what_it_read_and_its_next_commit_depends_on_it() {
 }
 
 #[test]
+fn a_statement_that_finds_no_memory_ends_where_collection_cannot_go_on() {
+    let mut harness = Harness::new(1, 1, 1, 10);
+    harness.world.collection_stuck.set(true);
+    let told = Rc::new(Cell::new(0));
+    let calls = Rc::clone(&told);
+    client(&harness, 0, move |context, session, waiter| {
+        let local = &context.instance().state().txn;
+        let mut txn = begin(context, session, Isolation::ReadCommitted);
+        let short = Error::OutOfMemory { what: "undo" };
+        let failed = local.run(&mut txn, waiter, |_| {
+            calls.set(calls.get() + 1);
+            Err::<(), _>(short.clone().into())
+        });
+        assert_eq!(failed, Err(short));
+        local.abort(&mut txn, session, &());
+    });
+    harness.run(1000);
+    assert_eq!(told.get(), 1, "nothing was reclaimed: it is not tried again");
+}
+
+#[test]
 fn a_relaxed_session_does_not_wait_but_others_do() {
     let mut harness = Harness::new(3, 1, 2, 10);
     harness.flushing = false;

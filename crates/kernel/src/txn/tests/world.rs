@@ -58,6 +58,8 @@ pub(super) struct World {
     pub room: Cell<usize>,
     /// The largest horizon that any collection used.
     pub collected_below: Cell<Cts>,
+    /// Whether collections find something to do, and cannot do it.
+    pub collection_stuck: Cell<bool>,
 }
 
 impl World {
@@ -456,7 +458,10 @@ impl Environment for TestEnvironment {
     fn collect(&self, limit: CollectLimit, _: usize) -> Result<Collected> {
         let below = limit.horizon;
         self.world.collected_below.set(self.world.collected_below.get().max(below));
-        let mut collected = Collected { transactions: 0, ..Collected::default() };
+        if self.world.collection_stuck.get() {
+            return Ok(Collected { more: true, ..Collected::default() });
+        }
+        let mut collected = Collected::default();
         for row in self.world.rows.borrow_mut().iter_mut() {
             // What comes after the first version below the horizon is seen by nobody. It goes once
             // its own writer has stamped it; the base stays for `recover`.
