@@ -1,18 +1,22 @@
 //! `cargo xtask ci`: every stage in order, its time, and one line that sums all runners.
 //!
-//! Invariants: a stage that cannot run is a failure, never a silent skip; the last line is
-//! `N passed, N failed` alone; the exit code is 0 only if every stage passed. Random tests take one
-//! known seed here, so that a red run says something about the change it ran on; fresh seeds are
-//! for `cargo test`, `cargo xtask fuzz` and the simulator's stage.
+//! Invariants: a stage that cannot run is a failure, never a silent skip, and one that does not end is
+//! ended and fails; the last line is `N passed, N failed` alone; the exit code is 0 only if every
+//! stage passed. Random tests take one known seed here, so that a red run says something about the
+//! change it ran on; fresh seeds are for `cargo test`, `cargo xtask fuzz` and the simulator's stage.
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::dependencies;
 use crate::mutants;
 use crate::run::{self, Result, cargo, fuzzing, must, side_target, tee};
 use crate::tidy;
+use crate::watch::Watch;
+
+/// What a stage may take; the longest takes some nine minutes with its build.
+const STAGE_MAX: Duration = Duration::from_secs(25 * 60);
 
 /// Tests counted by one stage.
 #[derive(Clone, Copy, Default)]
@@ -72,6 +76,7 @@ pub fn ci(root: &Path, arguments: &[String]) -> Result<()> {
         }
         println!("── {name}");
         let began = Instant::now();
+        let _watch = Watch::begin(name, STAGE_MAX);
         let count = stage(root).unwrap_or_else(|message| {
             println!("{name}: {message}");
             Count { passed: 0, failed: 1 }

@@ -12,6 +12,7 @@ mod mutants;
 mod run;
 mod server;
 mod tidy;
+mod watch;
 
 use std::process::ExitCode;
 

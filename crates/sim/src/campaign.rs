@@ -98,9 +98,8 @@ fn many(
     let setting = campaign.setting;
     let time_max = STEP_MAX.saturating_mul(u32::try_from(setting.steps).unwrap_or(u32::MAX));
     let work = Work { setting, from, goes_on, simulate, time_max };
-    let mut workers = Workers::begin(work, campaign.jobs);
     let mut digests = Vec::new();
-    while let Some((setting, outcome)) = workers.next() {
+    for (setting, outcome) in Workers::begin(work, campaign.jobs) {
         tell(&setting, &outcome, say);
         summary.take(&outcome);
         digests.push((setting.seed.wrapping_sub(from), outcome.digest.0));

@@ -35,7 +35,7 @@ pub struct Work {
 }
 
 /// What one simulation came to, and of which seed.
-type Done = (Setting, Outcome);
+pub type Done = (Setting, Outcome);
 
 /// Simulations of a campaign, under way.
 pub struct Workers {
@@ -71,10 +71,14 @@ impl Workers {
         }
         Workers { shared, told, threads }
     }
+}
+
+impl Iterator for Workers {
+    type Item = Done;
 
     /// Waits for the next simulation that has ended, however; none when all have. One that takes too
     /// long is told as an outcome, once.
-    pub fn next(&mut self) -> Option<Done> {
+    fn next(&mut self) -> Option<Done> {
         while self.threads > 0 {
             match self.told.recv_timeout(LOOK_EVERY) {
                 Ok(Told::Done(done)) => return Some(*done),
@@ -176,9 +180,9 @@ mod tests {
         let setting = Setting { seed: 0, steps: 1, instances_max: 1, crashes_max: 0 };
         let goes_on = Box::new(|index| index < 5);
         let time_max = Duration::from_secs(1);
-        let mut workers = Workers::begin(Work { setting, from: 0, goes_on, simulate, time_max }, 3);
+        let workers = Workers::begin(Work { setting, from: 0, goes_on, simulate, time_max }, 3);
         let mut told = BTreeMap::new();
-        while let Some((setting, outcome)) = workers.next() {
+        for (setting, outcome) in workers {
             assert!(told.insert(setting.seed, outcome.complaint).is_none(), "told once");
         }
         assert_eq!(told.len(), 5);
