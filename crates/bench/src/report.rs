@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use atoll_kernel::api::{CheckpointCounters, Metrics, PoolTraffic};
+use atoll_kernel::buffer::trace::Comparison;
 use atoll_kernel::log::LogCounters;
 use atoll_kernel::txn::TxnCounters;
 use serde_json::{Map, Value, json};
@@ -15,7 +16,7 @@ use crate::arrivals::{self, Rate};
 use crate::cpu::Machine;
 use crate::latency::Latencies;
 use crate::ledger::Costs;
-use crate::native::SpaceUsed;
+use crate::native::{SpaceUsed, traced};
 use crate::setting::Setting;
 use crate::workload::{Checked, Counts, Fields, Loaded, Workload};
 
@@ -71,6 +72,8 @@ pub enum Side {
         used: SpaceUsed,
         /// What the ledger counted; none in a build that does not count.
         ledger: Option<Costs>,
+        /// The pool's misses beside those of an LRU; none in a build that records no uses.
+        lru: Option<Comparison>,
     },
     /// Against a server.
     Wire {
@@ -368,8 +371,11 @@ impl std::fmt::Display for Report {
             }
         }
         match &self.side {
-            Side::Native { cpu, metrics, used, .. } => {
+            Side::Native { cpu, metrics, used, lru, .. } => {
                 self.native_lines(f, *cpu, &Measured(metrics))?;
+                if let Some(comparison) = lru {
+                    writeln!(f, "  {}", traced::line(comparison))?;
+                }
                 if let Some((most, mean)) = used.amplification() {
                     writeln!(f, "  space: {most:.2} times the data at most, {mean:.2} on average")?;
                 }

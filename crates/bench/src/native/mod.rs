@@ -10,6 +10,7 @@ mod drive;
 mod load;
 mod run;
 mod space_used;
+pub(crate) mod traced;
 #[cfg(test)]
 mod tests;
 

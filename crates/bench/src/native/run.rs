@@ -10,6 +10,7 @@ use atoll_kernel::api::{Database, Error, Options, PUBLIC_NAMESPACE, Pin};
 
 use super::drive::{Course, Told, drive};
 use super::space_used::SpaceUsed;
+use super::traced::Tracing;
 use super::{Native, load};
 use crate::cpu;
 use crate::ledger::Counting;
@@ -84,6 +85,7 @@ fn measure<W: Native>(
 ) -> Result<Report, String> {
     let tables = W::tables(&database.catalog())?;
     let (mut tally, mut used) = (W::Tally::default(), SpaceUsed::default());
+    let tracing = Tracing::begin();
     if setting.warmup_seconds > 0 {
         say(&format!("warming up for {} s", setting.warmup_seconds));
         let (seconds, mut unsaid) = (setting.warmup_seconds, SpaceUsed::default());
@@ -92,16 +94,18 @@ fn measure<W: Native>(
     say(&format!("running for {} s", setting.seconds));
     let metrics = database.metrics().map_err(text)?;
     let counting = Counting::begin();
+    tracing.mark();
     let cpu_before = cpu::own();
     let timed = (setting, setting.seconds);
     let driven = run_for(database, (workload, &tables), timed, (&mut tally, &mut used), say)?;
     let cpu = cpu::own().saturating_sub(cpu_before);
     let ledger = counting.end(W::KINDS);
     let metrics = Box::new((metrics, database.metrics().map_err(text)?));
+    let lru = tracing.end(&metrics.1);
     say("checking");
     let began = Instant::now();
     let checked = workload.verify(database, before, &tally)?;
-    let side = Side::Native { instances: database.instances(), cpu, metrics, ledger, used };
+    let side = Side::Native { instances: database.instances(), cpu, metrics, ledger, used, lru };
     Ok(Report::of(workload, setting, driven, side, loaded, (checked, began.elapsed())))
 }
 

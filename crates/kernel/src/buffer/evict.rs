@@ -17,6 +17,7 @@ use std::collections::HashMap;
 
 use super::guard::{PageRead, PageWrite};
 use super::pool::{BufferPool, PageReservation};
+use super::trace::{Noted, note};
 use super::writer::note_written;
 use super::{FrameRef, Swip};
 use crate::base::{Error, HomeId, NeededPage, Outcome, PAGE_BYTES, Place, Result, Stop};
@@ -88,6 +89,25 @@ pub enum LoadTurn {
     Another,
 }
 
+/// Loads for one step before it gets frames that others do not.
+const LOADS_ALONE: u32 = 16;
+
+/// The loads of a step that cannot fail for want of a frame, one after the other, with the thread
+/// blocked: if they drive each other out, the next get frames that only such loads get.
+#[derive(Default)]
+pub struct StepLoads(u32);
+
+impl StepLoads {
+    /// Loads a page. `Corrupt`, `Io`, `OutOfMemory`.
+    pub fn load(&mut self, pool: &BufferPool, needed: NeededPage) -> Result<()> {
+        self.0 += 1;
+        match self.0 > LOADS_ALONE {
+            true => pool.load_beside(needed),
+            false => pool.load_now(needed),
+        }
+    }
+}
+
 /// Called when a page has been loaded.
 pub type WakeLoader = Box<dyn FnOnce() + Send>;
 
@@ -150,6 +170,7 @@ impl BufferPool {
             }
         }
         header::put_u64(parent.bytes_mut(), at, Swip::evicted(place).raw());
+        note(frame, Noted::Left(place));
         self.forget(page);
         self.note_evicted(place.home());
         Ok(())
@@ -227,7 +248,7 @@ impl BufferPool {
         let kind = header::kind(view).unwrap_or(PageKind::Free);
         // A checkpoint that is read has trees with numbers of their own.
         let tree = header::tree(parent.owned());
-        let mut page = self.allocate(reserved, kind, tree);
+        let mut page = self.allocate_for(reserved, (kind, tree), needed.place);
         let pid = page.pid();
         *page.bytes_mut() = *contents;
         header::unseal(page.bytes_mut(), pid);
@@ -262,7 +283,7 @@ impl BufferPool {
 
     /// As [`BufferPool::load_now`], but no page is evicted for it while a frame is free of those that
     /// only such loads get: for who needs several pages and finds that one drives the other out.
-    pub fn load_beside(&self, needed: NeededPage) -> Result<()> {
+    fn load_beside(&self, needed: NeededPage) -> Result<()> {
         self.load_blocking(needed, |home| match self.reserve_kept(home) {
             Some(reserved) => Ok(reserved),
             None => self.reserve_surely(home),

@@ -9,6 +9,7 @@
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
+use super::trace::{Noted, note};
 use crate::base::{PAGE_BYTES, Pid, Place};
 use crate::latch::{HybridLatch, PageBytes, RacyPage, Version, prefetch_line};
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
@@ -175,6 +176,7 @@ impl FrameRef {
     /// The page is used.
     #[inline]
     pub fn heat(self) {
+        note(self, Noted::Use);
         let heat = &self.frame().heat;
         if heat.load(Ordering::Relaxed) == 0 {
             heat.store(1, Ordering::Relaxed);

@@ -17,9 +17,10 @@ mod side;
 mod swip;
 #[cfg(all(test, not(loom)))]
 mod tests;
+pub mod trace;
 mod writer;
 
-pub use evict::{LoadId, LoadTurn, Looked, WakeLoader};
+pub use evict::{LoadId, LoadTurn, Looked, StepLoads, WakeLoader};
 pub use frame::{FrameRef, SideSlot};
 pub use guard::{PageRead, PageShared, PageWrite};
 pub use pool::{BufferPool, PageReservation, PoolStats, PoolTraffic};

@@ -21,7 +21,8 @@ use super::evict::Loads;
 use super::frame::FRAME_BYTES;
 use super::guard::PageWrite;
 use super::side::SideStore;
-use crate::base::{Error, HomeId, INSTANCES_MAX, PAGE_BYTES, Pid, Result, TreeId};
+use super::trace::{Noted, note};
+use crate::base::{Error, HomeId, INSTANCES_MAX, PAGE_BYTES, Pid, Place, Result, TreeId};
 use crate::latch::SpinLock;
 use crate::page::{PageKind, header};
 use crate::store::PageStore;
@@ -321,7 +322,22 @@ impl BufferPool {
         tree: TreeId,
     ) -> PageWrite {
         let pid = self.next_pid(reservation.home);
-        self.allocate_as(reservation, kind, tree, pid)
+        let page = self.allocate_as(reservation, kind, tree, pid);
+        note(page.frame(), Noted::New);
+        page
+    }
+
+    /// As [`BufferPool::allocate`], for the contents of a page that was evicted to `place`.
+    pub(super) fn allocate_for(
+        &self,
+        reservation: &mut PageReservation,
+        (kind, tree): (PageKind, TreeId),
+        place: Place,
+    ) -> PageWrite {
+        let pid = self.next_pid(reservation.home);
+        let page = self.allocate_as(reservation, kind, tree, pid);
+        note(page.frame(), Noted::Came(place));
+        page
     }
 
     /// Makes an overflow page as [`BufferPool::allocate`]; with pages on disk its PID is its place
@@ -335,7 +351,9 @@ impl BufferPool {
             None => self.next_pid(reservation.home),
             Some(store) => Pid::of_place(store.take_own(reservation.home)?),
         };
-        Ok(self.allocate_as(reservation, PageKind::Overflow, tree, pid))
+        let page = self.allocate_as(reservation, PageKind::Overflow, tree, pid);
+        note(page.frame(), Noted::New);
+        Ok(page)
     }
 
     /// Makes a page that has a PID already: one that comes from disk.
@@ -430,6 +448,7 @@ impl BufferPool {
         }
         bytes[header::AT_KIND] = PageKind::Free as u8;
         frame.set_pid(Pid(0));
+        note(frame, Noted::Freed);
         drop(page);
         self.put_back(&[frame]);
         match (pid.place(), &self.store) {

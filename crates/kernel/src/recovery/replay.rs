@@ -16,7 +16,7 @@ use super::definitions::Definitions;
 use super::feed::Feed;
 use super::kept::KeptEntries;
 use crate::base::{Cts, Error, HomeId, Outcome, Result, RowId, Stop, TreeId};
-use crate::buffer::BufferPool;
+use crate::buffer::{BufferPool, StepLoads};
 use crate::catalog::CATALOG_TREE;
 use crate::log::LogReader;
 use crate::page::overflow::StoredLong;
@@ -417,11 +417,12 @@ pub(crate) fn until_done<T>(
     pool: &BufferPool,
     mut operation: impl FnMut() -> Outcome<T>,
 ) -> Result<T> {
+    let mut loads = StepLoads::default();
     loop {
         match operation() {
             Ok(value) => return Ok(value),
             Err(Stop::Retry) => crate::sync::spin(),
-            Err(Stop::NeedPage(page)) => pool.load_now(page)?,
+            Err(Stop::NeedPage(page)) => loads.load(pool, page)?,
             Err(Stop::Error(error)) => return Err(error),
             Err(stop) => {
                 return Err(Error::Internal {

@@ -8,7 +8,7 @@
 use super::changes::SlotChanges;
 use super::set_columns;
 use crate::base::{Outcome, RowId, Stop, TreeId};
-use crate::buffer::BufferPool;
+use crate::buffer::{BufferPool, StepLoads};
 use crate::page::overflow::Form;
 use crate::page::pax::{RowState, SlotIndex};
 use crate::sync::{mutant, spin};
@@ -97,22 +97,16 @@ pub(super) fn remove_frozen(
     remove_all_entries(&table, row, scratch);
 }
 
-/// Loads for one step before it gets frames that others do not: they drive each other out.
-const LOADS_ALONE: u32 = 16;
-
 /// Runs `step` until it is done. Index leaves may have been evicted since they were changed: they
 /// are loaded, with the thread blocked, for a rollback has nobody to wait for it.
 fn surely<R>(pool: &BufferPool, mut step: impl FnMut() -> Outcome<R>) -> R {
-    let mut loads = 0;
+    let mut loads = StepLoads::default();
     loop {
         match step() {
             Ok(done) => return done,
             Err(Stop::Retry) => spin(),
             Err(Stop::NeedPage(page)) => {
-                loads += 1;
-                let beside = loads > LOADS_ALONE;
-                let loaded = if beside { pool.load_beside(page) } else { pool.load_now(page) };
-                if let Err(error) = loaded {
+                if let Err(error) = loads.load(pool, page) {
                     panic!("rolling back needs a page that cannot be read: {error}");
                 }
             }
