@@ -31,7 +31,7 @@ use super::space::UndoRef;
 use super::twin::{self, Made, PageIs, Swept, VersionSpace};
 use super::visit::visit;
 use crate::base::{Cts, Error, HomeId, InstanceId, Outcome, Result, RowId, SlotId, Stop, TreeId};
-use crate::buffer::{FrameRef, PageRead, PageWrite};
+use crate::buffer::{FrameRef, PageRead, PageWrite, StepLoads};
 use crate::page::header;
 use crate::page::pax;
 use crate::sync::{mutant, point};
@@ -429,9 +429,10 @@ impl InstanceVersions {
         record: &Header,
         scratch: &mut Scratch,
     ) -> Outcome<()> {
+        let mut loads = StepLoads::default();
         for _ in 0..LOADS_MAX {
             match visit(table, at, record, scratch, &self.garbage) {
-                Err(Stop::NeedPage(page)) => table.tree.pool().load_now(page)?,
+                Err(Stop::NeedPage(page)) => loads.load(table.tree.pool(), page)?,
                 done => return done,
             }
         }
