@@ -15,7 +15,7 @@ mod encode;
 mod published;
 mod version;
 
-pub use build::{IndexPlan, build_index};
+pub use build::{IndexPlan, build_index, build_index_by};
 pub use definition::{
     CATALOG_TREE, ColumnDef, ColumnId, Identity, IndexColumn, IndexDef, IndexKind, NamespaceDef,
     Object, Oid, PUBLIC_NAMESPACE, SequenceDef, TableDef, catalog_layout,

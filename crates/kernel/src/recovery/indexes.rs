@@ -13,11 +13,15 @@ use super::replay::in_parallel;
 use crate::base::{Cts, Error, Result};
 use crate::catalog::{
     CATALOG_TREE, Catalog, IndexDef, IndexEntry, IndexPlan, Object, SequenceEntry, TableDef,
-    TableEntry, build_index,
+    TableEntry, build_index, build_index_by,
 };
 use crate::tree::index::{Exact, IndexTree};
+use crate::tree::table::TableTree;
 use crate::txn::Sequence;
 use crate::version::{TableAccess, Unique, VersionSpace};
+
+/// From so many leaves of a table on, all threads build one index of it together.
+const LEAVES_TOGETHER: u64 = 1_000;
 
 /// Builds all indexes that were not kept with `workers` threads and puts the catalog together.
 pub fn build_catalog(
@@ -61,40 +65,67 @@ pub fn build_catalog(
     Ok(catalog)
 }
 
+/// Builds what was not kept: large ones one after the other, each by all workers, then the others side by side.
 fn build_all(
     definitions: &Definitions,
     tables: &[&TableDef],
     indexes: &[&IndexDef],
     workers: usize,
 ) -> Result<Vec<Arc<IndexTree>>> {
-    let next = Mutex::new(0);
-    let built: Vec<Mutex<Option<Arc<IndexTree>>>> =
-        indexes.iter().map(|_| Mutex::new(None)).collect();
-    in_parallel((0..workers).map(|_| {
-        || loop {
-            let at = {
-                let mut next = next.lock().expect("no holder panics");
-                *next += 1;
-                *next - 1
-            };
-            let Some(index) = indexes.get(at) else { return Ok(()) };
-            let tree = match definitions.kept_index(index.tree) {
-                Some(tree) => tree.clone(),
-                None => Arc::new(build(definitions, tables, index)?),
-            };
-            *built[at].lock().expect("no holder panics") = Some(tree);
+    let mut trees: Vec<Option<Arc<IndexTree>>> =
+        indexes.iter().map(|index| definitions.kept_index(index.tree).cloned()).collect();
+    let mut small = Vec::new();
+    for (at, index) in indexes.iter().enumerate() {
+        if trees[at].is_some() {
+            continue;
+        }
+        let (_, rows) = table_of(definitions, tables, index)?;
+        if workers > 1 && rows.leaves() > LEAVES_TOGETHER {
+            trees[at] = Some(Arc::new(build(definitions, tables, index, workers)?));
+        } else {
+            small.push((at, *index));
+        }
+    }
+    let (next, small) = (Mutex::new(0), &small);
+    let built = in_parallel((0..workers).map(|_| {
+        || {
+            let mut built = Vec::new();
+            loop {
+                let turn = {
+                    let mut next = next.lock().expect("no holder panics");
+                    *next += 1;
+                    *next - 1
+                };
+                let Some((at, index)) = small.get(turn) else { return Ok(built) };
+                built.push((*at, Arc::new(build(definitions, tables, index, 1)?)));
+            }
         }
     }))?;
-    let trees = built.into_iter().map(|tree| tree.into_inner().expect("no holder panics"));
-    Ok(trees.map(|tree| tree.expect("every index was kept or built")).collect())
+    built.into_iter().flatten().for_each(|(at, tree)| trees[at] = Some(tree));
+    Ok(trees.into_iter().map(|tree| tree.expect("every index was kept or built")).collect())
 }
 
-fn build(definitions: &Definitions, tables: &[&TableDef], index: &IndexDef) -> Result<IndexTree> {
+/// An index's table, and its rows.
+fn table_of<'a>(
+    definitions: &'a Definitions,
+    tables: &[&'a TableDef],
+    index: &IndexDef,
+) -> Result<(&'a TableDef, &'a TableTree)> {
     let table = tables.iter().find(|table| table.oid == index.table);
     let table = table.ok_or_else(|| no_table(index))?;
+    Ok((table, definitions.tree(table.tree).ok_or_else(|| no_tree(table))?))
+}
+
+fn build(
+    definitions: &Definitions,
+    tables: &[&TableDef],
+    index: &IndexDef,
+    threads: usize,
+) -> Result<IndexTree> {
+    let (table, rows) = table_of(definitions, tables, index)?;
     let columns: Vec<u16> = index.columns.iter().map(|column| column.column.0).collect();
     let plan = IndexPlan {
-        table: definitions.tree(table.tree).ok_or_else(|| no_tree(table))?,
+        table: rows,
         columns: &columns,
         parts: &index.key_parts(table),
         unique: if index.kind.is_unique() { Unique::Yes } else { Unique::No },
@@ -103,7 +134,11 @@ fn build(definitions: &Definitions, tables: &[&TableDef], index: &IndexDef) -> R
         // What was replayed is committed, and nobody has an older snapshot.
         exact: Exact::Yes,
     };
-    build_index(&definitions.pool, &plan, &mut || Ok(())).map_err(|error| match error {
+    let built = match threads {
+        1 => build_index(&definitions.pool, &plan, &mut || Ok(())),
+        threads => build_index_by(&definitions.pool, &plan, threads),
+    };
+    built.map_err(|error| match error {
         Error::UniqueViolation { .. } => {
             let (index, table) = (&index.name, &table.name);
             let detail =

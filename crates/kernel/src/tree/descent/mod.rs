@@ -269,10 +269,8 @@ impl Trunk {
         Err(Stop::Retry)
     }
 
-    /// What the parent of the leaf at `place` says of it: its fences, and where it lies as it is.
-    /// Reads no leaf. Stops: `Retry`.
-    pub fn leaf_place(&self, place: Probe<'_>) -> Outcome<LeafPlace> {
-        // Its parent is found by a descent to level 1, or is the root.
+    /// The parent of the leaf at `place`, to be read: found by a descent to level 1, or the root.
+    fn leaf_parent(&self, place: Probe<'_>) -> Outcome<PageRead> {
         let root = PageRead::begin_cold(self.root)?;
         let parent = match self.root_level(&root)? {
             1 => root,
@@ -281,10 +279,27 @@ impl Trunk {
                 self.descend(place, Side::At, 1)?.node
             }
         };
-        let node = KeyNode::new(parent.racy());
-        if node.level() != 1 {
-            return Err(Stop::Retry);
+        match KeyNode::new(parent.racy()).level() {
+            1 => Ok(parent),
+            _ => Err(Stop::Retry),
         }
+    }
+
+    /// Where the keys below the parent of the leaf at `place` end; none if they are the last.
+    /// Reads no leaf. Stops: `Retry`, `NeedPage`.
+    pub fn parent_end(&self, place: Probe<'_>) -> Outcome<Option<Vec<u8>>> {
+        let parent = self.leaf_parent(place)?;
+        let mut upper = Vec::new();
+        let fence = KeyNode::new(parent.racy()).upper(&mut upper);
+        parent.validate()?;
+        Ok((fence == UpperFence::Some).then_some(upper))
+    }
+
+    /// What the parent of the leaf at `place` says of it: its fences, and where it lies as it is.
+    /// Reads no leaf. Stops: `Retry`.
+    pub fn leaf_place(&self, place: Probe<'_>) -> Outcome<LeafPlace> {
+        let parent = self.leaf_parent(place)?;
+        let node = KeyNode::new(parent.racy());
         let at = node.child_at(place);
         let (mut lower, mut upper) = (Vec::new(), Vec::new());
         node.key(at, &mut lower);

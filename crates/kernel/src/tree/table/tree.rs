@@ -31,6 +31,14 @@ pub(super) fn row_key(row: RowId) -> [u8; 8] {
     row.0.to_be_bytes()
 }
 
+/// The first row at or behind a separator, which may be shorter than a key.
+fn row_of(separator: &[u8]) -> RowId {
+    let mut key = [0; 8];
+    let len = separator.len().min(key.len());
+    key[..len].copy_from_slice(&separator[..len]);
+    RowId(u64::from_be_bytes(key))
+}
+
 /// A table's rows. Shared by all instances; see the module.
 pub struct TableTree {
     id: TreeId,
@@ -192,6 +200,13 @@ impl TableTree {
             let leaf = self.view(page)?;
             Ok((f(&leaf)?, leaf.upper_fence()))
         })
+    }
+
+    /// Where the leaves end that have the same parent as the one that covers `row`: their rows are
+    /// below; none if they are the last. Reads no leaf. Stops: `Retry`, `NeedPage`.
+    pub fn part_end(&self, row: RowId) -> Outcome<Option<RowId>> {
+        let upper = self.trunk.parent_end(Probe::before(&row_key(row)))?;
+        Ok(upper.map(|key| row_of(&key)))
     }
 
     /// What the parent of the leaf that covers `row` says of it; see [`Trunk::leaf_place`].
