@@ -3,9 +3,10 @@
 //!
 //! A page counts as used when a read of it begins (`FrameRef::heat`: one store a look of the page
 //! provider, to the line of the latch). Whoever looks for frames picks random ones: a page that was
-//! used since the last look is spared once, one that was not is evicted if it lies on disk as it is,
-//! and is a candidate for writing if it does not. So the mark of rule 4.4 is in the frame rather than
-//! in the swip: leaves are found by hints, too, without a look at their parents.
+//! used since the last four looks is spared, one that was not is evicted if it lies on disk as it
+//! is, and is a candidate for writing if it does not
+//! (docs/adr/2026-11-23-pages-cool-by-degrees.md). So the mark of rule 4.4 is in the frame rather
+//! than in the swip: leaves are found by hints, too, without a look at their parents.
 //!
 //! Invariants: only leaves are evicted; their twin tables stay in memory ([`SideStore`]), and nothing
 //! else refers to their frames but their parent, hints, and who looks after twins. The parent's
@@ -19,7 +20,7 @@ use super::guard::{PageRead, PageWrite};
 use super::pool::{BufferPool, PageReservation};
 use super::trace::{Noted, note};
 use super::writer::note_written;
-use super::{FrameRef, Swip};
+use super::{FrameRef, Pace, Swip};
 use crate::base::{Error, HomeId, NeededPage, Outcome, PAGE_BYTES, Place, Result, Stop};
 use crate::io::IoBuffer;
 use crate::latch::{OwnedPage, PageBytes};
@@ -113,15 +114,15 @@ pub type WakeLoader = Box<dyn FnOnce() + Send>;
 
 impl BufferPool {
     /// Looks at a random frame of the home's partition.
-    pub fn look(&self, home: HomeId) -> Looked {
+    pub fn look(&self, home: HomeId, pace: Pace) -> Looked {
         match self.random_frame(home) {
-            Some(frame) => self.look_at(frame).unwrap_or(Looked::Stays),
+            Some(frame) => self.look_at(frame, pace).unwrap_or(Looked::Stays),
             None => Looked::Stays,
         }
     }
 
-    fn look_at(&self, frame: FrameRef) -> Outcome<Looked> {
-        if frame.cool() {
+    fn look_at(&self, frame: FrameRef, pace: Pace) -> Outcome<Looked> {
+        if frame.cool(pace) {
             return Ok(Looked::Stays);
         }
         let read = PageRead::begin_cold(frame)?;
@@ -254,7 +255,7 @@ impl BufferPool {
         header::unseal(page.bytes_mut(), pid);
         header::set_tree(page.bytes_mut(), tree);
         page.frame().set_parent_hint(parent.frame());
-        page.frame().heat();
+        page.frame().warm();
         let owed = match self.sides() {
             Some(sides) if kind == PageKind::TableLeaf && !tree.is_view() => {
                 let owed = sides.take_back(needed.place, page.frame());
@@ -348,7 +349,7 @@ impl BufferPool {
         while freed < wanted && looked < LOOKS_MAX {
             let at = HomeId(home.0.wrapping_add((looked / 64) as u16) % self.homes() as u16);
             looked += 1;
-            match self.look(at) {
+            match self.look(at, Pace::Fast) {
                 Looked::Evicted => freed += 1,
                 Looked::Dirty(read) if looked > LOOKS_CLEAN => {
                     freed += usize::from(self.write_and_evict(read).is_ok());

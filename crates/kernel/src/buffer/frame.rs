@@ -119,6 +119,20 @@ impl std::fmt::Debug for FrameRef {
     }
 }
 
+/// Degrees of a page that is used: so many looks of the page provider since then spare it. Looks come
+/// by chance, so the more degrees, the nearer is what leaves to the least recently used, and the more
+/// looks an eviction takes.
+pub(super) const HOT: u64 = 4;
+
+/// How fast a page cools down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// A degree a look: who provides frames before anybody wants them.
+    Slow,
+    /// At once: who wants a frame now.
+    Fast,
+}
+
 impl FrameRef {
     /// # Safety
     /// `address` is that of a frame of an arena that outlives every use of the result.
@@ -178,19 +192,26 @@ impl FrameRef {
     pub fn heat(self) {
         note(self, Noted::Use);
         let heat = &self.frame().heat;
-        if heat.load(Ordering::Relaxed) == 0 {
-            heat.store(1, Ordering::Relaxed);
+        if heat.load(Ordering::Relaxed) != HOT {
+            heat.store(HOT, Ordering::Relaxed);
         }
     }
 
-    /// Whether the page was used since this was last asked.
-    pub(super) fn cool(self) -> bool {
+    /// The page is there, but was not used yet: it is spared once.
+    pub(super) fn warm(self) {
+        self.frame().heat.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether the page was used lately; it cools down by one degree, or at once. Lost if somebody uses
+    /// it at this very moment, which costs a degree.
+    pub(super) fn cool(self, pace: Pace) -> bool {
         let heat = &self.frame().heat;
-        let was_hot = heat.load(Ordering::Relaxed) != 0;
-        if was_hot {
-            heat.store(0, Ordering::Relaxed);
+        let degrees = heat.load(Ordering::Relaxed);
+        if degrees != 0 {
+            let left = if pace == Pace::Slow { degrees - 1 } else { 0 };
+            heat.store(left, Ordering::Relaxed);
         }
-        was_hot
+        degrees != 0
     }
 
     /// Asks for the cache lines of the header and of the page's first `bytes`.

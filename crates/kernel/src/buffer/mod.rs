@@ -21,7 +21,7 @@ pub mod trace;
 mod writer;
 
 pub use evict::{LoadId, LoadTurn, Looked, StepLoads, WakeLoader};
-pub use frame::{FrameRef, SideSlot};
+pub use frame::{FrameRef, Pace, SideSlot};
 pub use guard::{PageRead, PageShared, PageWrite};
 pub use pool::{BufferPool, PageReservation, PoolStats, PoolTraffic};
 pub use provide::{Watermarks, provide};

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use super::FrameRef;
 use super::evict::Looked;
+use super::frame::HOT;
 use super::pool::{BufferPool, kept_of};
 use super::writer::{Equals, ImageWriter, Turn};
+use super::{FrameRef, Pace};
 use crate::base::{HomeId, PAGE_BYTES, Result};
 use crate::latch::PageBytes;
 use crate::runtime::{InstanceState, TaskContext};
@@ -58,8 +59,8 @@ pub fn provide<S: InstanceState>(
     let _providing = within("eviction");
     let (frames, _) = pool.frames_of(home);
     let high = Watermarks::of(frames).high;
-    // Everything is spared once, and something may be in the way.
-    for looked in 0..4 * frames {
+    // Everything is spared some times, and something may be in the way.
+    for looked in 0..4 * HOT as usize * frames {
         if looked % LOOKS_TOGETHER == 0 {
             evict_written(pool, &mut writer, &mut gathered);
             let free = pool.frames_of(home).1;
@@ -75,7 +76,7 @@ pub fn provide<S: InstanceState>(
             context.linger("eviction");
             writer.breathe();
         }
-        if let Looked::Dirty(read) = pool.look(home)
+        if let Looked::Dirty(read) = pool.look(home, Pace::Slow)
             && !gathered.contains(&read.frame())
         {
             read.racy().copy(0, &mut *page);
@@ -100,7 +101,7 @@ fn evict_written<S: InstanceState>(
 ) {
     for (read, place) in writer.take_cleaned() {
         gathered.remove(&read.frame());
-        if !read.frame().cool() {
+        if !read.frame().cool(Pace::Slow) {
             // Somebody is in the way: another time.
             let _ = pool.evict(read, place);
         }
