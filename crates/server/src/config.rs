@@ -37,6 +37,7 @@ const SETTINGS: &[Setting] = &[
     Setting { name: "log_segment", apply: log_segment },
     Setting { name: "checkpoint_interval", apply: checkpoint_interval },
     Setting { name: "checkpoint_wal", apply: checkpoint_wal },
+    Setting { name: "checkpoint_pin_limit", apply: checkpoint_pin_limit },
     Setting { name: "archive_directory", apply: archive_directory },
     Setting { name: "clock", apply: clock },
     Setting { name: "io", apply: io },
@@ -221,6 +222,12 @@ fn checkpoint_interval(config: &mut Config, text: &str) -> std::result::Result<(
 
 fn checkpoint_wal(config: &mut Config, text: &str) -> std::result::Result<(), String> {
     config.options.checkpoint_wal_bytes = wal_bytes(text)?;
+    Ok(())
+}
+
+fn checkpoint_pin_limit(config: &mut Config, text: &str) -> std::result::Result<(), String> {
+    let expected = |_| "a size from 1MB to 1024TB, as 1GB, or 0 for as much as the data takes";
+    config.options.checkpoint_pin_bytes = wal_bytes(text).map_err(expected)?;
     Ok(())
 }
 

@@ -342,6 +342,7 @@ impl From<KernelError> for SqlError {
                 (SqlState::SERIALIZATION_FAILURE, Some(detail))
             }
             KernelError::SnapshotTooOld => (SqlState::SNAPSHOT_TOO_OLD, None),
+            KernelError::CheckpointGivenUp => (SqlState::CONFIGURATION_LIMIT_EXCEEDED, None),
             KernelError::Deadlock { detail, .. } => (SqlState::DEADLOCK_DETECTED, Some(detail)),
             KernelError::UniqueViolation { .. } => (SqlState::UNIQUE_VIOLATION, None),
             KernelError::KeyTooLong { .. }
@@ -387,6 +388,9 @@ mod tests {
         let taken = "directory \"/d\" exists but is not empty";
         check(KernelError::NotEmpty { path: "/d".into() }, "58P02", taken);
         check(KernelError::SnapshotTooOld, "72000", "snapshot too old");
+        let given_up =
+            "the checkpoint was given up: checkpoints that are read or copied keep too many pages";
+        check(KernelError::CheckpointGivenUp, "53400", given_up);
         check(KernelError::OutOfMemory { what: "pool" }, "53200", "out of memory: pool is full");
         let serialization = "could not serialize access due to concurrent update";
         check(KernelError::SerializationFailure { detail: "x".into() }, "40001", serialization);

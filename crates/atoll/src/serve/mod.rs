@@ -55,6 +55,10 @@ pub struct Arguments {
     /// [default: 1GB]
     #[arg(long, value_name = "SIZE")]
     checkpoint_wal: Option<String>,
+    /// Size of pages that may be kept only for checkpoints that are read or copied, as 10GB; above, the
+    /// oldest such checkpoint is given up; 0: as much as the data takes, at least 1GB [default: 0]
+    #[arg(long, value_name = "SIZE")]
+    checkpoint_pin_limit: Option<String>,
     /// Absolute directory where logs are copied before they are used again, for restores to any time
     /// [default: none]
     #[arg(long, value_name = "DIR")]
@@ -107,6 +111,7 @@ impl Arguments {
             ("log_segment", &self.log_segment),
             ("checkpoint_interval", &self.checkpoint_interval),
             ("checkpoint_wal", &self.checkpoint_wal),
+            ("checkpoint_pin_limit", &self.checkpoint_pin_limit),
             ("archive_directory", &self.archive_directory),
             ("clock", &self.clock),
             ("io", &self.io),

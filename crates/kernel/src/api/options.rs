@@ -59,6 +59,10 @@ pub struct Options {
     /// A checkpoint begins when the logs, all together, have grown by about so many bytes since the
     /// last one; 0: never for that reason.
     pub checkpoint_wal_bytes: u64,
+    /// Bytes of page files that may be kept only for checkpoints that are read or copied; above, the
+    /// oldest of these are given up whenever one is published. 0: as many as the data takes, and at
+    /// least 1 GiB.
+    pub checkpoint_pin_bytes: u64,
     /// Bytes by which page files grow and shrink.
     pub page_extent_bytes: u64,
     /// Where logs are copied before they are used again; none: nowhere. A directory that cannot be
@@ -92,6 +96,7 @@ impl Default for Options {
             recovery_round_bytes: 32 << 20,
             checkpoint_interval_ms: 60_000,
             checkpoint_wal_bytes: 1 << 30,
+            checkpoint_pin_bytes: 0,
             page_extent_bytes: 4 << 20,
             archive_directory: None,
             clock: ClockChoice::Auto,

@@ -174,7 +174,8 @@ impl Transaction {
     /// Reads `checkpoint` from now on, and changes nothing: it holds no snapshot, waits for no lock,
     /// and keeps the checkpoint until it ends. Call it before the first command. Blocks when it is the
     /// first to read this checkpoint, for a page of each table and index. `Corrupt`, `Io`,
-    /// `OutOfMemory`.
+    /// `OutOfMemory`. Its statements fail with `CheckpointGivenUp` from when keeping the checkpoint takes
+    /// more space than it may (`Options::checkpoint_pin_bytes`).
     pub fn read_checkpoint(
         &mut self,
         checkpoint: PinnedCheckpoint,
@@ -182,7 +183,8 @@ impl Transaction {
     ) -> Result<()> {
         let handle = self.handle.as_mut().ok_or_else(ended)?;
         let view = checkpoint.view(context, &self.core.shared)?;
-        self.core.txn.read_checkpoint(handle, checkpoint.timestamp());
+        let given_up = checkpoint.given_up().clone();
+        self.core.txn.read_checkpoint(handle, checkpoint.timestamp(), given_up);
         self.catalog.read(Rc::new(view.catalog().clone()));
         self.access = Access::ReadOnly;
         self.checkpoint = Some(checkpoint);

@@ -17,6 +17,9 @@ pub enum Error {
     },
     /// The snapshot was ended, because the undo that it held back took too much memory (72000).
     SnapshotTooOld,
+    /// The checkpoint that was read or copied was given up, because the pages that were kept only for
+    /// such checkpoints took too much space (53400).
+    CheckpointGivenUp,
     /// The youngest member of a cycle of waiters was ended (40P01).
     Deadlock {
         /// The transaction waited for.
@@ -118,6 +121,12 @@ impl std::fmt::Display for Error {
                 write!(f, "could not serialize access due to concurrent update")
             }
             Error::SnapshotTooOld => write!(f, "snapshot too old"),
+            Error::CheckpointGivenUp => {
+                write!(
+                    f,
+                    "the checkpoint was given up: checkpoints that are read or copied keep too many pages"
+                )
+            }
             Error::Deadlock { .. } => write!(f, "deadlock detected"),
             Error::UniqueViolation { index } => write!(f, "duplicate key in index tree {index}"),
             Error::KeyTooLong { index, bytes, bytes_max } => {

@@ -286,6 +286,11 @@ impl PageStore {
         self.homes.iter().map(|home| locked(home).space.pinned_count(pin)).sum()
     }
 
+    /// Pages that are kept only for some of these pins.
+    pub fn kept_for(&self, pins: &[PinId]) -> u64 {
+        self.homes.iter().map(|home| locked(home).space.kept_for(pins)).sum()
+    }
+
     /// Whether a page that never moves has this place: the checkpoint may have it before it was
     /// ever written, if the row it belongs to is not committed below S.
     pub fn is_fixed(&self, place: Place) -> bool {

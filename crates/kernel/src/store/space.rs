@@ -313,6 +313,18 @@ impl Space {
         self.fixed.has(number)
     }
 
+    /// Pages that are kept only for some of these pins.
+    pub fn kept_for(&self, pins: &[PinId]) -> u64 {
+        let mut pinned = self.pinned.iter().filter(|(pin, _)| pins.contains(pin)).peekable();
+        if pinned.peek().is_none() {
+            return 0;
+        }
+        let held: Vec<_> = pinned.map(|(_, held)| held).collect();
+        let is_kept =
+            |number: &u64| !self.held.has(*number) && held.iter().any(|held| held.has(*number));
+        self.dead.iter().filter(is_kept).count() as u64
+    }
+
     /// The pin is over.
     pub fn unpin(&mut self, pin: PinId) {
         self.pinned.retain(|(other, _)| *other != pin);
@@ -320,12 +332,8 @@ impl Space {
     }
 
     pub fn stats(&self) -> SpaceStats {
-        let is_pinned = |number: &u64| self.pinned.iter().any(|(_, held)| held.has(*number));
-        let only_pinned = |number: &u64| !self.held.has(*number) && is_pinned(number);
-        let pinned = match self.pinned.is_empty() {
-            true => 0,
-            false => self.dead.iter().filter(only_pinned).count() as u64,
-        };
+        let pins: Vec<PinId> = self.pinned.iter().map(|(pin, _)| *pin).collect();
+        let pinned = self.kept_for(&pins);
         let (used, dead) = (self.used.count(), self.dead.count());
         SpaceStats { pages: self.pages, used, dead, pinned, held: self.held.count() }
     }

@@ -23,6 +23,7 @@ use super::observe::Observations;
 use super::row_queue::{RowName, Wants};
 use crate::base::{CommandId, Cts, Observed, TreeId, Xid};
 use crate::runtime::Unparker;
+use crate::sync::AtomicBool;
 use crate::version::{Observe, SnapshotView};
 
 /// How far a transaction has come.
@@ -95,6 +96,8 @@ pub struct TxnHandle<E: Environment> {
     // Runs at *committed*, before any lock is given back.
     pub(super) at_committed: Option<AtCommitted>,
     pub(super) reads: Reads,
+    /// Set by whoever keeps the checkpoint that is read, if it is kept no more.
+    pub(super) given_up: Option<Arc<AtomicBool>>,
 }
 
 /// What a transaction's commands read.

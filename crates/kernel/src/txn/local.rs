@@ -24,7 +24,7 @@ use crate::base::{
     SlotId, Xid,
 };
 use crate::runtime::Unparker;
-use crate::sync::{mutant, point};
+use crate::sync::{AtomicBool, Ordering, mutant, point};
 use crate::version::{CollectLimit, Collected};
 
 /// Portions of a collection in which nothing goes on, before who waits for it gives up.
@@ -172,6 +172,7 @@ impl<E: Environment> TxnLocal<E> {
             phase: Phase::Running,
             at_committed: None,
             reads: Reads::Newest,
+            given_up: None,
         })
     }
 
@@ -284,10 +285,16 @@ impl<E: Environment> TxnLocal<E> {
 
     /// The transaction reads a checkpoint as of `timestamp` from now on: what does not change needs
     /// no snapshot, so none is held.
-    pub fn read_checkpoint(&self, txn: &mut TxnHandle<E>, timestamp: Cts) {
+    pub fn read_checkpoint(
+        &self,
+        txn: &mut TxnHandle<E>,
+        timestamp: Cts,
+        given_up: Arc<AtomicBool>,
+    ) {
         self.release_snapshot(txn);
         txn.timestamp = timestamp;
         txn.reads = Reads::Checkpoint;
+        txn.given_up = Some(given_up);
     }
 
     fn take_snapshot(&self, txn: &mut TxnHandle<E>) {
@@ -323,13 +330,18 @@ impl<E: Environment> TxnLocal<E> {
     }
 
     /// Whether the transaction's snapshot was ended (rule 6.9): then what was read or decided by it
-    /// up to now is not to be believed. `SnapshotTooOld` if so.
+    /// up to now is not to be believed. `SnapshotTooOld` if so. `CheckpointGivenUp` if it reads one that
+    /// is to go.
     #[inline]
     pub fn check_snapshot(&self, txn: &TxnHandle<E>) -> Result<()> {
         if txn.ticket.is_some() && self.shared.floors.ended.has_ended(txn.timestamp) {
             return Err(Error::SnapshotTooOld);
         }
-        Ok(())
+        // Relaxed: what was read is right, for nothing goes before this transaction does.
+        match &txn.given_up {
+            Some(given_up) if given_up.load(Ordering::Relaxed) => Err(Error::CheckpointGivenUp),
+            _ => Ok(()),
+        }
     }
 
     /// The log made progress, perhaps: wakes whoever waited for it.

@@ -75,6 +75,7 @@ fn checkpoint_rows<'a>(_: &'a CatalogView, session: &'a dyn FunctionContext) -> 
             count(space.dead),
             count(known.pinned.len() as u64),
             count(space.pinned),
+            count(known.given_up),
             count(space.live()),
             Datum::Float8(space.amplification()),
             count(counters.moved),

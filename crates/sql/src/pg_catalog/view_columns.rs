@@ -130,6 +130,7 @@ pub(super) static ATOLL_CHECKPOINTS: &[VirtualColumn] = &[
     n("last_pages", T::INT8), n("last_ms", T::FLOAT8), n("page_bytes", T::INT8),
     n("pages_on_disk", T::INT8), n("pages_used", T::INT8), n("pages_dead", T::INT8),
     n("checkpoints_pinned", T::INT8), n("pages_pinned", T::INT8),
+    n("checkpoints_given_up", T::INT8),
     n("pages_live", T::INT8), n("space_amplification", T::FLOAT8),
     n("pages_moved", T::INT8), n("bytes_returned", T::INT8),
     n("archived_segments", T::INT8), n("archived_checkpoint", T::INT8), n("archive_fails_because", T::TEXT),

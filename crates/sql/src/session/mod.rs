@@ -191,6 +191,7 @@ impl Session {
         settings.set_fixed("session_authorization", &start.user);
         let checkpoints = CheckpointWatch::new(instance);
         settings.set_at_start("checkpoint_interval", checkpoints.interval_ms());
+        settings.set_at_start("checkpoint_pin_limit", checkpoints.pin_bytes() / 1024);
         settings.set_at_start("checkpoint_wal", checkpoints.wal_bytes() / 1024);
         for (name, value) in &start.settings {
             settings.set_default(name, value)?;

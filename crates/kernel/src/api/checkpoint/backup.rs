@@ -21,6 +21,7 @@ use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Result};
 use crate::io::{Disk, Entropy, IoChoice, RealDisk, RealEntropy};
 use crate::log::{Leftovers, examine_below};
 use crate::runtime::{Parker, UnparkClass, Unparker};
+use crate::sync::Ordering;
 
 /// How often the waiter looks whether it was interrupted, in nanoseconds.
 const LOOK_NS: u64 = 20_000_000;
@@ -75,7 +76,7 @@ impl Session {
     /// Makes a backup of the running database in `directory`, which is empty or not there. May wait
     /// long; no latch is held. `progress` is told now and then of bytes copied and bytes to copy;
     /// its error ends the backup.
-    /// Errors: `NotEmpty`, `DiskFull`, `Cancelled`, `Corrupt` (with file and page), `Unusable` for a
+    /// Errors: `NotEmpty`, `DiskFull`, `Cancelled`, `CheckpointGivenUp`, `Corrupt` (with file and page), `Unusable` for a
     /// database in memory, `ShuttingDown`, `Io`: then what was copied is removed.
     pub fn backup(
         &self,
@@ -119,7 +120,12 @@ impl Session {
         let time = context.instance().time().clone();
         let from_micros = time.wall_micros();
         let (to, pinned, seen) = (target.clone(), pin.clone(), watch.clone());
-        let pages = self.aside(context, watch, progress, move || {
+        let given_up = pin.given_up().clone();
+        let mut watched = |done: u64, all: u64| match given_up.load(Ordering::Relaxed) {
+            true => Err(Error::CheckpointGivenUp),
+            false => progress(done, all),
+        };
+        let pages = self.aside(context, watch, &mut watched, move || {
             let (store, pages) = pinned.pages();
             copy_pages(store, (pages, pinned.manifest().database), &*to.disk, &seen)
         })?;

@@ -24,14 +24,14 @@ use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
-use super::core::{Context, CoreInner, Instance, Shared};
-use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Result, TreeId};
+use super::core::{Context, Core, CoreInner, Instance, Shared};
+use crate::base::{Cts, Error, HomeId, LogPosition, Observed, PAGE_BYTES, Result, TreeId};
 use crate::catalog::Catalog;
 use crate::checkpoint::{ImagedTree, Turn, sync, write_long_values};
 use crate::io::Disk;
 use crate::log::manifest::{Checkpoint, HasLongs, Incarnation, LogSpan, Manifest, SequenceImage};
 use crate::log::{Leftovers, remove_leftovers};
-use crate::runtime::{Class, Parker};
+use crate::runtime::{Class, Hub, Parker};
 use crate::store::{PageStore, Term};
 use crate::sync::{AtomicU64, Ordering, mutant};
 use crate::txn::CheckpointSnapshot;
@@ -48,6 +48,8 @@ pub use report::{CheckpointCause, CheckpointCounters, CheckpointEvent, Checkpoin
 pub use versions::{PinnedCheckpoint, WhichCheckpoint};
 pub use watch::{CheckpointStatus, CheckpointWatch};
 
+/// What may be kept for pinned checkpoints alone, however little the data takes.
+const PIN_BYTES_LEAST: u64 = 1 << 30;
 /// The role is taken over from whoever has not moved for so long.
 const STALLED_NS: u64 = 30_000_000_000;
 /// How often who waits looks whether the database closes.
@@ -383,11 +385,31 @@ fn publish_new(
     checkpoints.remove_leftovers(&*shared.disk, &mut published);
     drop(published);
     let starts = adopted.iter().map(|it| (it.home, it.replay_from));
-    recycle(context.instance().hub(), checkpoints, starts);
+    let_go(context.instance().hub(), shared, checkpoints, starts);
+    Ok(report)
+}
+
+/// What a new checkpoint makes superfluous: logs below where its replays begin, and pages of older ones
+/// that are pinned, if they are too many.
+fn let_go(
+    hub: &Hub<Core>,
+    shared: &Shared,
+    checkpoints: &Checkpoints,
+    starts: impl Iterator<Item = (HomeId, LogPosition)>,
+) {
+    checkpoints.keep_pins_within(pin_bytes_max(shared, &checkpoints.store));
+    recycle(hub, checkpoints, starts);
     if let Some(archiving) = &checkpoints.archiving {
         archiving.wake();
     }
-    Ok(report)
+}
+
+/// What may be kept only for checkpoints that are pinned.
+fn pin_bytes_max(shared: &Shared, store: &PageStore) -> u64 {
+    match shared.options.checkpoint_pin_bytes {
+        0 => (store.stats().live() * PAGE_BYTES as u64).max(PIN_BYTES_LEAST),
+        bytes => bytes,
+    }
 }
 
 /// Makes this the database's manifest. If that fails when it has its name already, nobody can tell

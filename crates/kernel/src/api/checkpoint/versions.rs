@@ -4,6 +4,9 @@
 //! and if asked for the logs from where its replay begins. Pinning takes the mutex under which
 //! checkpoints are published, for a moment; readers of a pinned one take nothing.
 //!
+//! What is kept for pinned checkpoints alone has a limit (rule 8.7): above it the oldest is given up, and
+//! fails those who have it at their next step.
+//!
 //! Invariants: what is pinned is the published checkpoint at that moment, or one that is pinned
 //! already; the last who lets go of it frees its frames, then its places, holding no mutex of this
 //! module. Views are opened by one task, others wait beside it.
@@ -13,12 +16,12 @@ use std::sync::{Arc, Mutex, TryLockError, Weak};
 
 use super::super::core::{Context, Core, Instance, Shared};
 use super::{Checkpoints, locked};
-use crate::base::{Cts, Error, HomeId, InstanceId, LogPosition, Result, TreeId};
+use crate::base::{Cts, Error, HomeId, InstanceId, LogPosition, PAGE_BYTES, Result, TreeId};
 use crate::log::manifest::{Checkpoint, Manifest};
 use crate::recovery::{CheckpointView, Places, view};
 use crate::runtime::{Hub, Parker};
 use crate::store::{PageStore, PinId};
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, mutant};
 use crate::tree::table::SideTables;
 
 /// How often it is looked whether another task has opened a view.
@@ -42,6 +45,7 @@ pub(super) struct Versions {
     pinned: Mutex<Vec<Weak<Version>>>,
     logs: Mutex<Vec<Weak<LogsKept>>>,
     pins: AtomicU64,
+    given_up: AtomicU64,
     trees: AtomicU32,
     // Roots of all views; each keeps a frame.
     roots: Arc<AtomicUsize>,
@@ -55,6 +59,8 @@ struct Version {
     pin: PinId,
     view: Mutex<Option<Arc<CheckpointView>>>,
     roots: Arc<AtomicUsize>,
+    // Whoever has it is to let go of it.
+    given_up: Arc<AtomicBool>,
 }
 
 impl Version {
@@ -102,6 +108,12 @@ impl PinnedCheckpoint {
     /// Its number.
     pub fn number(&self) -> u64 {
         self.version.number
+    }
+
+    /// Says when too much is kept for it: then whoever has it is to let go of it. Until he does, it is
+    /// as it was.
+    pub(in crate::api) fn given_up(&self) -> &Arc<AtomicBool> {
+        &self.version.given_up
     }
 
     /// S: it holds exactly the commits below.
@@ -204,13 +216,17 @@ impl Checkpoints {
         pinned.retain(|version| version.strong_count() > 0);
         known = pinned.iter().filter_map(Weak::upgrade).collect();
         let version = match known.iter().find(|it| it.number == number) {
+            Some(version) if version.given_up.load(Ordering::Relaxed) => {
+                return Err(Error::CheckpointGivenUp);
+            }
             Some(version) => version.clone(),
             None if newest == Some(number) => {
                 let pin = PinId(self.versions.pins.fetch_add(1, Ordering::Relaxed));
                 self.store.pin(pin);
                 let (manifest, store) = (published.manifest.clone(), self.store.clone());
                 let (view, roots) = (Mutex::default(), self.versions.roots.clone());
-                let version = Version { number, manifest, store, pin, view, roots };
+                let given_up = Arc::default();
+                let version = Version { number, manifest, store, pin, view, roots, given_up };
                 let version = Arc::new(version);
                 pinned.push(Arc::downgrade(&version));
                 version
@@ -227,6 +243,32 @@ impl Checkpoints {
             kept
         });
         Ok(PinnedCheckpoint { version, _logs: logs })
+    }
+
+    /// Gives up the oldest pinned checkpoints while more than `bytes_max` is kept for pinned ones alone
+    /// (rule 8.7). Called when one was published, which alone lets this grow.
+    pub(super) fn keep_pins_within(&self, bytes_max: u64) {
+        // Dropped when nothing is held, as in `pin`.
+        let mut known: Vec<Arc<Version>> =
+            locked(&self.versions.pinned).iter().filter_map(Weak::upgrade).collect();
+        known.retain(|version| !version.given_up.load(Ordering::Relaxed));
+        known.sort_by_key(|version| version.number);
+        let mut pins: Vec<PinId> = known.iter().map(|version| version.pin).collect();
+        for version in &known {
+            let kept_bytes = self.store.kept_for(&pins) * PAGE_BYTES as u64;
+            if kept_bytes <= bytes_max || mutant("pins-without-limit") {
+                return;
+            }
+            // Relaxed: those who have it see it in their next step; nothing goes before they let go.
+            version.given_up.store(true, Ordering::Relaxed);
+            self.versions.given_up.fetch_add(1, Ordering::Relaxed);
+            pins.remove(0);
+        }
+    }
+
+    /// How many pinned checkpoints were given up.
+    pub(super) fn given_up(&self) -> u64 {
+        self.versions.given_up.load(Ordering::Relaxed)
     }
 
     /// The numbers of the checkpoints that are pinned, each with how many have it.

@@ -85,6 +85,8 @@ pub struct CheckpointStatus {
     pub is_running: bool,
     /// Checkpoints that are pinned, each with how many have it.
     pub pinned: Vec<(u64, usize)>,
+    /// How many pinned ones were given up, because too much was kept for them.
+    pub given_up: u64,
     /// What became of archiving; none if logs are not archived.
     pub archive: Option<ArchiveStatus>,
 }
@@ -110,6 +112,7 @@ impl CheckpointWatch {
             space: checkpoints.store().stats(),
             is_running: checkpoints.is_running(),
             pinned: checkpoints.pinned(),
+            given_up: checkpoints.given_up(),
             archive: checkpoints.archiving.as_ref().map(Archiving::status),
         })
     }
@@ -117,6 +120,11 @@ impl CheckpointWatch {
     /// The option `checkpoint_interval_ms`.
     pub fn interval_ms(&self) -> u64 {
         self.shared.options.checkpoint_interval_ms
+    }
+
+    /// The option `checkpoint_pin_bytes`.
+    pub fn pin_bytes(&self) -> u64 {
+        self.shared.options.checkpoint_pin_bytes
     }
 
     /// The option `checkpoint_wal_bytes`.

@@ -3,13 +3,24 @@
 
 use super::checkpoints::make_checkpoint;
 use super::*;
-use crate::sync::{AtomicBool, Ordering};
+use crate::base::PAGE_BYTES;
+use crate::runtime::Parker;
+use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 
 /// Runs `work` in a transaction that reads `pin`.
 pub(super) fn reading<T: Send>(
     database: &Database,
     pin: &PinnedCheckpoint,
     work: impl Fn(&mut Statement<'_>) -> Result<T> + Send,
+) -> Result<T> {
+    reading_beside(database, pin, move |statement, _| work(statement))
+}
+
+/// As [`reading`], of work that lets others run.
+fn reading_beside<T: Send>(
+    database: &Database,
+    pin: &PinnedCheckpoint,
+    work: impl Fn(&mut Statement<'_>, &Context) -> Result<T> + Send,
 ) -> Result<T> {
     let pin = pin.clone();
     database.run(Target::Any, move |context| {
@@ -18,7 +29,7 @@ pub(super) fn reading<T: Send>(
         let mut transaction = session.begin(context, isolation, Access::ReadOnly)?;
         transaction.read_checkpoint(pin.clone(), context)?;
         let mut statement = transaction.statement(&mut session, context)?;
-        let result = work(&mut statement);
+        let result = work(&mut statement, context);
         drop(statement);
         transaction.commit(&mut session, context)?;
         session.settle(context)?;
@@ -129,6 +140,66 @@ fn a_checkpoint_is_read_as_it_was() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert!(store.pinned == 0 && store.used < 100, "{store:?}");
+    database.close().unwrap();
+}
+
+#[test]
+fn a_checkpoint_that_keeps_too_much_is_given_up_and_a_newer_one_is_not() {
+    const ROWS: i64 = 20_000;
+    let directory = tempfile::tempdir().unwrap();
+    let limited = Options { checkpoint_pin_bytes: 40 * PAGE_BYTES as u64, ..options(2) };
+    let database = Database::open(directory.path(), limited).unwrap();
+    let table = make_accounts(&database);
+    fill(&database, table, 0, ROWS);
+    make_checkpoint(&database);
+    let pin = database.pin_checkpoint(WhichCheckpoint::Newest).unwrap();
+    let change_and_publish = |from: i64| {
+        transact(&database, Isolation::ReadCommitted, |statement| {
+            (from..from + 4000).try_for_each(|id| add(statement, table, id, 1).map(drop))
+        })
+        .unwrap();
+        make_checkpoint(&database);
+    };
+    let (reads, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let outcome = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            reading_beside(&database, &pin, |statement, context| {
+                while !ended.load(Ordering::Relaxed) {
+                    assert_eq!(find(statement, table, 5)?.expect("it is there").1, 5);
+                    reads.fetch_add(1, Ordering::Relaxed);
+                    context.yield_now();
+                }
+                Ok(())
+            })
+        });
+        while reads.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        for from in (0..ROWS).step_by(4000) {
+            change_and_publish(from);
+            if reader.is_finished() {
+                break;
+            }
+        }
+        // It ends within its next steps, or never.
+        for _ in 0..2000 {
+            if reader.is_finished() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        ended.store(true, Ordering::Relaxed);
+        reader.join().expect("it does not panic")
+    });
+    assert_eq!(outcome, Err(Error::CheckpointGivenUp));
+    let number = WhichCheckpoint::Number(pin.number());
+    assert!(matches!(database.pin_checkpoint(number), Err(Error::CheckpointGivenUp)));
+    let newest = database.pin_checkpoint(WhichCheckpoint::Newest).unwrap();
+    drop(pin);
+    assert_eq!(database.metrics().unwrap().store.unwrap().pinned, 0, "it keeps nothing");
+    let rows = reading(&database, &newest, |statement| read_all(statement, table)).unwrap();
+    assert_eq!(rows.len(), ROWS as usize);
+    drop(newest);
     database.close().unwrap();
 }
 

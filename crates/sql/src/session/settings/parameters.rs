@@ -72,6 +72,7 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     plain("check_function_bodies", "on", Kind::Bool),
     reported("client_encoding", "UTF8", Kind::Only(&["utf8", "utf-8", "unicode"])),
     plain("checkpoint_interval", "60000", Kind::AtStart(0, CHECKPOINT_INTERVAL_MS_MAX, 'm')),
+    plain("checkpoint_pin_limit", "0", Kind::AtStart(0, CHECKPOINT_WAL_KB_MAX, 'k')),
     plain("checkpoint_wal", "1048576", Kind::AtStart(0, CHECKPOINT_WAL_KB_MAX, 'k')),
     plain("client_min_messages", "notice", Kind::OneOf(LEVELS)),
     plain("cursor_tuple_fraction", "0.1", Kind::Real),

@@ -124,7 +124,7 @@ fn its_settings_are_shown_and_set_where_the_server_is_started() {
         ("select current_setting('checkpoint_wal')", "1GB\nSELECT 1"),
         (
             "select name, setting, unit, context, vartype, source, min_val, boot_val, reset_val from pg_settings where name like 'checkpoint%' order by 1",
-            "checkpoint_interval|60000|ms|postmaster|integer|default|0|60000|60000\ncheckpoint_wal|1048576|kB|postmaster|integer|default|0|1048576|1048576\nSELECT 2",
+            "checkpoint_interval|60000|ms|postmaster|integer|default|0|60000|60000\ncheckpoint_pin_limit|0|kB|postmaster|integer|default|0|0|0\ncheckpoint_wal|1048576|kB|postmaster|integer|default|0|1048576|1048576\nSELECT 3",
         ),
         (
             "set checkpoint_interval = '5s'",
