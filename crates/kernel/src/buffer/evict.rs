@@ -180,7 +180,7 @@ impl BufferPool {
     /// Registers a wish to load the page at `place`. The caller to whom it is `Yours` ends it with
     /// [`BufferPool::end_load`], whatever came of it; the others are woken by that.
     pub fn begin_load(&self, place: Place, wake: WakeLoader) -> LoadTurn {
-        let mut loads = self.loads();
+        let mut loads = self.loads(place);
         match loads.under_way.get_mut(&place) {
             Some(load) => {
                 load.waiting.push(wake);
@@ -193,7 +193,7 @@ impl BufferPool {
     /// Whether the task that began to load `place` still has the right to: else the page may have
     /// come, changed, and gone elsewhere, and the place may be another page's by now.
     pub(super) fn is_still_loading(&self, place: Place, id: LoadId) -> bool {
-        let loads = self.loads();
+        let loads = self.loads(place);
         let load = loads.under_way.get(&place);
         load.is_some_and(|load| load.by == LoadedBy::Task && load.id == id)
     }
@@ -202,7 +202,7 @@ impl BufferPool {
     /// which is running.
     fn load_as_thread(&self, place: Place) {
         loop {
-            let mut loads = self.loads();
+            let mut loads = self.loads(place);
             match loads.under_way.get_mut(&place) {
                 None => {
                     loads.begin(place, LoadedBy::Thread);
@@ -227,7 +227,7 @@ impl BufferPool {
     }
 
     fn forget_load(&self, place: Place) {
-        let load = self.loads().under_way.remove(&place);
+        let load = self.loads(place).under_way.remove(&place);
         load.into_iter().flat_map(|load| load.waiting).for_each(|wake| wake());
     }
 

@@ -95,6 +95,8 @@ struct Partition {
     overflow: Directory,
     /// Trees of which this home has overflow pages, or had. Taken for each long value written.
     longs: Mutex<BTreeSet<TreeId>>,
+    /// This home's pages that are being loaded, with those who wait for them.
+    loads: CachePadded<Mutex<Loads>>,
 }
 
 impl Partition {
@@ -137,8 +139,6 @@ pub struct BufferPool {
     sides: OnceLock<Arc<dyn SideStore>>,
     /// Whether a page was ever evicted. Written once, read where look-ups are fetched ahead.
     has_evicted: CachePadded<AtomicBool>,
-    /// Pages that are being loaded, with those who wait for them.
-    loads: Mutex<Loads>,
 }
 
 impl BufferPool {
@@ -177,6 +177,7 @@ impl BufferPool {
                 traffic: CachePadded::default(),
                 overflow: Directory::new(named),
                 longs: Mutex::default(),
+                loads: CachePadded::default(),
             })
         };
         Ok(Arc::new(BufferPool {
@@ -186,7 +187,6 @@ impl BufferPool {
             store,
             sides: OnceLock::new(),
             has_evicted: CachePadded::default(),
-            loads: Mutex::default(),
         }))
     }
 
@@ -284,8 +284,10 @@ impl BufferPool {
         &self.partitions[usize::from(home.0) % self.partitions.len()].traffic
     }
 
-    pub(super) fn loads(&self) -> MutexGuard<'_, Loads> {
-        self.loads.lock().expect("no holder panics")
+    /// What is being loaded of the home that `place` belongs to.
+    pub(super) fn loads(&self, place: Place) -> MutexGuard<'_, Loads> {
+        let partition = &self.partitions[usize::from(place.home().0) % self.partitions.len()];
+        partition.loads.lock().expect("no holder panics")
     }
 
     /// The page provider has written so many pages.
