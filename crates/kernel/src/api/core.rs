@@ -42,6 +42,8 @@ const SWEEP_NS: u64 = 20_000_000;
 const SWEEP_ENTRIES: usize = 2048;
 /// How often an instance looks whether frames are short.
 const PROVIDE_NS: u64 = 100_000;
+/// For how long it does not after pages could not be written: asking a full disk for room takes long.
+const PROVIDE_AGAIN_NS: u64 = 20_000_000;
 
 /// What all instances of a database share.
 pub struct Shared {
@@ -279,7 +281,9 @@ impl CoreInner {
         instance.spawn(Class::System, move |context| {
             let core = &context.instance().state().inner;
             // What cannot be written is told to whoever wants a frame and gets none.
-            let _ = provide(context, &core.shared.pool, home);
+            if provide(context, &core.shared.pool, home).is_err() {
+                core.provider_looked_ns.set(context.now_ns() + PROVIDE_AGAIN_NS);
+            }
             core.providing.set(false);
         });
     }

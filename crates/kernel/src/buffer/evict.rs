@@ -26,7 +26,7 @@ use crate::io::IoBuffer;
 use crate::latch::{OwnedPage, PageBytes};
 use crate::page::keynode::KeyNode;
 use crate::page::{PageKind, header, pax};
-use crate::store::offset;
+use crate::store::{PageStore, Run, file_name, offset};
 use crate::sync::{Ordering, mutant, point};
 
 /// Frames looked at for one that is wanted now, before a page is written for it, and at most.
@@ -77,6 +77,8 @@ impl Loads {
 enum LoadedBy {
     /// A task's, which waits for its read.
     Task,
+    /// That of a task that has read the page and is about to put it into its parent.
+    Installing,
     /// That of a thread, which is blocked meanwhile: what a task has read is not believed.
     Thread,
 }
@@ -88,25 +90,6 @@ pub enum LoadTurn {
     Yours(LoadId),
     /// Somebody does; the caller will be woken.
     Another,
-}
-
-/// Loads for one step before it gets frames that others do not.
-const LOADS_ALONE: u32 = 16;
-
-/// The loads of a step that cannot fail for want of a frame, one after the other, with the thread
-/// blocked: if they drive each other out, the next get frames that only such loads get.
-#[derive(Default)]
-pub struct StepLoads(u32);
-
-impl StepLoads {
-    /// Loads a page. `Corrupt`, `Io`, `OutOfMemory`.
-    pub fn load(&mut self, pool: &BufferPool, needed: NeededPage) -> Result<()> {
-        self.0 += 1;
-        match self.0 > LOADS_ALONE {
-            true => pool.load_beside(needed),
-            false => pool.load_now(needed),
-        }
-    }
 }
 
 /// Called when a page has been loaded.
@@ -121,7 +104,7 @@ impl BufferPool {
         }
     }
 
-    fn look_at(&self, frame: FrameRef, pace: Pace) -> Outcome<Looked> {
+    pub(super) fn look_at(&self, frame: FrameRef, pace: Pace) -> Outcome<Looked> {
         if frame.cool(pace) {
             return Ok(Looked::Stays);
         }
@@ -157,8 +140,9 @@ impl BufferPool {
             parent.unchanged();
             return Err(Stop::Retry);
         };
-        // It may have been written again, elsewhere, without a change.
-        if place_of(&leaf) != Some(place) {
+        // It may have been written again, elsewhere, without a change. Or somebody loads it who does not
+        // know that it is here: what he has read of the place may be older.
+        if place_of(&leaf) != Some(place) || self.is_loaded_by_any(place) {
             page.unchanged();
             parent.unchanged();
             return Err(Stop::Retry);
@@ -190,16 +174,40 @@ impl BufferPool {
         }
     }
 
+    /// Whether anybody loads the page at `place`.
+    fn is_loaded_by_any(&self, place: Place) -> bool {
+        self.loads(place).under_way.contains_key(&place) && !mutant("evicted-while-it-is-loaded")
+    }
+
     /// Whether the task that began to load `place` still has the right to: else the page may have
-    /// come, changed, and gone elsewhere, and the place may be another page's by now.
+    /// come, changed, and gone elsewhere or to the same place again, and the place may be another page's
+    /// by now.
     pub(super) fn is_still_loading(&self, place: Place, id: LoadId) -> bool {
         let loads = self.loads(place);
         let load = loads.under_way.get(&place);
-        load.is_some_and(|load| load.by == LoadedBy::Task && load.id == id)
+        load.is_some_and(|load| load.by != LoadedBy::Thread && load.id == id)
     }
 
-    /// A thread takes the load of `place` over, or begins it; waits while another thread has it,
-    /// which is running.
+    /// The task is about to put what it has read into the parent, at once: no thread takes the load over
+    /// until it has, or [`BufferPool::pause_install`]. False if one has.
+    pub fn begin_install(&self, place: Place, id: LoadId) -> bool {
+        self.say_who_loads((place, id), LoadedBy::Installing)
+    }
+
+    /// The task could not, and tries again.
+    pub fn pause_install(&self, place: Place, id: LoadId) {
+        self.say_who_loads((place, id), LoadedBy::Task);
+    }
+
+    fn say_who_loads(&self, (place, id): (Place, LoadId), by: LoadedBy) -> bool {
+        let mut loads = self.loads(place);
+        let load = loads.under_way.get_mut(&place);
+        let load = load.filter(|load| load.by != LoadedBy::Thread && load.id == id);
+        load.map(|load| load.by = by).is_some()
+    }
+
+    /// A thread takes the load of `place` over, or begins it; waits while another thread has it, or a
+    /// task installs it, either of which is running.
     fn load_as_thread(&self, place: Place) {
         loop {
             let mut loads = self.loads(place);
@@ -276,22 +284,7 @@ impl BufferPool {
         Ok(())
     }
 
-    /// Loads a page and blocks the thread meanwhile: for those who cannot wait otherwise (a rollback,
-    /// a collection, recovery). `Corrupt`, `Io`, `OutOfMemory`.
-    pub fn load_now(&self, needed: NeededPage) -> Result<()> {
-        self.load_blocking(needed, |home| self.reserve_surely(home))
-    }
-
-    /// As [`BufferPool::load_now`], but no page is evicted for it while a frame is free of those that
-    /// only such loads get: for who needs several pages and finds that one drives the other out.
-    fn load_beside(&self, needed: NeededPage) -> Result<()> {
-        self.load_blocking(needed, |home| match self.reserve_kept(home) {
-            Some(reserved) => Ok(reserved),
-            None => self.reserve_surely(home),
-        })
-    }
-
-    fn load_blocking(
+    pub(super) fn load_blocking(
         &self,
         needed: NeededPage,
         reserve: impl FnOnce(HomeId) -> Result<PageReservation>,
@@ -345,14 +338,14 @@ impl BufferPool {
         if self.store().is_none() {
             return false;
         }
-        let (mut freed, mut looked) = (0, 0);
+        let (mut freed, mut looked, mut full) = (0, 0, Vec::new());
         while freed < wanted && looked < LOOKS_MAX {
             let at = HomeId(home.0.wrapping_add((looked / 64) as u16) % self.homes() as u16);
             looked += 1;
             match self.look(at, Pace::Fast) {
                 Looked::Evicted => freed += 1,
                 Looked::Dirty(read) if looked > LOOKS_CLEAN => {
-                    freed += usize::from(self.write_and_evict(read).is_ok());
+                    freed += usize::from(self.write_and_evict(read, &mut full).is_ok());
                 }
                 Looked::Stays | Looked::Dirty(_) => {}
             }
@@ -361,28 +354,86 @@ impl BufferPool {
         freed >= wanted
     }
 
-    fn write_and_evict(&self, read: PageRead) -> Result<()> {
+    /// Writes the page, as it was read, and evicts it. `full` has the homes whose files cannot grow, as
+    /// far as is known: asking the file system again for every page takes long.
+    pub(super) fn write_and_evict(&self, read: PageRead, full: &mut Vec<HomeId>) -> Result<()> {
         let detail = "a page to be evicted has changed";
         let changed = |_| Error::Internal { detail: detail.to_owned() };
         let store = self.store().ok_or(Error::OutOfMemory { what: "buffer pool" })?;
+        let home = HomeId(read.frame().pid().home().0 % self.homes() as u16);
+        let (run, place) = place_for(store, home, &read, full)?;
         let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
         let page: &mut [u8; PAGE_BYTES] = buffer.first_chunk_mut().expect("a buffer of a page");
+        // Only now: from here on nobody else writes to the place.
         read.racy().copy(0, page);
-        read.validate().map_err(changed)?;
-        let home = HomeId(read.frame().pid().home().0 % self.homes() as u16);
-        let run = store.take(home, 1)?;
+        let is_as_read = read.validate().map_err(changed);
         header::seal(page, run.first);
-        let written = store.file(home).and_then(|file| file.write_at(offset(run.first), &buffer));
+        let file = is_as_read.and_then(|()| store.file(run.first.home()));
+        let written = file.and_then(|file| file.write_at(offset(run.first), &buffer));
         if let Err(error) = written {
             store.written(run);
             return Err(error);
         }
         self.traffic(home).written.fetch_add(1, Ordering::Relaxed);
         // If it has changed since, it is not evicted below.
-        let _ = note_written(store, read, run.first);
+        let _ = match place {
+            Written::There => note_written(store, read, run.first),
+            Written::Anew => read.set_clean_anew(run.first),
+        };
         store.written(run);
         self.evict(read, run.first).map_err(changed)
     }
+}
+
+/// Where a page is written to.
+enum Written {
+    /// To a place that was free.
+    There,
+    /// To the place that it has.
+    Anew,
+}
+
+/// A place for a page that is to be written: a free one, or on a full disk the one that it has
+/// (rule 4). `DiskFull`, `Io`.
+fn place_for(
+    store: &PageStore,
+    home: HomeId,
+    read: &PageRead,
+    full: &mut Vec<HomeId>,
+) -> Result<(Run, Written)> {
+    if let Some(run) = store.take_free(home) {
+        return Ok((run, Written::There));
+    }
+    let path = match full.contains(&home) {
+        true => file_name(home),
+        false => match store.take(home, 1) {
+            Err(Error::DiskFull { path }) => {
+                full.push(home);
+                path
+            }
+            taken => return taken.map(|run| (run, Written::There)),
+        },
+    };
+    let run = retake(store, read).ok_or(Error::DiskFull { path })?;
+    Ok((run, Written::Anew))
+}
+
+/// The place where the page was last written, to be written there anew: so what a rollback loads can
+/// leave again on a full disk.
+fn retake(store: &PageStore, read: &PageRead) -> Option<Run> {
+    let own = read.frame().place();
+    if own.is_none() {
+        return None;
+    }
+    let run = store.retake(own)?;
+    // It may have been given to another page before it was taken; or have been the page's, and it is
+    // clean there by now.
+    let frame = read.frame();
+    let is_own = frame.place() == own && read.clean_place().is_none() && read.validate().is_ok();
+    if !is_own {
+        store.written(run);
+    }
+    is_own.then_some(run)
 }
 
 /// Where a page that may leave memory lies as it is. An inner node of a checkpoint that is read has

@@ -94,6 +94,17 @@ impl PageRead {
         Ok(before)
     }
 
+    /// As [`PageRead::set_clean`], if `place` is where the page lay before; `Retry` if it is elsewhere.
+    pub fn set_clean_anew(self, place: Place) -> Outcome<()> {
+        let page = self.upgrade()?;
+        let is_there = self.frame.place() == place;
+        if is_there {
+            self.frame.set_clean(place, self.version);
+        }
+        page.unchanged();
+        if is_there { Ok(()) } else { Err(Stop::Retry) }
+    }
+
     /// If the page has changed since it was written, forgets where; answers that place, or none.
     /// `Retry` if it has changed since it was read here or is held by another: nothing is forgotten.
     pub fn give_up_place(self) -> Outcome<Place> {

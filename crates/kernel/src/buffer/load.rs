@@ -92,14 +92,17 @@ impl BufferPool {
             }
         };
         if let Err(error) = verify(place, &buffer) {
-            // It may have been loaded, changed and written elsewhere since it was asked for.
-            return if self.is_needed(needed) { Err(error) } else { Ok(()) };
+            // It may have been loaded, changed and written elsewhere since it was asked for; or by a
+            // thread, which has written it to the same place again, perhaps just when it was read.
+            let is_damaged = self.is_still_loading(place, id) && self.is_needed(needed);
+            return if is_damaged { Err(error) } else { Ok(()) };
         }
         let contents = buffer.first_chunk().expect("a whole page was verified");
         let mut reserved = self.reserve_shared(place.home(), 1)?;
-        while self.is_still_loading(place, id)
+        while self.begin_install(place, id)
             && self.install(needed, contents, &mut reserved).is_err()
         {
+            self.pause_install(place, id);
             parker.yield_now();
         }
         self.put_back_all(reserved);

@@ -14,17 +14,19 @@ mod load;
 mod pool;
 mod provide;
 mod side;
+mod surely;
 mod swip;
 #[cfg(all(test, not(loom)))]
 mod tests;
 pub mod trace;
 mod writer;
 
-pub use evict::{LoadId, LoadTurn, Looked, StepLoads, WakeLoader};
+pub use evict::{LoadId, LoadTurn, Looked, WakeLoader};
 pub use frame::{FrameRef, Pace, SideSlot};
 pub use guard::{PageRead, PageShared, PageWrite};
 pub use pool::{BufferPool, PageReservation, PoolStats, PoolTraffic};
 pub use provide::{Watermarks, provide};
 pub use side::SideStore;
+pub use surely::StepLoads;
 pub use swip::{Swip, SwipState};
 pub use writer::{Equals, ImageWriter, Turn, Written, sync_all};

@@ -21,6 +21,7 @@ use super::evict::Loads;
 use super::frame::FRAME_BYTES;
 use super::guard::PageWrite;
 use super::side::SideStore;
+use super::surely::Surely;
 use super::trace::{Noted, note};
 use crate::base::{Error, HomeId, INSTANCES_MAX, PAGE_BYTES, Pid, Place, Result, TreeId};
 use crate::latch::SpinLock;
@@ -31,8 +32,9 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering, PlainMutex as Mutex, ledger};
 /// PIDs that a home takes from the shared allocator at once.
 const EXTENT_PIDS: u64 = 256;
 
-/// Frames of a partition that are kept for loads that cannot fail: one at a time is needed of them,
-/// for what was loaded so can be evicted when the next is.
+/// Frames of a partition that are kept for loads for which a thread is blocked, half of them for those
+/// that cannot fail: one at a time is needed of these, for what was loaded so can be evicted when the next
+/// is (surely.rs).
 const KEPT_FRAMES: usize = 8;
 
 /// Attempts to find frames, when others take those that were made free.
@@ -123,7 +125,7 @@ impl Partition {
     }
 }
 
-/// Frames of a partition of so many that only loads get which cannot fail.
+/// Frames of a partition of so many that only loads get for which a thread is blocked.
 pub(super) fn kept_of(frames: usize) -> usize {
     KEPT_FRAMES.min(frames / 8)
 }
@@ -139,6 +141,8 @@ pub struct BufferPool {
     sides: OnceLock<Arc<dyn SideStore>>,
     /// Whether a page was ever evicted. Written once, read where look-ups are fetched ahead.
     has_evicted: CachePadded<AtomicBool>,
+    /// What was loaded surely, and whether it is worth looking for frames otherwise.
+    surely: Surely,
 }
 
 impl BufferPool {
@@ -187,6 +191,7 @@ impl BufferPool {
             store,
             sides: OnceLock::new(),
             has_evicted: CachePadded::default(),
+            surely: Surely::default(),
         }))
     }
 
@@ -218,22 +223,16 @@ impl BufferPool {
         Ok(reservation)
     }
 
-    /// Frames of each partition that only loads get which cannot fail: a rollback's.
-    fn kept(&self) -> usize {
+    /// Frames of each partition that only loads get for which a thread is blocked (surely.rs).
+    pub(super) fn kept(&self) -> usize {
         if self.store.is_some() { kept_of(self.partitions[0].frames as usize) } else { 0 }
     }
 
-    /// As [`BufferPool::reserve_shared`], of a frame for a load that cannot fail: from those that
-    /// nobody else gets, if there are no others.
-    pub(super) fn reserve_surely(&self, home: HomeId) -> Result<PageReservation> {
-        self.reserve_shared(home, 1).or_else(|error| self.reserve_kept(home).ok_or(error))
-    }
-
-    /// A frame that is free, if only such loads get it; none if there is no free one.
-    pub(super) fn reserve_kept(&self, home: HomeId) -> Option<PageReservation> {
+    /// A free frame, if more than `kept` of a partition are; none if there is none.
+    pub(super) fn reserve_free(&self, home: HomeId, kept: usize) -> Option<PageReservation> {
         let mut reservation = PageReservation { pool: None, home, frames: Vec::new() };
         for partition in &self.partitions {
-            partition.take(1, 0, &mut reservation.frames);
+            partition.take(1, kept, &mut reservation.frames);
         }
         (!reservation.is_empty()).then_some(reservation)
     }
@@ -288,6 +287,10 @@ impl BufferPool {
     pub(super) fn loads(&self, place: Place) -> MutexGuard<'_, Loads> {
         let partition = &self.partitions[usize::from(place.home().0) % self.partitions.len()];
         partition.loads.lock().expect("no holder panics")
+    }
+
+    pub(super) fn surely(&self) -> &Surely {
+        &self.surely
     }
 
     /// The page provider has written so many pages.
@@ -526,6 +529,11 @@ pub struct PageReservation {
 }
 
 impl PageReservation {
+    /// The frame that would be used next.
+    pub(super) fn next(&self) -> Option<FrameRef> {
+        self.frames.last().copied()
+    }
+
     /// Frames left.
     pub fn len(&self) -> usize {
         self.frames.len()

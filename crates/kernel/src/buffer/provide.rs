@@ -3,7 +3,8 @@
 //! Invariants: one task of each instance at a time, for the instance's own partition; it writes what
 //! has changed in long writes and evicts it when it lies on disk, unless it was used or changed
 //! meanwhile. No more is written at once than is to be freed. Nothing is latched while a write is awaited. It may fail (a full disk): then those who
-//! want frames are told.
+//! want frames are told, if they find none themselves, who write pages where they lie (rule 4). This does not:
+//! it would for pages that nobody needs room for yet.
 
 use std::sync::Arc;
 

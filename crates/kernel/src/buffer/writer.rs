@@ -128,9 +128,20 @@ impl<'c, S: InstanceState> ImageWriter<'c, S> {
         self.store.is_held(place)
     }
 
+    /// Whose checkpoint it is.
+    pub fn term(&self) -> Term {
+        self.turn.term
+    }
+
     /// The page, as it was read, is not what lies at the place that it was written to last, if there
-    /// is one: nobody needs that any more but checkpoints. Nothing if it has changed since.
+    /// is one: nobody needs that any more but checkpoints. Nothing if it has changed since, or if no
+    /// checkpoint has the place, and it may stay: there the page can be written on a full disk.
     pub fn give_up_place(&self, read: PageRead) {
+        let place = read.frame().place();
+        let may_stay = || self.store.may_retake(place) && !self.store.must_move(place);
+        if place.is_none() || may_stay() {
+            return;
+        }
         match read.give_up_place() {
             Ok(place) if !place.is_none() => self.store.replaced(place),
             Ok(_) | Err(_) => {}
@@ -277,12 +288,16 @@ fn note_clean(store: &PageStore, whole: Vec<(PageRead, Place)>, flights: &Flight
 /// The page lies at `place` now as it was read; `Retry` if it has changed since, and then nothing is
 /// noted.
 pub(super) fn note_written(store: &PageStore, read: PageRead, place: Place) -> Outcome<()> {
-    let before = read.set_clean(place)?;
+    // Before the frame says so: whoever writes the page elsewhere then gives this place up, and is not to
+    // be overtaken.
     store.adopt(place);
-    if !before.is_none() {
-        store.replaced(before);
+    let noted = read.set_clean(place);
+    match noted {
+        Ok(before) if before.is_none() => {}
+        Ok(before) => store.replaced(before),
+        Err(_) => store.replaced(place),
     }
-    Ok(())
+    noted.map(drop)
 }
 
 fn write<S: InstanceState>(

@@ -32,8 +32,9 @@ pub(super) enum Leaf {
     Older(PageRead),
 }
 
-/// Whether the page at this place may stay there: compaction moves those at a file's end.
-pub(super) type MayStay<'a> = &'a dyn Fn(Place) -> bool;
+/// Takes the page that was read to lie at this place as it is into the checkpoint, if it may stay there:
+/// compaction moves those at a file's end. Asked before what was read has validated. Stops: `Retry`.
+pub(super) type Keep<'a> = &'a dyn Fn(Place) -> Outcome<bool>;
 
 impl Leaf {
     /// Only a part of the leaf was copied.
@@ -76,12 +77,12 @@ pub(super) struct Work {
 }
 
 /// Copies the leaf that covers `row` to `page`, from that row on and as `snapshot` sees it, unless it
-/// begins there and lies on disk as it is, and `may_stay`. Answers its upper fence if there is one. Stops: `Retry`,
+/// begins there and lies on disk as it is, and `keep` takes it. Answers its upper fence if there is one. Stops: `Retry`,
 /// and `WaitFor` a commit that is being decided.
 pub(super) fn table_leaf(
     table: &TableAccess,
     row: RowId,
-    (snapshot, states, may_stay): (&SnapshotView, &dyn TransactionStates, MayStay<'_>),
+    (snapshot, states, keep): (&SnapshotView, &dyn TransactionStates, Keep<'_>),
     page: &mut Page,
     work: &mut Work,
 ) -> Outcome<(Leaf, Option<RowId>)> {
@@ -93,7 +94,7 @@ pub(super) fn table_leaf(
         if let Some(place) = read.clean_place()
             && lower == row
             && leaf.side().load().is_null()
-            && may_stay(place)
+            && keep(place)?
         {
             return Ok((Leaf::Clean(place), lower, layout));
         }
@@ -184,7 +185,7 @@ fn set_row(leaf: &mut LeafMut<'_>, slot: SlotIndex, (work, cell): (&Work, usize)
 /// there is one.
 pub(super) fn index_leaf(
     tree: &IndexTree,
-    (key, may_stay): (&[u8], MayStay<'_>),
+    (key, keep): (&[u8], Keep<'_>),
     page: &mut Page,
     upper: &mut Vec<u8>,
 ) -> Outcome<(Leaf, UpperFence)> {
@@ -197,7 +198,7 @@ pub(super) fn index_leaf(
         let fence = node.upper(upper);
         if let Some(place) = read.clean_place()
             && lower == key
-            && may_stay(place)
+            && keep(place)?
         {
             return Ok((Leaf::Clean(place), fence));
         }

@@ -13,7 +13,10 @@
 //! end of a file that is to become shorter are written again all the same (store/compact.rs): a leaf
 //! that was evicted is loaded for that, and counts as clean at its new place when that is written.
 //! Of a leaf that is not as it lies on disk, and whose image is not what it is now, the place is given
-//! up: it would keep what only a checkpoint needs, if anybody.
+//! up if a checkpoint has it, or the file is to be shorter: it would keep what only a checkpoint needs, if
+//! anybody. Another's is kept: on a full disk it is the one where the leaf can be written.
+//! The place of a leaf that is not written again is held before what was read of the leaf is believed:
+//! nobody writes it anew in between.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -27,7 +30,7 @@ use crate::log::manifest::{HasLongs, TreeImage};
 use crate::page::keynode::UpperFence;
 use crate::page::{PageKind, header};
 use crate::runtime::{InstanceState, Parker};
-use crate::store::PageStore;
+use crate::store::{PageStore, Term};
 use crate::sync::mutant;
 use crate::tree::index::IndexTree;
 use crate::tree::nodes::{NodeSink, Nodes};
@@ -63,9 +66,10 @@ impl<S: InstanceState> NodeSink for InnerNodes<'_, '_, S> {
     }
 }
 
-/// Which leaves that lie on disk as they are are written again, elsewhere.
+/// Which leaves that lie on disk as they are are written again, elsewhere; the others are held.
 struct Moves {
     store: Arc<PageStore>,
+    term: Term,
     /// There was no frame for one of them: the others of this tree stay where they are.
     are_given_up: Cell<bool>,
 }
@@ -75,6 +79,18 @@ impl Moves {
         self.are_given_up.get()
             || !self.store.must_move(place)
             || mutant("compaction-leaves-leaves")
+    }
+
+    /// Takes the leaf that was read to lie at `place` into the checkpoint, if it may stay there. `Retry`
+    /// if it is being written there: what was read does not hold any more, or will be so in a moment.
+    fn keep(&self, place: Place) -> Outcome<bool> {
+        if !self.may_stay(place) {
+            return Ok(false);
+        }
+        match self.store.hold_as_it_lies(place, self.term) {
+            true => Ok(true),
+            false => Err(Stop::Retry),
+        }
     }
 }
 
@@ -93,7 +109,8 @@ fn new_page() -> Box<Page> {
 
 impl<'w, 'c, S: InstanceState> Walk<'w, 'c, S> {
     fn new(writer: &'w mut ImageWriter<'c, S>, tree: TreeId) -> Self {
-        let moves = Moves { store: writer.store().clone(), are_given_up: Cell::new(false) };
+        let (store, term) = (writer.store().clone(), writer.term());
+        let moves = Moves { store, term, are_given_up: Cell::new(false) };
         let sink = InnerNodes { writer, tree, inner: Vec::new(), page: new_page() };
         let (nodes, page) = (Nodes::above_leaves(sink), new_page());
         Walk { nodes, page, leaves: Vec::new(), all_held: true, moves: Rc::new(moves) }
@@ -134,7 +151,6 @@ impl<'w, 'c, S: InstanceState> Walk<'w, 'c, S> {
         drop(writer.take_cleaned());
         let place = match leaf {
             Leaf::Clean(place) => {
-                writer.hold(place);
                 self.all_held &= writer.is_held(place);
                 place
             }
@@ -191,19 +207,19 @@ pub(super) fn image_table<S: InstanceState>(
     let snapshot = &share.snapshot;
     let mut walk = Walk::new(writer, table.id());
     let moves = walk.moves.clone();
-    let may_stay = |place: Place| moves.may_stay(place);
+    let keep = |place: Place| moves.keep(place);
     let mut work = Work::default();
     let mut from = Some(RowId(0));
     while let Some(row) = from {
         (share.may_go_on)()?;
         let (tree, pool) = (&table.tree, table.tree.pool());
         let (leaf, upper) = walk.until_done(pool, |page| {
-            let place = tree.leaf_place(row)?;
-            let is_it = |on_disk: &Place| row_of(&place.lower) == row && may_stay(*on_disk);
-            if let Some(on_disk) = place.on_disk.filter(is_it) {
+            let keep_whole = |lower: &[u8], at: Place| Ok(row_of(lower) == row && keep(at)?);
+            let place = tree.leaf_place(row, &keep_whole)?;
+            if let Some(on_disk) = place.on_disk {
                 return Ok((Leaf::Clean(on_disk), place.upper.as_deref().map(row_of)));
             }
-            table_leaf(table, row, (snapshot, states, &may_stay), page, &mut work)
+            table_leaf(table, row, (snapshot, states, &keep), page, &mut work)
         })?;
         // The first child of a node that begins it all has no key.
         let lower = if row == RowId(0) { Vec::new() } else { row.0.to_be_bytes().to_vec() };
@@ -227,19 +243,19 @@ pub(super) fn image_index<S: InstanceState>(
 ) -> Result<ImagedTree> {
     let mut walk = Walk::new(writer, tree.tree());
     let moves = walk.moves.clone();
-    let may_stay = |place: Place| moves.may_stay(place);
+    let keep = |place: Place| moves.keep(place);
     let (mut upper, mut key) = (Vec::new(), Vec::new());
     loop {
         (share.may_go_on)()?;
         let (leaf, fence) = walk.until_done(tree.pool(), |page| {
-            let place = tree.leaf_place(&key)?;
-            let is_it = |on_disk: &Place| place.lower == key && may_stay(*on_disk);
-            if let Some(on_disk) = place.on_disk.filter(is_it) {
+            let keep_whole = |lower: &[u8], at: Place| Ok(lower == key && keep(at)?);
+            let place = tree.leaf_place(&key, &keep_whole)?;
+            if let Some(on_disk) = place.on_disk {
                 let fence = if place.upper.is_some() { UpperFence::Some } else { UpperFence::None };
                 upper = place.upper.unwrap_or_default();
                 return Ok((Leaf::Clean(on_disk), fence));
             }
-            index_leaf(tree, (&key, &may_stay), page, &mut upper)
+            index_leaf(tree, (&key, &keep), page, &mut upper)
         })?;
         walk.take(leaf, key.clone())?;
         if fence == UpperFence::None {

@@ -167,6 +167,27 @@ impl PageStore {
         self.take_of(home, Wanted::Run(wanted))
     }
 
+    /// As [`PageStore::take`], of one place; none if the file would have to grow for it.
+    pub fn take_free(&self, home: HomeId) -> Option<Run> {
+        let mut held = locked(self.home(home));
+        let (first, count) = held.space.take(Wanted::Run(1))?;
+        Some(Run { first: Place::new(home, first), count })
+    }
+
+    /// Takes the place of a page that is in memory and has changed, to write the page there anew; none
+    /// if a checkpoint has it, or a write to it is under way. From now on nobody else gets it and no
+    /// checkpoint takes it, until [`PageStore::written`]. The caller looks afterwards whether it is the
+    /// page's place still.
+    pub fn retake(&self, place: Place) -> Option<Run> {
+        let mut held = locked(self.home(place.home()));
+        held.space.retake(place.number()).then_some(Run { first: place, count: 1 })
+    }
+
+    /// Whether nothing but its page in memory refers to a place.
+    pub fn may_retake(&self, place: Place) -> bool {
+        locked(self.home(place.home())).space.may_retake(place.number())
+    }
+
     fn take_of(&self, home: HomeId, wanted: Wanted) -> Result<Run> {
         let mut held = locked(self.home(home));
         let file = self.file_of(home, &mut held)?;
@@ -209,6 +230,13 @@ impl PageStore {
     /// The checkpoint of `term` has this page.
     pub fn hold(&self, place: Place, term: Term) {
         self.with(place, |space, number| space.hold(number, term));
+    }
+
+    /// As [`PageStore::hold`], of a page that was read to lie there. Nothing is rewritten there from now
+    /// on; the caller looks once more whether the page lies there, and only then believes what it read.
+    /// False if a write to the place is under way: then it is to look again.
+    pub fn hold_as_it_lies(&self, place: Place, term: Term) -> bool {
+        locked(self.home(place.home())).space.hold_as_it_lies(place.number(), term)
     }
 
     /// Whether the published checkpoint has this page.

@@ -9,6 +9,16 @@
 //! ```
 //! The last step is taken when no checkpoint holds the place.
 //!
+//! On a full disk the page of a used place may be written there anew (`retake`), if no checkpoint that
+//! is published, pinned or being made has the place, and no write to it is under way. Why nothing is
+//! lost: such a place is referred to by memory only, that is by the frame of its page, which has changed
+//! since it was written there. A crash in the middle leaves half a page where no manifest refers to: the
+//! published one has the places in `held` and no other; one whose swap is under way those in `next`, which
+//! are held before what is read of a page is believed (`hold_as_it_lies`), so before the manifest is
+//! written. From then on `retake` refuses the place; and it is not held while it is written. (A swap that
+//! fails in part ends the process.) What is read of a place whose page is in memory is thrown away
+//! (buffer rule 9).
+//!
 //! The file is made shorter at its end only (`compact.rs` decides how far), and only behind the last
 //! place that is used. That nobody misses what is cut off: a place behind it is free, so it is no
 //! page's contents and in no checkpoint that can be read; no write to it is under way (it would be
@@ -180,6 +190,28 @@ impl Space {
         }
     }
 
+    /// Leases the place of a page that is in memory, and has changed, for it to be written there anew.
+    /// False if a checkpoint has the place, or a write to it is under way.
+    pub fn retake(&mut self, number: u64) -> bool {
+        let may = self.may_retake(number) && !self.leased.has(number);
+        if may {
+            self.leased.set(number);
+        }
+        may
+    }
+
+    /// Whether a place is a page's that may move, and nothing else refers to it.
+    pub fn may_retake(&self, number: u64) -> bool {
+        let is_current = self.used.has(number) && !self.dead.has(number) && !self.fixed.has(number);
+        let is_next = self.next.has(number) && !mutant("retaken-while-held");
+        is_current && !is_next && !self.is_kept(number)
+    }
+
+    /// Whether a checkpoint that is published or pinned has it.
+    fn is_kept(&self, number: u64) -> bool {
+        self.held.has(number) || self.pinned.iter().any(|(_, held)| held.has(number))
+    }
+
     /// A taken place has a page's current contents now.
     pub fn adopt(&mut self, number: u64) {
         self.dead.clear(number);
@@ -209,9 +241,7 @@ impl Space {
     }
 
     fn free_if_unheld(&mut self, number: u64) {
-        let is_kept = self.held.has(number)
-            || self.leased.has(number)
-            || self.pinned.iter().any(|(_, held)| held.has(number));
+        let is_kept = self.is_kept(number) || self.leased.has(number);
         if self.making.is_none() && !is_kept {
             self.low = self.low.min(number);
             self.used.clear(number);
@@ -253,6 +283,16 @@ impl Space {
         if self.making == Some(term) {
             self.next.set(number);
         }
+    }
+
+    /// As [`Space::hold`], of a page that lies there already; the caller looks afterwards whether it does
+    /// still. False if a write to the place is under way: then it is to look again.
+    pub fn hold_as_it_lies(&mut self, number: u64, term: Term) -> bool {
+        let may = !self.leased.has(number);
+        if may {
+            self.hold(number, term);
+        }
+        may
     }
 
     /// Whether the published checkpoint has this page.
@@ -397,6 +437,48 @@ mod tests {
         space.publish(Term(3));
         assert_eq!(space.take(Wanted::Run(9)), Some((1, 1)));
         assert!(space.is_held(2));
+    }
+
+    #[test]
+    fn a_place_that_a_checkpoint_has_is_not_written_anew() {
+        let mut space = Space { pages: 4, ..Space::default() };
+        assert!(!space.retake(1), "free");
+        assert_eq!(space.take(Wanted::Run(3)), Some((1, 3)));
+        assert!(!space.retake(1), "no page's contents");
+        space.adopt(1);
+        assert!(space.may_retake(1) && !space.retake(1), "its first write has not ended");
+        assert!(!space.hold_as_it_lies(1, Term(1)));
+        space.written(1, 1);
+        assert!(space.retake(1) && !space.retake(1), "one writes it at a time");
+        space.begin(Term(1), EXTENT);
+        assert!(!space.hold_as_it_lies(1, Term(1)), "it is being written");
+        space.written(1, 1);
+        assert!(space.retake(1), "the checkpoint that is being made has it not yet");
+        space.written(1, 1);
+        assert!(space.hold_as_it_lies(1, Term(1)));
+        assert!(!space.retake(1), "the checkpoint that is being made has it");
+        space.abandon(Term(1));
+        assert!(space.retake(1), "it came to nothing");
+        space.written(1, 1);
+        space.begin(Term(2), EXTENT);
+        assert!(space.hold_as_it_lies(1, Term(1)), "nothing to the one that is being made");
+        assert!(space.hold_as_it_lies(1, Term(2)));
+        space.publish(Term(2));
+        assert!(!space.retake(1), "the checkpoint has it");
+        space.pin(PinId(1));
+        space.begin(Term(3), EXTENT);
+        space.publish(Term(3));
+        assert!(!space.retake(1), "a pinned checkpoint has it");
+        space.unpin(PinId(1));
+        assert!(space.retake(1));
+        // Its page went elsewhere meanwhile: it is free when the write has ended.
+        space.replaced(1);
+        assert_eq!(space.take(Wanted::Run(1)), None);
+        space.written(1, 1);
+        assert_eq!(space.take(Wanted::Run(1)), Some((1, 1)));
+        space.written(2, 2);
+        space.fix(2);
+        assert!(!space.retake(2), "others write it in their own way");
     }
 
     #[test]

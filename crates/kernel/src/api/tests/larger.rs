@@ -1,6 +1,9 @@
 //! Databases larger than the buffer pool: leaves leave memory and come back.
 
+use std::ops::Bound;
+
 use super::*;
+use crate::io::{Fault, FaultOn, SimDisk, SimOptions};
 
 const PAD: usize = 400;
 
@@ -315,4 +318,183 @@ fn missing_pages_are_loaded_ahead() {
     // A page may be evicted again before it is read.
     assert!(ahead > 500 && behind < ahead / 20, "{ahead} ahead, {behind} not");
     database.close().unwrap();
+}
+
+/// A disk whose page files do not grow any more, or do again.
+fn is_full(disk: &SimDisk, is_full: bool) {
+    let (on, errno) = (FaultOn::Grow, libc::ENOSPC);
+    match is_full {
+        true => {
+            disk.inject(Fault { on, name_contains: "pages", after: 0, times: u64::MAX, errno });
+        }
+        false => disk.heal(),
+    }
+}
+
+fn by_hand() -> Options {
+    Options { checkpoint_interval_ms: 0, checkpoint_wal_bytes: 0, ..small(1) }
+}
+
+/// Inserts rows until the pool is full of leaves that cannot leave it.
+fn fill_pool(statement: &mut Statement<'_>, table: Oid) -> Error {
+    (1_000_000..2_000_000)
+        .find_map(|id| put(statement, table, id).err())
+        .expect("the pool is full some time")
+}
+
+/// A regression: what the rollback loaded and changed could not leave again, for the disk had no room for
+/// it elsewhere, and the process ended.
+#[test]
+fn rows_are_put_back_when_the_pool_is_full_and_the_disk_too() {
+    const ROWS: i64 = 12_000;
+    let disk = SimDisk::new(SimOptions::seeded(7));
+    let database =
+        Database::open_on(Arc::new(disk.clone()), by_hand(), &mut |_| ()).expect("it opens");
+    let table = make_padded(&database);
+    for from in (0..ROWS).step_by(500) {
+        transact(&database, Isolation::ReadCommitted, |statement| {
+            (from..from + 500).try_for_each(|id| put(statement, table, id).map(drop))
+        })
+        .unwrap();
+    }
+    // Before the change, in the middle of it, or never: where checkpoints have the leaves.
+    for round in 0..3 {
+        let before = database.traffic();
+        let failed = transact(&database, Isolation::ReadCommitted, |statement| {
+            if round == 0 {
+                Database::checkpoint(statement.context())?;
+            }
+            for id in 0..ROWS {
+                raise(statement, table, id)?;
+                if round == 1 && id == ROWS / 2 {
+                    Database::checkpoint(statement.context())?;
+                }
+            }
+            is_full(&disk, true);
+            Err::<(), _>(fill_pool(statement, table))
+        });
+        let full = matches!(failed, Err(Error::OutOfMemory { .. } | Error::DiskFull { .. }));
+        assert!(full, "round {round}: {failed:?}");
+        let blocking = database.traffic().blocking - before.blocking;
+        assert!(blocking > 100, "leaves are loaded to be put back: {blocking}");
+        is_full(&disk, false);
+        assert_eq!(balances(&database, table), vec![0; ROWS as usize]);
+        transact(&database, Isolation::ReadCommitted, |it| {
+            Database::checkpoint(it.context()).map(drop)
+        })
+        .unwrap();
+        check(&database);
+    }
+    database.close().unwrap();
+    drop(database);
+    let disk = Arc::new(disk);
+    let database = Database::open_on(disk, by_hand(), &mut |_| ()).expect("it opens");
+    assert_eq!(balances(&database, table), vec![0; ROWS as usize]);
+    check(&database);
+}
+
+/// What is indexed of a row, in no order.
+fn word(id: i64, turn: i64) -> Vec<u8> {
+    let first = (id * 2 + turn).wrapping_mul(0x5851_f42d_4c95_7f2d).to_be_bytes();
+    first.iter().cycle().take(200).copied().collect()
+}
+
+fn make_words(database: &Database, rows: i64) -> Oid {
+    let made = transact(database, Isolation::ReadCommitted, |statement| {
+        let table = statement.create_table(NewTable {
+            namespace: PUBLIC_NAMESPACE,
+            name: "words".to_owned(),
+            columns: vec![int8("id"), ColumnDef::plain("word", ColumnType::Bytes)],
+            options: Vec::new(),
+        })?;
+        let column = IndexColumn {
+            column: ColumnId(1),
+            direction: Direction::Ascending,
+            nulls: Nulls::Last,
+        };
+        let (name, columns) = ("words_word".to_owned(), vec![column]);
+        statement.create_index(NewIndex { table, name, columns, kind: IndexKind::Plain })?;
+        let target = statement.table(table)?;
+        (0..rows).try_for_each(|id| {
+            let values: [Option<&[u8]>; 2] = [Some(&bytes(id)), Some(&word(id, 0))];
+            statement.insert(&target, &values).map(drop)
+        })?;
+        Ok(table)
+    });
+    made.expect("an empty database has room for a table")
+}
+
+/// All rows by their index: each is there once, with the word of `turn`.
+fn look_at_words(database: &Database, table: Oid, (rows, turn): (i64, i64)) {
+    let found = transact(database, Isolation::RepeatableRead, |statement| {
+        statement.lock_table(table, TableLockMode::AccessShare)?;
+        let table = statement.table(table)?;
+        let range = KeyRange { from: Bound::Unbounded, to: Bound::Unbounded };
+        let columns = [ColumnId(0), ColumnId(1)];
+        let forward = ScanDirection::Forward;
+        let mut cursor = statement.index_scan(&table, &table.indexes[0], range, forward, &columns);
+        let (mut row, mut found) = (RowBuffer::new(), Vec::new());
+        while cursor.next(statement, &mut row)?.is_some() {
+            let id = number(&row, 0);
+            assert_eq!(row.column(1), Some(word(id, turn).as_slice()), "row {id}");
+            found.push(id);
+        }
+        found.sort_unstable();
+        Ok(found)
+    });
+    let found = found.expect("a scan finds no obstacle");
+    assert!(found.into_iter().eq(0..rows), "each once");
+}
+
+/// A regression, too: an index leaf that a checkpoint has cannot be written where it lies, so the
+/// entries of more leaves than there are frames were in the way of the rollback.
+#[test]
+fn entries_are_left_where_they_are_when_pool_and_disk_are_full() {
+    const ROWS: i64 = 6000;
+    let disk = SimDisk::new(SimOptions::seeded(8));
+    let database =
+        Database::open_on(Arc::new(disk.clone()), by_hand(), &mut |_| ()).expect("it opens");
+    let table = make_words(&database, ROWS);
+    let other = make_padded(&database);
+    let change = |statement: &mut Statement<'_>| {
+        let table = statement.table(table)?;
+        let (mut rows, mut row) = (Vec::new(), RowBuffer::new());
+        let mut cursor = statement.scan(&table, &[ColumnId(0)]);
+        while let Some(at) = cursor.next(statement, &mut row)? {
+            rows.push((at, number(&row, 0)));
+        }
+        rows.into_iter().try_for_each(|(at, id)| {
+            let changes: [(ColumnId, Option<&[u8]>); 1] = [(ColumnId(1), Some(&word(id, 1)))];
+            assert_eq!(statement.update(&table, at, &changes)?, WriteOutcome::Done);
+            Ok(())
+        })
+    };
+    let failed = transact(&database, Isolation::ReadCommitted, |statement| {
+        statement.lock_table(table, TableLockMode::RowExclusive)?;
+        change(statement)?;
+        Database::checkpoint(statement.context())?;
+        is_full(&disk, true);
+        Err::<(), _>(fill_pool(statement, other))
+    });
+    let full = matches!(failed, Err(Error::OutOfMemory { .. } | Error::DiskFull { .. }));
+    assert!(full, "{failed:?}");
+    is_full(&disk, false);
+    look_at_words(&database, table, (ROWS, 0));
+    let found = database.check().unwrap();
+    assert_eq!(found.problems, Vec::<String>::new());
+    assert!(found.entries > found.rows + 100, "of {} entries none was left", found.entries);
+    // The same again, which finds some of its entries.
+    transact(&database, Isolation::ReadCommitted, |statement| {
+        statement.lock_table(table, TableLockMode::RowExclusive)?;
+        change(statement)
+    })
+    .unwrap();
+    look_at_words(&database, table, (ROWS, 1));
+    check(&database);
+    database.close().unwrap();
+    drop(database);
+    let disk = Arc::new(disk);
+    let database = Database::open_on(disk, by_hand(), &mut |_| ()).expect("it opens");
+    look_at_words(&database, table, (ROWS, 1));
+    check(&database);
 }

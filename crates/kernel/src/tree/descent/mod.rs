@@ -84,8 +84,18 @@ pub struct LeafPlace {
     pub lower: Vec<u8>,
     /// Its upper fence, if there is one.
     pub upper: Option<Vec<u8>>,
-    /// Where it lies on disk as it is, if it has no twin, whether or not it is in memory, too.
+    /// Where it lies on disk as it is, if it has no twin, whether or not it is in memory, too, and if
+    /// that was wanted.
     pub on_disk: Option<Place>,
+}
+
+/// Asked by [`Trunk::leaf_place`] whether the leaf with this lower fence is wanted where it lies, before
+/// that is known to be so still. May do something about the place.
+pub type KeepLeaf<'a> = &'a dyn Fn(&[u8], Place) -> Outcome<bool>;
+
+fn kept(place: Option<Place>, lower: &[u8], keep: KeepLeaf<'_>) -> Outcome<Option<Place>> {
+    let Some(place) = place else { return Ok(None) };
+    Ok(keep(lower, place)?.then_some(place))
 }
 
 /// Where an optimistic descent arrived.
@@ -295,9 +305,9 @@ impl Trunk {
         Ok((fence == UpperFence::Some).then_some(upper))
     }
 
-    /// What the parent of the leaf at `place` says of it: its fences, and where it lies as it is.
-    /// Reads no leaf. Stops: `Retry`.
-    pub fn leaf_place(&self, place: Probe<'_>) -> Outcome<LeafPlace> {
+    /// What the parent of the leaf at `place` says of it: its fences, and where it lies as it is, if
+    /// `keep` wants that. Reads no leaf. Stops: `Retry`, and those of `keep`.
+    pub fn leaf_place(&self, place: Probe<'_>, keep: KeepLeaf<'_>) -> Outcome<LeafPlace> {
         let parent = self.leaf_parent(place)?;
         let node = KeyNode::new(parent.racy());
         let at = node.child_at(place);
@@ -314,13 +324,14 @@ impl Trunk {
                 let leaf = PageRead::begin_cold(leaf)?;
                 let has_twin = !leaf.frame().side().load().is_null();
                 let place = leaf.clean_place().filter(|_| !has_twin);
+                let kept = kept(place, &lower, keep)?;
                 parent.validate()?;
                 leaf.validate()?;
-                place
+                kept
             }
             Err(Stop::NeedPage(needed)) => {
                 let has_twin = self.pool.sides().is_some_and(|it| it.is_parked(needed.place));
-                (!has_twin).then_some(needed.place)
+                kept((!has_twin).then_some(needed.place), &lower, keep)?
             }
             Err(stop) => return Err(stop),
         };

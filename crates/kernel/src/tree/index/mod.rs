@@ -16,6 +16,8 @@ mod bulk;
 mod change;
 mod exact;
 #[cfg(all(test, not(loom)))]
+mod evict_tests;
+#[cfg(all(test, not(loom)))]
 mod exact_tests;
 #[cfg(all(test, not(loom)))]
 mod merge_tests;
@@ -35,7 +37,7 @@ use crate::latch::OwnedPage;
 use crate::page::keynode::{self, KEY_BYTES_MAX, Probe};
 use crate::page::{PageKind, header};
 
-use super::descent::{FreedLeaves, LeafPlace, Side, Trunk, fence_problems};
+use super::descent::{FreedLeaves, KeepLeaf, LeafPlace, Side, Trunk, fence_problems};
 
 pub use ahead::KeyPlace;
 pub use batch::{Continue, IndexBatch, LeafStamp, ScanDirection};
@@ -80,8 +82,8 @@ impl IndexTree {
     }
 
     /// What the parent of the leaf that covers `key` says of it; see [`Trunk::leaf_place`].
-    pub fn leaf_place(&self, key: &[u8]) -> Outcome<LeafPlace> {
-        self.trunk.leaf_place(Probe::before(key))
+    pub fn leaf_place(&self, key: &[u8], keep: KeepLeaf<'_>) -> Outcome<LeafPlace> {
+        self.trunk.leaf_place(Probe::before(key), keep)
     }
 
     /// Runs `read` on the leaf that covers `key`, as `Trunk::read_leaf`: for checkpoints.

@@ -16,7 +16,7 @@ use crate::page::keynode::{KeyNode, Probe};
 use crate::page::pax::{self, Leaf};
 use crate::page::{Layout, PageKind};
 use crate::sync::{AtomicU64, Ordering};
-use crate::tree::descent::{LeafPlace, Side, Trunk};
+use crate::tree::descent::{KeepLeaf, LeafPlace, Side, Trunk};
 use crate::tree::overflow::{LongOwner, LongPages};
 
 /// Layouts that a tree may have over its life.
@@ -210,8 +210,8 @@ impl TableTree {
     }
 
     /// What the parent of the leaf that covers `row` says of it; see [`Trunk::leaf_place`].
-    pub fn leaf_place(&self, row: RowId) -> Outcome<LeafPlace> {
-        self.trunk.leaf_place(Probe::before(&row_key(row)))
+    pub fn leaf_place(&self, row: RowId, keep: KeepLeaf<'_>) -> Outcome<LeafPlace> {
+        self.trunk.leaf_place(Probe::before(&row_key(row)), keep)
     }
 
     /// The leaf that covers `row`, held exclusively. Stops: `Retry`.

@@ -2,12 +2,12 @@
 //!
 //! Invariants: the own record is the newest of its row, because nobody changes or locks a row in
 //! flight by another. First the row goes back under its leaf's latch, then the entry that the
-//! change added goes, unless a version that stays has the key (rule 5.5). Nothing here can fail:
-//! `Retry` is tried again at once, with no latch held.
+//! change added goes, unless a version that stays has the key (rule 5.5), or there is no frame for its
+//! leaf. Nothing here can fail: `Retry` is tried again at once, with no latch held.
 
 use super::changes::SlotChanges;
 use super::set_columns;
-use crate::base::{Outcome, RowId, Stop, TreeId};
+use crate::base::{Error, Outcome, RowId, Stop, TreeId};
 use crate::buffer::{BufferPool, StepLoads};
 use crate::page::overflow::Form;
 use crate::page::pax::{RowState, SlotIndex};
@@ -17,7 +17,7 @@ use crate::version::undo::{
     Flags, Header, ImageReader, Kind, Scratch, UndoRef, copy_held, newest_of, remove_entry,
     reserved_of, resolve_keys,
 };
-use crate::version::{TableAccess, Tables};
+use crate::version::{IndexAccess, TableAccess, Tables};
 
 /// Undoes the newest own change; answers the position of the one before it.
 pub(super) fn undo_one(changes: &mut SlotChanges, tables: &dyn Tables) -> u64 {
@@ -97,19 +97,47 @@ pub(super) fn remove_frozen(
     remove_all_entries(&table, row, scratch);
 }
 
-/// Runs `step` until it is done. Index leaves may have been evicted since they were changed: they
-/// are loaded, with the thread blocked, for a rollback has nobody to wait for it.
+/// Runs `step`, which needs no page but leaves with own changes, until it is done. They may have been
+/// evicted since they were changed: they are loaded, with the thread blocked, for a rollback has nobody to
+/// wait for it.
 fn surely<R>(pool: &BufferPool, mut step: impl FnMut() -> Outcome<R>) -> R {
-    let mut loads = StepLoads::default();
     loop {
         match step() {
             Ok(done) => return done,
             Err(Stop::Retry) => spin(),
             Err(Stop::NeedPage(page)) => {
-                if let Err(error) = loads.load(pool, page) {
+                if let Err(error) = pool.load_surely(page) {
                     panic!("rolling back needs a page that cannot be read: {error}");
                 }
             }
+            Err(stop) => panic!("rolling back cannot fail, but {stop:?}"),
+        }
+    }
+}
+
+/// Loads for one step before it is given up.
+const LOADS_MAX: u32 = 1000;
+
+/// Removes an entry; leaves it where it is if no frame is found for its leaf. Then it leads to no row,
+/// or to one with another key, for good, as do those that a checkpoint has of what a crash undid: who
+/// reads it looks at the row. Unlike a row it may be left; and has to be, for its leaf may be in a
+/// checkpoint, so that a full disk has no place to write it to, and as many as there are may not fit
+/// the pool.
+fn remove_if_room(table: &TableAccess, index: &IndexAccess, at: RowId, scratch: &mut Scratch) {
+    let pool = table.tree.pool();
+    let mut loads = StepLoads::default();
+    loop {
+        match remove_entry(table, index, at, UndoRef::NONE, scratch) {
+            Ok(()) => return,
+            Err(Stop::Retry) => spin(),
+            Err(Stop::NeedPage(page)) => match loads.load_if_room(pool, page) {
+                Err(Error::OutOfMemory { .. }) => return,
+                Err(error) => {
+                    panic!("rolling back needs a page that cannot be read: {error}")
+                }
+                Ok(()) if loads.made() == LOADS_MAX => return,
+                Ok(()) => {}
+            },
             Err(stop) => panic!("rolling back cannot fail, but {stop:?}"),
         }
     }
@@ -252,6 +280,6 @@ fn remove_all_entries(table: &TableAccess, at: RowId, scratch: &mut Scratch) {
         let row = &scratch.row;
         index.encode(&mut scratch.key, |column| row.column(first + column));
         first += index.columns.len();
-        surely(table.tree.pool(), || remove_entry(table, index, at, UndoRef::NONE, scratch));
+        remove_if_room(table, index, at, scratch);
     }
 }
