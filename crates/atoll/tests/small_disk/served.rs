@@ -44,7 +44,7 @@ impl Served {
         served
     }
 
-    pub fn start_again(&mut self) {
+    fn start_again(&mut self) {
         let mut command = atoll(&self.data);
         command.args(["--listen", "127.0.0.1:0", "--supervise", "off", "--log-segment", "4MB"]);
         command.args(["--buffer-pool", "256MB"]);
@@ -59,15 +59,6 @@ impl Served {
 
     pub fn connect(&self) -> Client {
         Client::connect(&self.url(), postgres::NoTls).unwrap()
-    }
-
-    /// It has ended, or is about to; what it said on standard error.
-    pub fn has_ended(&mut self) -> String {
-        let mut server = self.server.take().unwrap();
-        server.child.wait().unwrap();
-        let mut told = String::new();
-        server.child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-        told
     }
 
     /// SIGKILL to a server that has run until now; what it said on standard error.
@@ -127,11 +118,6 @@ impl Writers {
     pub fn connect(served: &Served, count: usize) -> Writers {
         let clients = (0..count).map(|_| served.connect()).collect();
         Writers { clients, next: 0, acknowledged: BTreeSet::new() }
-    }
-
-    /// To another process.
-    pub fn connect_again(&mut self, served: &Served) {
-        self.clients = (0..self.clients.len()).map(|_| served.connect()).collect();
     }
 
     pub fn client(&mut self) -> &mut Client {
