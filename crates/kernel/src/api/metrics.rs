@@ -1,7 +1,10 @@
 //! Numbers about a running database, summed over its instances.
 
+use std::sync::Arc;
+
 use super::checkpoint::CheckpointCounters;
-use super::core::Core;
+use super::core::{Core, Instance, Shared};
+use crate::base::HomeId;
 use crate::buffer::{PoolStats, PoolTraffic};
 use crate::log::LogCounters;
 use crate::store::SpaceStats;
@@ -41,5 +44,40 @@ impl Core {
     pub fn counters(&self) -> (TxnCounters, LogCounters) {
         let txn = &self.inner.txn;
         (txn.counters(), txn.environment().log.counters())
+    }
+}
+
+/// One home's part of the buffer pool.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolPart {
+    /// Frames, each with a page.
+    pub frames: usize,
+    /// Those that are free.
+    pub free: usize,
+    /// What went in and out of memory since the start.
+    pub traffic: PoolTraffic,
+}
+
+/// A look at a database's buffer pool from one of its instances, without waiting. Keeps the database's
+/// directory locked while it lives.
+#[derive(Clone)]
+pub struct PoolWatch {
+    shared: Arc<Shared>,
+}
+
+impl PoolWatch {
+    /// Of this instance's database.
+    pub fn new(instance: &Instance) -> PoolWatch {
+        PoolWatch { shared: instance.state().inner.shared.clone() }
+    }
+
+    /// The parts of the pool, by home.
+    pub fn parts(&self) -> Vec<PoolPart> {
+        let pool = &self.shared.pool;
+        let part = |home| {
+            let (frames, free) = pool.frames_of(home);
+            PoolPart { frames, free, traffic: pool.traffic_of(home) }
+        };
+        (0..pool.homes()).map(|home| part(HomeId(home as u16))).collect()
     }
 }

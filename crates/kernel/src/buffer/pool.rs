@@ -306,14 +306,26 @@ impl BufferPool {
 
     /// What went in and out of memory since the start.
     pub fn traffic_sum(&self) -> PoolTraffic {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        self.partitions.iter().fold(PoolTraffic::default(), |sum, it| PoolTraffic {
-            loads: sum.loads + of(&it.traffic.loads),
-            evictions: sum.evictions + of(&it.traffic.evictions),
-            written: sum.written + of(&it.traffic.written),
-            inline: sum.inline + of(&it.traffic.inline),
-            blocking: sum.blocking + of(&it.traffic.blocking),
+        let homes = (0..self.homes()).map(|home| self.traffic_of(HomeId(home as u16)));
+        homes.fold(PoolTraffic::default(), |sum, it| PoolTraffic {
+            loads: sum.loads + it.loads,
+            evictions: sum.evictions + it.evictions,
+            written: sum.written + it.written,
+            inline: sum.inline + it.inline,
+            blocking: sum.blocking + it.blocking,
         })
+    }
+
+    /// What of one home's pages went in and out of memory since the start.
+    pub fn traffic_of(&self, home: HomeId) -> PoolTraffic {
+        let (of, traffic) = (|count: &AtomicU64| count.load(Ordering::Relaxed), self.traffic(home));
+        PoolTraffic {
+            loads: of(&traffic.loads),
+            evictions: of(&traffic.evictions),
+            written: of(&traffic.written),
+            inline: of(&traffic.inline),
+            blocking: of(&traffic.blocking),
+        }
     }
 
     /// Makes a page out of a reserved frame: formatted, exclusively latched, with a PID of the

@@ -137,17 +137,22 @@ impl<E: Environment> TxnLocal<E> {
                     self.retry(retries, waiter)?;
                 }
                 Err(Stop::WaitFor(what)) => self.wait(what, waiter)?,
-                // Memory is short: what nobody needs goes first, once (rule 6.9).
-                Err(Stop::Error(error)) if is_short_of_memory(&error) && !collected => {
-                    collected = true;
-                    if !self.collect_all()? {
-                        return Err(error);
+                Err(Stop::Error(error)) => self.collect_for(error, &mut collected)?,
+                Err(Stop::NeedPage(page)) => {
+                    if let Err(error) = self.load(page, waiter) {
+                        self.collect_for(error, &mut collected)?;
                     }
                 }
-                Err(Stop::Error(error)) => return Err(error),
-                Err(Stop::NeedPage(page)) => self.load(page, waiter)?,
             }
         }
+    }
+
+    /// If memory is short, what nobody needs goes first, once (rule 6.9); else, or if there is nothing to
+    /// go, the error stays.
+    #[cold]
+    fn collect_for(&self, error: Error, collected: &mut bool) -> Result<()> {
+        let may = is_short_of_memory(&error) && !std::mem::replace(collected, true);
+        if may && self.collect_all()? { Ok(()) } else { Err(error) }
     }
 
     /// Loads a page; nothing is latched. A statement that is to end ends before it.

@@ -8,7 +8,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::session::RoutingCounts;
 use crate::types::datetime::TimeZone;
 use crate::types::{Text, TypeOid};
-use atoll_kernel::api::CheckpointStatus;
+use atoll_kernel::api::{CheckpointStatus, PoolPart};
 use std::sync::Arc;
 
 /// How `SET` looked: for the transaction or for the session.
@@ -215,6 +215,11 @@ pub trait FunctionContext {
     /// What became of the database's checkpoints; none for one in memory.
     fn checkpoints(&self) -> Option<CheckpointStatus> {
         None
+    }
+
+    /// The parts of the buffer pool, by home.
+    fn memory(&self) -> Vec<PoolPart> {
+        Vec::new()
     }
 
     /// The schemas of the search path that exist, in order; with pg_catalog where it is implicit.

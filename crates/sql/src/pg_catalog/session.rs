@@ -5,6 +5,7 @@
 //! pg_cursors has the cursors of DECLARE, not the protocol's portals, and not one that is just
 //! being fetched from.
 //! atoll_routing is ours: where transactions hash to and which sessions moved, by instance.
+//! atoll_memory, ours: what goes in and out of each home's part of the buffer pool.
 //! atoll_checkpoints, ours too, has a row unless the database is in memory; so has pg_stat_bgwriter,
 //! where what nobody counts is NULL.
 //! pg_stat_activity has the asking session alone: sessions do not see each other's state.
@@ -15,7 +16,8 @@ use crate::functions::{CursorDescription, FunctionContext, SettingDescription};
 use crate::relations::CatalogView;
 use crate::types::{Array, Datum, TypeOid};
 
-/// pg_settings, pg_cursors, pg_stat_activity, pg_stat_bgwriter, atoll_routing, atoll_checkpoints.
+/// pg_settings, pg_cursors, pg_stat_activity, pg_stat_bgwriter, atoll_routing, atoll_memory,
+/// atoll_checkpoints.
 pub(super) static RELATIONS: &[SystemRelation] = &[
     SystemRelation::view(12_104, "pg_settings", view_columns::PG_SETTINGS).of_session(setting_rows),
     SystemRelation::view(12_222, "pg_stat_activity", view_columns::PG_STAT_ACTIVITY)
@@ -24,6 +26,7 @@ pub(super) static RELATIONS: &[SystemRelation] = &[
         .of_session(routing_rows),
     SystemRelation::view(9002, "atoll_checkpoints", view_columns::ATOLL_CHECKPOINTS)
         .of_session(checkpoint_rows),
+    SystemRelation::view(9003, "atoll_memory", view_columns::ATOLL_MEMORY).of_session(memory_rows),
     SystemRelation::view(12_219, "pg_stat_bgwriter", view_columns::PG_STAT_BGWRITER)
         .of_session(writer_rows),
     SystemRelation::view(12_077, "pg_cursors", view_columns::PG_CURSORS).of_session(cursor_rows),
@@ -41,6 +44,22 @@ fn routing_rows<'a>(_: &'a CatalogView, session: &'a dyn FunctionContext) -> Row
             count(counts.arrived),
             count(counts.departed),
             count(counts.kept),
+        ]
+    }))
+}
+
+fn memory_rows<'a>(_: &'a CatalogView, session: &'a dyn FunctionContext) -> Rows<'a> {
+    let parts = session.memory().into_iter().enumerate();
+    Box::new(parts.map(|(home, part)| {
+        vec![
+            int(home as i32),
+            count(part.frames as u64),
+            count(part.free as u64),
+            count(part.traffic.loads),
+            count(part.traffic.blocking),
+            count(part.traffic.evictions),
+            count(part.traffic.written),
+            count(part.traffic.inline),
         ]
     }))
 }

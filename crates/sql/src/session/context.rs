@@ -15,7 +15,8 @@ use crate::relations::CatalogView;
 use crate::types::Text;
 use crate::types::datetime::TimeZone;
 use atoll_kernel::api::{
-    Catalog, CheckpointStatus, CheckpointWatch, Instance, InstanceId, Oid, Relation, TableEntry,
+    Catalog, CheckpointStatus, CheckpointWatch, Instance, InstanceId, Oid, PoolPart, PoolWatch,
+    Relation, TableEntry,
 };
 use atoll_kernel::io::{Entropy, RealEntropy, TimeSource};
 use std::cell::{Cell, RefCell};
@@ -56,6 +57,7 @@ pub struct SessionContext {
     pub routing: RefCell<Option<Arc<Routing>>>,
     /// A look at the database's checkpoints.
     checkpoints: CheckpointWatch,
+    pool: PoolWatch,
 }
 
 /// What a session remembers of its past when it moves to another instance.
@@ -98,6 +100,7 @@ impl SessionContext {
             place: Cell::new(instance.id()),
             routing: RefCell::default(),
             checkpoints: CheckpointWatch::new(instance),
+            pool: PoolWatch::new(instance),
         }
     }
 
@@ -250,6 +253,10 @@ impl FunctionContext for SessionContext {
 
     fn checkpoints(&self) -> Option<CheckpointStatus> {
         self.checkpoints.status()
+    }
+
+    fn memory(&self) -> Vec<PoolPart> {
+        self.pool.parts()
     }
 
     fn search_path(&self, with_implicit: bool) -> Vec<Text> {

@@ -3,7 +3,7 @@
 
 use super::checkpoints::make_checkpoint;
 use super::*;
-use crate::base::PAGE_BYTES;
+use crate::base::{HomeId, PAGE_BYTES};
 
 /// Eight rows a page.
 const PAD: usize = 1900;
@@ -148,8 +148,7 @@ fn a_file_shrinks_when_most_of_it_is_dropped() {
     let kept: Vec<i64> = (0..ROUNDS * 40).collect();
     assert_eq!(rows(&database, keep), kept);
     // It stays so, and more is not moved for ever.
-    make_checkpoint(&database);
-    assert_eq!(make_checkpoint(&database).moved, 0);
+    assert!((0..20).any(|_| make_checkpoint(&database).moved == 0));
     check(&database);
     database.close().unwrap();
     drop(database);
@@ -218,6 +217,40 @@ fn a_pinned_checkpoint_keeps_what_it_has() {
     drop(pin);
     until_short(&database, EXTENT);
     assert_eq!(rows(&database, keep), all_kept);
+    database.close().unwrap();
+    drop(database);
+    assert_sound(directory.path(), small());
+}
+
+#[test]
+fn inner_nodes_leave_the_end_of_a_file_though_no_leaf_does() {
+    const EXTENT: u64 = 16;
+    const HOME: HomeId = HomeId(0);
+    let directory = tempfile::tempdir().unwrap();
+    let small = || Options {
+        buffer_pool_bytes: 8 << 20,
+        page_extent_bytes: EXTENT * PAGE_BYTES as u64,
+        ..options(1)
+    };
+    let database = Database::open(directory.path(), small()).unwrap();
+    let table = make_padded(&database, "t");
+    fill(&database, table, 0, 400);
+    make_checkpoint(&database);
+    // The leaf that changes goes where there is room, when it is evicted; its tree's inner nodes, when
+    // they are written, find room at the end only.
+    fill(&database, table, 400, 401);
+    let shared =
+        transact(&database, Isolation::ReadCommitted, |it| Ok(it.core.shared.clone())).unwrap();
+    (1..shared.pool.frames()).rev().for_each(|count| drop(shared.pool.reserve(HOME, count)));
+    let store = shared.checkpoints.as_ref().unwrap().store();
+    let taken: Vec<_> = (0..600).map(|_| store.take(HOME, 1).unwrap()).collect();
+    make_checkpoint(&database);
+    taken.into_iter().for_each(|run| store.written(run));
+    drop(shared);
+    let long = space(&database);
+    assert!(long.pages > 600, "{long:?}");
+    until_short(&database, EXTENT);
+    assert_eq!(rows(&database, table).len(), 401);
     database.close().unwrap();
     drop(database);
     assert_sound(directory.path(), small());

@@ -147,7 +147,7 @@ fn a_checkpoint_is_read_as_it_was() {
 fn a_checkpoint_that_keeps_too_much_is_given_up_and_a_newer_one_is_not() {
     const ROWS: i64 = 20_000;
     let directory = tempfile::tempdir().unwrap();
-    let limited = Options { checkpoint_pin_bytes: 40 * PAGE_BYTES as u64, ..options(2) };
+    let limited = Options { checkpoint_pin_bytes: 8 * PAGE_BYTES as u64, ..options(2) };
     let database = Database::open(directory.path(), limited).unwrap();
     let table = make_accounts(&database);
     fill(&database, table, 0, ROWS);
@@ -175,8 +175,9 @@ fn a_checkpoint_that_keeps_too_much_is_given_up_and_a_newer_one_is_not() {
         while reads.load(Ordering::Relaxed) == 0 {
             std::thread::yield_now();
         }
-        for from in (0..ROWS).step_by(4000) {
-            change_and_publish(from);
+        // More than once: leaves with versions are written beside where they lie.
+        for from in (0..4 * ROWS).step_by(4000) {
+            change_and_publish(from % ROWS);
             if reader.is_finished() {
                 break;
             }
