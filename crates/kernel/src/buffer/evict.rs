@@ -70,6 +70,12 @@ impl Loads {
         self.under_way.insert(place, Load { id, waiting: Vec::new(), by });
         id
     }
+
+    /// The load that a task has begun, if no thread has taken it over.
+    fn of_task(&mut self, place: Place, id: LoadId) -> Option<&mut Load> {
+        let load = self.under_way.get_mut(&place);
+        load.filter(|load| load.by != LoadedBy::Thread && load.id == id)
+    }
 }
 
 /// Whose load it is.
@@ -183,9 +189,7 @@ impl BufferPool {
     /// come, changed, and gone elsewhere or to the same place again, and the place may be another page's
     /// by now.
     pub(super) fn is_still_loading(&self, place: Place, id: LoadId) -> bool {
-        let loads = self.loads(place);
-        let load = loads.under_way.get(&place);
-        load.is_some_and(|load| load.by != LoadedBy::Thread && load.id == id)
+        self.loads(place).of_task(place, id).is_some()
     }
 
     /// The task is about to put what it has read into the parent, at once: no thread takes the load over
@@ -200,10 +204,7 @@ impl BufferPool {
     }
 
     fn say_who_loads(&self, (place, id): (Place, LoadId), by: LoadedBy) -> bool {
-        let mut loads = self.loads(place);
-        let load = loads.under_way.get_mut(&place);
-        let load = load.filter(|load| load.by != LoadedBy::Thread && load.id == id);
-        load.map(|load| load.by = by).is_some()
+        self.loads(place).of_task(place, id).map(|load| load.by = by).is_some()
     }
 
     /// A thread takes the load of `place` over, or begins it; waits while another thread has it, or a

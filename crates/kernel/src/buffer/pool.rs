@@ -266,7 +266,7 @@ impl BufferPool {
 
     /// A frame of the home's partition that was used before.
     pub(super) fn random_frame(&self, home: HomeId) -> Option<FrameRef> {
-        let partition = &self.partitions[usize::from(home.0) % self.partitions.len()];
+        let partition = self.partition_of(home);
         let index = partition.free.with(|free| {
             free.random = free.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
             (free.fresh > 0).then(|| (free.random >> 33) % u64::from(free.fresh))
@@ -280,13 +280,12 @@ impl BufferPool {
     }
 
     pub(super) fn traffic(&self, home: HomeId) -> &Traffic {
-        &self.partitions[usize::from(home.0) % self.partitions.len()].traffic
+        &self.partition_of(home).traffic
     }
 
     /// What is being loaded of the home that `place` belongs to.
     pub(super) fn loads(&self, place: Place) -> MutexGuard<'_, Loads> {
-        let partition = &self.partitions[usize::from(place.home().0) % self.partitions.len()];
-        partition.loads.lock().expect("no holder panics")
+        self.partition_of(place.home()).loads.lock().expect("no holder panics")
     }
 
     pub(super) fn surely(&self) -> &Surely {
@@ -300,7 +299,7 @@ impl BufferPool {
 
     /// Frames of the home's partition, and how many of them are free.
     pub fn frames_of(&self, home: HomeId) -> (usize, usize) {
-        let partition = &self.partitions[usize::from(home.0) % self.partitions.len()];
+        let partition = self.partition_of(home);
         (partition.frames as usize, partition.free_frames())
     }
 
@@ -401,7 +400,11 @@ impl BufferPool {
     }
 
     fn partition(&self, pid: Pid) -> &Partition {
-        &self.partitions[pid.home().0 as usize % self.partitions.len()]
+        self.partition_of(pid.home())
+    }
+
+    fn partition_of(&self, home: HomeId) -> &Partition {
+        &self.partitions[usize::from(home.0) % self.partitions.len()]
     }
 
     /// The frame of an overflow page; none if there is no such page now. What is in the frame is
@@ -414,7 +417,7 @@ impl BufferPool {
 
     /// Notes that long values of `tree` may have pages of `home`.
     pub fn note_longs(&self, home: HomeId, tree: TreeId) {
-        let partition = &self.partitions[usize::from(home.0) % self.partitions.len()];
+        let partition = self.partition_of(home);
         partition.longs.lock().expect("no holder panics").insert(tree);
     }
 

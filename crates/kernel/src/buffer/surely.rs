@@ -58,21 +58,29 @@ impl StepLoads {
 
     /// Loads a page. `Corrupt`, `Io`, `OutOfMemory`.
     pub fn load(&mut self, pool: &BufferPool, needed: NeededPage) -> Result<()> {
-        self.0 += 1;
-        if self.0 <= LOADS_ALONE {
-            return pool.load_now(needed);
-        }
-        pool.load_beside(needed, |home| pool.reserve_shared(home, 1))
+        self.load_by(pool, needed, |home| pool.reserve_shared(home, 1))
     }
 
     /// As [`StepLoads::load`], for a rollback that can go on without the page: `OutOfMemory` at once if no
     /// frame was found lately.
     pub fn load_if_room(&mut self, pool: &BufferPool, needed: NeededPage) -> Result<()> {
+        self.load_by(pool, needed, |home| pool.reserve_evicting(home))
+    }
+
+    /// Into a frame that `reserve` finds or, if there is none, a kept one; after some loads a kept one
+    /// first: no other page is evicted for it then, which the step may need as well.
+    fn load_by(
+        &mut self,
+        pool: &BufferPool,
+        needed: NeededPage,
+        reserve: impl FnOnce(HomeId) -> Result<PageReservation>,
+    ) -> Result<()> {
         self.0 += 1;
-        if self.0 <= LOADS_ALONE {
-            return pool.load_if_room(needed);
-        }
-        pool.load_beside(needed, |home| pool.reserve_evicting(home))
+        let kept_first = self.0 > LOADS_ALONE;
+        pool.load_blocking(needed, |home| match kept_first {
+            true => pool.reserve_kept(home).map_or_else(|| reserve(home), Ok),
+            false => reserve(home).or_else(|error| pool.reserve_kept(home).ok_or(error)),
+        })
     }
 }
 
@@ -80,30 +88,7 @@ impl BufferPool {
     /// Loads a page and blocks the thread meanwhile: for those who cannot wait otherwise (a collection,
     /// recovery). `Corrupt`, `Io`, `OutOfMemory`.
     pub fn load_now(&self, needed: NeededPage) -> Result<()> {
-        self.load_blocking(needed, |home| {
-            self.reserve_shared(home, 1).or_else(|error| self.reserve_kept(home).ok_or(error))
-        })
-    }
-
-    /// As [`BufferPool::load_now`], for a rollback that can go on without the page: `OutOfMemory` at once
-    /// if no frame was found lately.
-    fn load_if_room(&self, needed: NeededPage) -> Result<()> {
-        self.load_blocking(needed, |home| {
-            self.reserve_evicting(home).or_else(|error| self.reserve_kept(home).ok_or(error))
-        })
-    }
-
-    /// Loads a page into a frame of those that only such loads get, if one is free: no other page is
-    /// evicted for it then, which its step may need as well.
-    fn load_beside(
-        &self,
-        needed: NeededPage,
-        otherwise: impl FnOnce(HomeId) -> Result<PageReservation>,
-    ) -> Result<()> {
-        self.load_blocking(needed, |home| match self.reserve_kept(home) {
-            Some(reserved) => Ok(reserved),
-            None => otherwise(home),
-        })
+        StepLoads::default().load(self, needed)
     }
 
     /// As [`BufferPool::load_now`], of a leaf of a table with a change that is not committed: does not

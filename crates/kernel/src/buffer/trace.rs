@@ -1,7 +1,7 @@
 //! The page trace: which pages were used, in order, and what an exact LRU would have made of it.
 //! Recorded with feature `page-trace` only; without it [`note`] is nothing.
 //!
-//! Atoll's replacement asks a bit per page (module `evict`); an LRU list would be a shared structure
+//! Atoll's replacement keeps a few degrees of heat per page (module `evict`); an LRU list would be a shared structure
 //! that every use changes. What that costs in misses is answered by replaying one against the same trace
 //! (Denning's stack property: an LRU of a size needs nothing but the order of uses).
 //!
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use super::FrameRef;
 use crate::base::Place;
 
-/// Events that are kept: 16 bytes each.
+/// Events that are kept: 24 bytes each.
 #[cfg(feature = "page-trace")]
 const EVENTS_MAX: usize = 1 << 27;
 

@@ -355,11 +355,11 @@ impl Space {
 
     /// Pages that are kept only for some of these pins.
     pub fn kept_for(&self, pins: &[PinId]) -> u64 {
-        let mut pinned = self.pinned.iter().filter(|(pin, _)| pins.contains(pin)).peekable();
-        if pinned.peek().is_none() {
+        let meant = self.pinned.iter().filter(|(pin, _)| pins.contains(pin));
+        let held: Vec<_> = meant.map(|(_, held)| held).collect();
+        if held.is_empty() {
             return 0;
         }
-        let held: Vec<_> = pinned.map(|(_, held)| held).collect();
         let is_kept =
             |number: &u64| !self.held.has(*number) && held.iter().any(|held| held.has(*number));
         self.dead.iter().filter(is_kept).count() as u64

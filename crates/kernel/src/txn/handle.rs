@@ -95,8 +95,7 @@ pub struct TxnHandle<E: Environment> {
     pub(super) phase: Phase,
     // Runs at *committed*, before any lock is given back.
     pub(super) at_committed: Option<AtCommitted>,
-    pub(super) reads: Reads,
-    /// Set by whoever keeps the checkpoint that is read, if it is kept no more.
+    /// Of one that reads a checkpoint: set by whoever keeps that, if it is to be kept no more.
     pub(super) given_up: Option<Arc<AtomicBool>>,
 }
 
@@ -134,7 +133,7 @@ impl<E: Environment> TxnHandle<E> {
 
     /// What its commands read.
     pub fn reads(&self) -> Reads {
-        self.reads
+        if self.given_up.is_some() { Reads::Checkpoint } else { Reads::Newest }
     }
 
     /// How much it sees of others.

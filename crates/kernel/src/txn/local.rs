@@ -171,7 +171,6 @@ impl<E: Environment> TxnLocal<E> {
             standing: None,
             phase: Phase::Running,
             at_committed: None,
-            reads: Reads::Newest,
             given_up: None,
         })
     }
@@ -293,12 +292,11 @@ impl<E: Environment> TxnLocal<E> {
     ) {
         self.release_snapshot(txn);
         txn.timestamp = timestamp;
-        txn.reads = Reads::Checkpoint;
         txn.given_up = Some(given_up);
     }
 
     fn take_snapshot(&self, txn: &mut TxnHandle<E>) {
-        if txn.reads == Reads::Checkpoint {
+        if txn.reads() == Reads::Checkpoint {
             return;
         }
         if self.floor().is_asleep() {

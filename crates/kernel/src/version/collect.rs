@@ -397,7 +397,6 @@ impl InstanceVersions {
             if *left == 0 {
                 return false;
             }
-            *left -= 1;
             let record = finished.arena.read(finished.next, &mut scratch.image);
             if record.needs_visit() {
                 let at = finished.arena.at(finished.next);
@@ -406,7 +405,6 @@ impl InstanceVersions {
                     // Where entries go, leaves are merged.
                     table.indexes.iter().for_each(|index| self.note_cleared(&table, index));
                     if visited.is_err() {
-                        *left += 1;
                         return false;
                     }
                 }
@@ -416,6 +414,7 @@ impl InstanceVersions {
                 }
             }
             finished.next = record.previous;
+            *left -= 1;
         }
         true
     }

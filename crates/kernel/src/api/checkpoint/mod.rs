@@ -25,7 +25,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use super::core::{Context, Core, CoreInner, Instance, Shared};
-use crate::base::{Cts, Error, HomeId, LogPosition, Observed, PAGE_BYTES, Result, TreeId};
+use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Result, TreeId};
 use crate::catalog::Catalog;
 use crate::checkpoint::{ImagedTree, Turn, sync, write_long_values};
 use crate::io::Disk;
@@ -48,8 +48,6 @@ pub use report::{CheckpointCause, CheckpointCounters, CheckpointEvent, Checkpoin
 pub use versions::{PinnedCheckpoint, WhichCheckpoint};
 pub use watch::{CheckpointStatus, CheckpointWatch};
 
-/// What may be kept for pinned checkpoints alone, however little the data takes.
-const PIN_BYTES_LEAST: u64 = 1 << 30;
 /// The role is taken over from whoever has not moved for so long.
 const STALLED_NS: u64 = 30_000_000_000;
 /// How often who waits looks whether the database closes.
@@ -397,18 +395,10 @@ fn let_go(
     checkpoints: &Checkpoints,
     starts: impl Iterator<Item = (HomeId, LogPosition)>,
 ) {
-    checkpoints.keep_pins_within(pin_bytes_max(shared, &checkpoints.store));
+    checkpoints.keep_pins_within(shared.options.checkpoint_pin_bytes);
     recycle(hub, checkpoints, starts);
     if let Some(archiving) = &checkpoints.archiving {
         archiving.wake();
-    }
-}
-
-/// What may be kept only for checkpoints that are pinned.
-fn pin_bytes_max(shared: &Shared, store: &PageStore) -> u64 {
-    match shared.options.checkpoint_pin_bytes {
-        0 => (store.stats().live() * PAGE_BYTES as u64).max(PIN_BYTES_LEAST),
-        bytes => bytes,
     }
 }
 

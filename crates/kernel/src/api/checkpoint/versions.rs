@@ -27,6 +27,9 @@ use crate::tree::table::SideTables;
 /// How often it is looked whether another task has opened a view.
 const OPENED_NS: u64 = 50_000;
 
+/// What may be kept for pinned checkpoints alone, however little the data takes.
+const PIN_BYTES_LEAST: u64 = 1 << 30;
+
 /// Of so many frames at most one is a root of a checkpoint that is read.
 const ROOTS_SHARE: usize = 8;
 
@@ -245,25 +248,34 @@ impl Checkpoints {
         Ok(PinnedCheckpoint { version, _logs: logs })
     }
 
-    /// Gives up the oldest pinned checkpoints while more than `bytes_max` is kept for pinned ones alone
-    /// (rule 8.7). Called when one was published, which alone lets this grow.
-    pub(super) fn keep_pins_within(&self, bytes_max: u64) {
-        // Dropped when nothing is held, as in `pin`.
-        let mut known: Vec<Arc<Version>> =
-            locked(&self.versions.pinned).iter().filter_map(Weak::upgrade).collect();
+    /// Gives up the oldest pinned checkpoints while more is kept for pinned ones alone than
+    /// `Options::checkpoint_pin_bytes` says (rule 8.7). Called when one was published, which alone lets
+    /// this grow.
+    pub(super) fn keep_pins_within(&self, pin_bytes: u64) {
+        let mut known = self.known();
         known.retain(|version| !version.given_up.load(Ordering::Relaxed));
+        if known.is_empty() || mutant("pins-without-limit") {
+            return;
+        }
         known.sort_by_key(|version| version.number);
-        let mut pins: Vec<PinId> = known.iter().map(|version| version.pin).collect();
-        for version in &known {
-            let kept_bytes = self.store.kept_for(&pins) * PAGE_BYTES as u64;
-            if kept_bytes <= bytes_max || mutant("pins-without-limit") {
+        let pins: Vec<PinId> = known.iter().map(|version| version.pin).collect();
+        let bytes_max = match pin_bytes {
+            0 => (self.store.stats().live() * PAGE_BYTES as u64).max(PIN_BYTES_LEAST),
+            bytes => bytes,
+        };
+        for (at, version) in known.iter().enumerate() {
+            if self.store.kept_for(&pins[at..]) * PAGE_BYTES as u64 <= bytes_max {
                 return;
             }
             // Relaxed: those who have it see it in their next step; nothing goes before they let go.
             version.given_up.store(true, Ordering::Relaxed);
             self.versions.given_up.fetch_add(1, Ordering::Relaxed);
-            pins.remove(0);
         }
+    }
+
+    /// The checkpoints that are pinned. To be dropped when nothing is held: one may be the last.
+    fn known(&self) -> Vec<Arc<Version>> {
+        locked(&self.versions.pinned).iter().filter_map(Weak::upgrade).collect()
     }
 
     /// How many pinned checkpoints were given up.
@@ -273,9 +285,7 @@ impl Checkpoints {
 
     /// The numbers of the checkpoints that are pinned, each with how many have it.
     pub fn pinned(&self) -> Vec<(u64, usize)> {
-        let known: Vec<Arc<Version>> =
-            locked(&self.versions.pinned).iter().filter_map(Weak::upgrade).collect();
-        known.iter().map(|it| (it.number, Arc::strong_count(it) - 1)).collect()
+        self.known().iter().map(|it| (it.number, Arc::strong_count(it) - 1)).collect()
     }
 
     /// From where on the log of `home` must be kept, if `from` is where replays begin.
