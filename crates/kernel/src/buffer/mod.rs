@@ -27,6 +27,6 @@ pub use guard::{PageRead, PageShared, PageWrite};
 pub use pool::{BufferPool, PageReservation, PoolStats, PoolTraffic};
 pub use provide::{Watermarks, provide};
 pub use side::SideStore;
-pub use surely::StepLoads;
+pub use surely::{StepLoads, until_done};
 pub use swip::{Swip, SwipState};
 pub use writer::{Equals, ImageWriter, Turn, Written, sync_all};

@@ -20,7 +20,7 @@ use std::time::Duration;
 use super::evict::Looked;
 use super::pool::{BufferPool, PageReservation};
 use super::{FrameRef, Pace};
-use crate::base::{Error, HomeId, NeededPage, Result};
+use crate::base::{Error, HomeId, NeededPage, Outcome, Result, Stop};
 use crate::sync::{AtomicU32, Ordering, PlainMutex as Mutex, mutant, spin};
 
 /// A rollback's loads for which a pool is not looked through again in which nothing could be evicted:
@@ -178,5 +178,24 @@ impl BufferPool {
 impl Surely {
     fn lent(&self) -> std::sync::MutexGuard<'_, VecDeque<FrameRef>> {
         self.lent.lock().expect("no holder panics")
+    }
+}
+
+/// The shell of recovery, of building indexes and of offline checks: an optimistic read is simply made again, and a page
+/// loaded with the thread blocked; nothing else can be waited for.
+pub fn until_done<T>(pool: &BufferPool, mut operation: impl FnMut() -> Outcome<T>) -> Result<T> {
+    let mut loads = StepLoads::default();
+    loop {
+        match operation() {
+            Ok(value) => return Ok(value),
+            Err(Stop::Retry) => spin(),
+            Err(Stop::NeedPage(page)) => loads.load(pool, page)?,
+            Err(Stop::Error(error)) => return Err(error),
+            Err(stop) => {
+                return Err(Error::Internal {
+                    detail: format!("a blocked thread's operation stopped: {stop:?}"),
+                });
+            }
+        }
     }
 }

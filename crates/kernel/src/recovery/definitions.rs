@@ -13,9 +13,8 @@ use rustc_hash::FxHashMap as HashMap;
 use std::sync::Arc;
 
 use super::kept::KeptIndexes;
-use super::replay::until_done;
 use crate::base::{Cts, Error, HomeId, Result, RowId, TreeId};
-use crate::buffer::BufferPool;
+use crate::buffer::{BufferPool, until_done};
 use crate::catalog::{CATALOG_TREE, IndexDef, Object, TableDef, catalog_layout, decode_object};
 use crate::page::pax::{RowState, SlotIndex};
 use crate::page::{ColumnType, Layout};

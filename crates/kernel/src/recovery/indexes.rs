@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use super::definitions::{Definitions, no_tree};
-use super::replay::in_parallel;
 use crate::base::{Cts, Error, Result};
 use crate::catalog::{
     CATALOG_TREE, Catalog, IndexDef, IndexEntry, IndexPlan, Object, SequenceEntry, TableDef,
     TableEntry, build_index, build_index_by,
 };
+use crate::sync::in_parallel;
 use crate::tree::index::{Exact, IndexTree};
 use crate::tree::table::TableTree;
 use crate::txn::Sequence;

@@ -31,8 +31,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::replay::until_done;
 use crate::base::{Error, Outcome, Result, RowId, Stop, TreeId};
+use crate::buffer::until_done;
 use crate::catalog::{IndexDef, TableDef};
 use crate::page::keynode::KEY_BYTES_MAX;
 use crate::page::pax::{RowState, SlotIndex};

@@ -9,9 +9,8 @@ use rustc_hash::FxHashMap as HashMap;
 use std::sync::{Arc, Mutex};
 
 use super::definitions::{Loaded, catalog_objects};
-use super::replay::{in_parallel, until_done};
 use crate::base::{Cts, Error, HomeId, PAGE_BYTES, Pid, Place, Result, TreeId};
-use crate::buffer::{BufferPool, FrameRef, PageRead, Swip};
+use crate::buffer::{BufferPool, FrameRef, PageRead, Swip, until_done};
 use crate::catalog::{CATALOG_TREE, Object, catalog_layout};
 use crate::checkpoint::ImagedTree;
 use crate::io::IoBuffer;
@@ -22,6 +21,7 @@ use crate::page::overflow::{LongRef, OverflowPage};
 use crate::page::pax::{Leaf, SlotIndex};
 use crate::page::{Layout, PageKind, header};
 use crate::store::{Found, PageStore, file_name};
+use crate::sync::in_parallel;
 use crate::tree::frames::FrameSink;
 use crate::tree::index::{Exact, IndexTree};
 use crate::tree::nodes::Nodes;

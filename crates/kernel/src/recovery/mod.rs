@@ -22,6 +22,5 @@ mod view;
 pub use definitions::{Definitions, Loaded, catalog_objects};
 pub use indexes::build_catalog;
 pub use load::{LoadedCheckpoint, Places, load};
-pub(crate) use replay::until_done;
 pub use replay::{ReplayOptions, Replayed, replay};
 pub use view::{CheckpointView, view};

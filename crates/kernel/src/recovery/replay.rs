@@ -15,11 +15,12 @@ use std::time::{Duration, Instant};
 use super::definitions::Definitions;
 use super::feed::Feed;
 use super::kept::KeptEntries;
-use crate::base::{Cts, Error, HomeId, Outcome, Result, RowId, Stop, TreeId};
-use crate::buffer::{BufferPool, StepLoads};
+use crate::base::{Cts, Error, HomeId, Result, RowId, TreeId};
+use crate::buffer::until_done;
 use crate::catalog::CATALOG_TREE;
 use crate::log::LogReader;
 use crate::page::overflow::StoredLong;
+use crate::sync::in_parallel;
 use crate::tree::hints::LeafHints;
 use crate::tree::table::{RestoreCursor, Restored, TableTree, Unwatched, Watch};
 use crate::txn::redo::{Change, RedoReader, RedoValue};
@@ -409,41 +410,4 @@ fn store(
         }
         Change::Note(_) => Ok(()),
     }
-}
-
-/// The shell of recovery and of offline checks: an optimistic read is simply made again, and a page
-/// loaded with the thread blocked; nothing else can be waited for.
-pub(crate) fn until_done<T>(
-    pool: &BufferPool,
-    mut operation: impl FnMut() -> Outcome<T>,
-) -> Result<T> {
-    let mut loads = StepLoads::default();
-    loop {
-        match operation() {
-            Ok(value) => return Ok(value),
-            Err(Stop::Retry) => crate::sync::spin(),
-            Err(Stop::NeedPage(page)) => loads.load(pool, page)?,
-            Err(Stop::Error(error)) => return Err(error),
-            Err(stop) => {
-                return Err(Error::Internal {
-                    detail: format!("recovery or a check stopped: {stop:?}"),
-                });
-            }
-        }
-    }
-}
-
-/// Runs each piece of work on a thread of its own and collects the answers; the first error wins.
-pub(super) fn in_parallel<T: Send>(
-    work: impl Iterator<Item = impl FnOnce() -> Result<T> + Send>,
-) -> Result<Vec<T>> {
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = work.map(|piece| scope.spawn(piece)).collect();
-        let ended = threads.into_iter().map(|thread| {
-            thread.join().unwrap_or_else(|_| {
-                Err(Error::Internal { detail: "a recovery thread panicked".to_owned() })
-            })
-        });
-        ended.collect()
-    })
 }

@@ -16,9 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use keys::{Differing, Run};
 
-use crate::base::{Error, HomeId, Outcome, Result, RowId, Stop, TreeId};
-use crate::buffer::BufferPool;
+use crate::base::{Error, HomeId, Outcome, Result, RowId, TreeId};
+use crate::buffer::{BufferPool, until_done};
 use crate::page::pax::{RowState, SlotIndex};
+use crate::sync::in_parallel;
 use crate::tree::index::{Exact, IndexBuilder, IndexTree};
 use crate::tree::key::{KeyPart, encode_key};
 use crate::tree::table::{LeafView, TableTree};
@@ -63,38 +64,27 @@ pub fn build_index_by(
     threads: usize,
 ) -> Result<IndexTree> {
     let parts = Mutex::new(Some(RowId(0)));
-    let mut runs = by_all(0..threads, |_| {
-        let mut run = Run::default();
-        while let Some(part) = take_part(plan.table, &parts)? {
-            collect(plan, part, &mut run, &mut || Ok(()))?;
+    let mut runs = in_parallel((0..threads).map(|_| {
+        || {
+            let mut run = Run::default();
+            while let Some(part) = take_part(plan.table, &parts)? {
+                collect(plan, part, &mut run, &mut || Ok(()))?;
+            }
+            let differing = run.differing();
+            Ok((run, differing))
         }
-        let differing = run.differing();
-        Ok((run, differing))
-    })?;
+    }))?;
     let no_keys = Differing::default();
     let differing = runs.iter().fold(no_keys, |all, (_, differing)| all.and(differing));
-    by_all(&mut runs, |(run, _)| {
-        run.sort(&differing);
-        Ok(())
-    })?;
+    let differing = &differing;
+    in_parallel(runs.iter_mut().map(|(run, _)| {
+        move || {
+            run.sort(differing);
+            Ok(())
+        }
+    }))?;
     let runs: Vec<Run> = runs.into_iter().map(|(run, _)| run).collect();
     load(pool, plan, &runs)
-}
-
-/// Does it with each on a thread of its own; the first error wins.
-fn by_all<T: Send, R: Send>(
-    each: impl IntoIterator<Item = T>,
-    work: impl Fn(T) -> Result<R> + Sync,
-) -> Result<Vec<R>> {
-    let work = &work;
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = each.into_iter().map(|it| scope.spawn(move || work(it))).collect();
-        let panicked = |_| {
-            let detail = "a thread that builds an index panicked".to_owned();
-            Err(Error::Internal { detail })
-        };
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
-    })
 }
 
 /// The index of sorted runs.
@@ -122,25 +112,9 @@ struct Part {
 fn take_part(table: &TableTree, from: &Mutex<Option<RowId>>) -> Result<Option<Part>> {
     let mut next = from.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(from) = *next else { return Ok(None) };
-    loop {
-        match table.part_end(from) {
-            Ok(to) => {
-                *next = to;
-                return Ok(Some(Part { from, to }));
-            }
-            Err(stop) => settle(table, stop)?,
-        }
-    }
-}
-
-/// What is in the way of a reader goes, with the thread blocked; or it is an error.
-fn settle(table: &TableTree, stop: Stop) -> Result<()> {
-    match stop {
-        Stop::Retry => Ok(()),
-        Stop::NeedPage(page) => table.pool().load_now(page),
-        Stop::Error(error) => Err(error),
-        other => Err(Error::Internal { detail: format!("reading rows stopped: {other:?}") }),
-    }
+    let to = until_done(table.pool(), || table.part_end(from))?;
+    *next = to;
+    Ok(Some(Part { from, to }))
 }
 
 fn collect(
@@ -152,21 +126,15 @@ fn collect(
     let mut from = Some(part.from);
     while let Some(start) = from.filter(|from| part.to.is_none_or(|to| *from < to)) {
         let before = run.mark();
-        let read = plan.table.scan_leaf(start, &mut |leaf: &LeafView<'_>| {
-            run.go_back(before);
-            leaf_keys(plan, leaf, start, run)
-        });
-        match read {
-            Ok(((), next)) => {
-                from = next;
-                breathe()?;
-            }
-            // Others run between two leaves, not while one is read.
-            Err(stop) => {
+        // Others run between two leaves, not while one is read.
+        let ((), next) = until_done(plan.table.pool(), || {
+            plan.table.scan_leaf(start, &mut |leaf: &LeafView<'_>| {
                 run.go_back(before);
-                settle(plan.table, stop)?;
-            }
-        }
+                leaf_keys(plan, leaf, start, run)
+            })
+        })?;
+        from = next;
+        breathe()?;
     }
     Ok(())
 }

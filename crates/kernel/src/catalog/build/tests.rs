@@ -4,7 +4,7 @@
 use std::ops::Bound;
 
 use super::*;
-use crate::base::PAGE_BYTES;
+use crate::base::{PAGE_BYTES, Stop};
 use crate::page::{ColumnType, Layout};
 use crate::tree::index::{IndexBatch, ScanDirection};
 use crate::tree::table::{AppendCursor, NoSideTables};

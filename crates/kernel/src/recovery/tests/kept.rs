@@ -14,15 +14,13 @@ use std::sync::Arc;
 use super::world::{Row, World};
 use super::{Commit, HOMES, logs_of, seeded};
 use crate::base::{Cts, Error, PAGE_BYTES, Result, RowId, Stop, TreeId};
-use crate::buffer::BufferPool;
+use crate::buffer::{BufferPool, until_done};
 use crate::catalog::{Catalog, IndexDef, IndexKind, Oid};
 use crate::latch::held_latches;
 use crate::page::ColumnType;
 use crate::page::overflow::{Form, LongRef};
 use crate::page::pax::SlotIndex;
-use crate::recovery::{
-    Definitions, Loaded, ReplayOptions, build_catalog, catalog_objects, replay, until_done,
-};
+use crate::recovery::{Definitions, Loaded, ReplayOptions, build_catalog, catalog_objects, replay};
 use crate::tree::index::{IndexBatch, IndexTree, Keep, Keyed, Keys, Near, ScanDirection};
 use crate::tree::overflow::read_whole;
 use crate::tree::table::{LeafView, TableTree};
