@@ -1,14 +1,16 @@
 //! `cargo xtask ci`: every stage in order, its time, and one line that sums all runners.
 //!
 //! Invariants: a stage that cannot run is a failure, never a silent skip, and one that does not end is
-//! ended and fails; the last line is `N passed, N failed` alone; the exit code is 0 only if every
-//! stage passed. Random tests take one known seed here, so that a red run says something about the
-//! change it ran on; fresh seeds are for `cargo test`, `cargo xtask fuzz` and the simulator's stage.
+//! ended and fails; what failed is said again at the end; the last line is `N passed, N failed` alone;
+//! the exit code is 0 only if every stage passed. Random tests take one known seed here, so that a red
+//! run says something about the change it ran on; fresh seeds are for `cargo test`, `cargo xtask fuzz`
+//! and the simulator's stage.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::count::{Count, counted};
 use crate::dependencies;
 use crate::mutants;
 use crate::run::{self, Result, cargo, fuzzing, must, side_target, tee};
@@ -17,15 +19,6 @@ use crate::watch::Watch;
 
 /// What a stage may take; the longest takes some nine minutes with its build.
 const STAGE_MAX: Duration = Duration::from_secs(25 * 60);
-
-/// Tests counted by one stage.
-#[derive(Clone, Copy, Default)]
-pub struct Count {
-    /// Passed.
-    pub passed: u64,
-    /// Failed.
-    pub failed: u64,
-}
 
 type Stage = (&'static str, fn(&Path) -> Result<Count>);
 
@@ -68,7 +61,6 @@ pub fn ci(root: &Path, arguments: &[String]) -> Result<()> {
         return Err(format!("no stage is called \"{unknown}\""));
     }
     let started = Instant::now();
-    let mut total = Count::default();
     let mut times = Vec::new();
     for (name, stage) in STAGES {
         if only.as_ref().is_some_and(|only| !only.contains(&name)) {
@@ -79,25 +71,28 @@ pub fn ci(root: &Path, arguments: &[String]) -> Result<()> {
         let _watch = Watch::begin(name, STAGE_MAX);
         let count = stage(root).unwrap_or_else(|message| {
             println!("{name}: {message}");
-            Count { passed: 0, failed: 1 }
+            Count::failed(message)
         });
         let verdict = if count.failed == 0 { "ok" } else { "FAILED" };
         times.push((name, began.elapsed(), verdict, count));
-        total.passed += count.passed;
-        total.failed += count.failed;
     }
     println!("\nstage          seconds  passed  failed");
     for (name, time, verdict, count) in &times {
-        let (seconds, Count { passed, failed }) = (time.as_secs_f64(), count);
+        let (seconds, Count { passed, failed, .. }) = (time.as_secs_f64(), count);
         println!("{name:<14} {seconds:>7.1} {passed:>7} {failed:>7}  {verdict}");
     }
     println!("{:<14} {:>7.1}", "all", started.elapsed().as_secs_f64());
+    let mut total = Count::default();
+    for (name, _, _, count) in times {
+        count.failures.iter().for_each(|failure| println!("{name}: {failure}"));
+        total.add(count);
+    }
     println!("{} passed, {} failed", total.passed, total.failed);
     if total.failed == 0 { Ok(()) } else { Err("not all passed".to_owned()) }
 }
 
 fn one(result: Result<()>) -> Result<Count> {
-    result.map(|()| Count { passed: 1, failed: 0 })
+    result.map(|()| Count::passed())
 }
 
 fn lint(root: &Path) -> Result<Count> {
@@ -164,48 +159,7 @@ fn benchmarks(root: &Path) -> Result<Count> {
         let arguments = ["run", "--quiet", "--profile", "quick", "--package", "atoll", "--"];
         let mut command = cargo(root, &arguments);
         command.arg("bench").args(benchmark).args(["--seconds", "1", "--clients", "8"]);
-        count.passed += one(must(command))?.passed;
+        count.add(one(must(command))?);
     }
     Ok(count)
-}
-
-/// Sums the closing lines of test runners: `test result: ok. 3 passed; 0 failed; ...` and plain
-/// `3 passed, 0 failed`. A run without any such line, or with no test, is an error.
-pub fn counted(text: &str, succeeded: bool) -> Result<Count> {
-    let mut count = Count::default();
-    for line in text.lines() {
-        let plain = line.ends_with(" failed") && line.contains(" passed, ");
-        if line.starts_with("test result: ") || plain {
-            count.passed += number_before(line, " passed");
-            count.failed += number_before(line, " failed");
-        }
-    }
-    if count.passed + count.failed == 0 {
-        return Err("ran no test".to_owned());
-    }
-    if !succeeded && count.failed == 0 {
-        count.failed = 1;
-    }
-    Ok(count)
-}
-
-fn number_before(line: &str, word: &str) -> u64 {
-    let before = line.split(word).next().unwrap_or("");
-    let digits = before.rsplit(|c: char| !c.is_ascii_digit()).next().unwrap_or("");
-    digits.parse().unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn closing_lines_are_summed() {
-        let text =
-            "test result: ok. 3 passed; 1 failed; 0 ignored; 0 measured\n12 passed, 0 failed\n";
-        let count = counted(text, false).expect("two closing lines");
-        assert_eq!((count.passed, count.failed), (15, 1));
-        assert!(counted("nothing\n", true).is_err());
-        assert_eq!(counted("2 passed, 0 failed\n", false).expect("one line").failed, 1);
-    }
 }

@@ -6,6 +6,7 @@
 
 mod breakdown;
 mod ci;
+mod count;
 mod dependencies;
 mod guided;
 mod mutants;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::ci::{Count, counted};
+use crate::count::{Count, counted};
 use crate::run::{Result, cargo, side_target};
 
 const TABLE: &str = "docs/testing.md";
@@ -47,7 +47,8 @@ fn run<'a>(root: &Path, chosen: impl Iterator<Item = &'a Mutant>) -> Result<Coun
         let seconds = began.elapsed().as_secs_f64();
         let verdict = if caught { "caught" } else { "NOT CAUGHT" };
         println!("{:<36} {:<40} {verdict} in {seconds:.1} s", mutant.name, mutant.catcher);
-        if caught { count.passed += 1 } else { count.failed += 1 }
+        let failed = || Count::failed(format!("{} was not caught", mutant.name));
+        count.add(if caught { Count::passed() } else { failed() });
     }
     Ok(count)
 }

@@ -1,8 +1,9 @@
 //! Many simulations: fixed seeds, then fresh ones until the time is up, one on each core.
 //!
 //! Invariants: what came of a campaign does not depend on which thread ran which seed. Every failing
-//! seed is named with the command that replays it, one that panics or does not end too. A whole campaign, with fixed and fresh seeds, also fails if it never met
-//! one of the rare states: it did not test what it should.
+//! seed is named with the command that replays it, one that panics or does not end too. A whole
+//! campaign, with fixed and fresh seeds, also fails if it never met one of the rare states: it did not
+//! test what it should.
 
 use std::time::{Duration, Instant};
 
