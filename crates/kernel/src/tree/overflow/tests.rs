@@ -5,9 +5,11 @@ use std::sync::Arc;
 use super::*;
 use crate::base::{Error, HomeId, PAGE_BYTES, TreeId};
 use crate::buffer::BufferPool;
+use crate::io::{Fault, FaultOn, SimDisk, SimOptions};
 use crate::page::overflow::{
     BLOCK_BYTES, CONTENT_BYTES, LongRef, StoredLong, blocks_len, encode_block,
 };
+use crate::store::PageStore;
 
 const TREE: TreeId = TreeId(9);
 
@@ -90,6 +92,36 @@ fn a_full_pool_refuses_a_value_and_loses_nothing() {
         assert_eq!((pool.overflow_pages().count(), pool.stats().used), (0, 0));
     }
     assert!(write(&pool, &noise[..30 * PAGE_BYTES]).is_ok());
+}
+
+#[test]
+fn a_block_that_the_disk_has_no_room_for_is_not_begun_and_may_be_given_again() {
+    let mut random = fastrand::Rng::with_seed(5);
+    let noise: Vec<u8> = (0..3 * BLOCK_BYTES).map(|_| random.u8(..)).collect();
+    let mut refused = 0;
+    for after in 0..8 {
+        let disk = SimDisk::new(SimOptions::seeded(5));
+        let store = PageStore::new(Arc::new(disk.clone()), 7, 1, 1);
+        let pool = BufferPool::over(1, 40 * (PAGE_BYTES + 64), Some(store)).unwrap();
+        let (on, errno) = (FaultOn::Grow, libc::ENOSPC);
+        disk.inject(Fault { on, name_contains: "pages", after, times: 1, errno });
+        let mut writer = LongWriter::new(&pool, HomeId(0), TREE);
+        for raw in noise.chunks(BLOCK_BYTES) {
+            let mut block = Vec::new();
+            encode_block(raw, &mut block);
+            let before = pool.overflow_pages().count();
+            if let Err(error) = writer.put(raw, &block) {
+                assert!(matches!(error, Error::DiskFull { .. }), "{error:?}");
+                assert_eq!(pool.overflow_pages().count(), before, "all pages of a block, or none");
+                refused += 1;
+                writer.put(raw, &block).unwrap();
+            }
+        }
+        let long = writer.finish();
+        assert_eq!(long.reference().pages as usize, pool.overflow_pages().count());
+        assert_eq!(read(&pool, long.reference()).unwrap(), noise);
+    }
+    assert!(refused > 5, "{refused}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Writing a long value: block by block, compressed, into a chain of pages.
 //!
 //! Invariants: the chain is private until [`NewLong::adopt`]; a page's successor is named before
-//! the next block begins; what is dropped unfinished or never adopted is freed.
+//! the next block begins; a block is added as a whole or not at all, so that who makes room may give it
+//! again; what is dropped unfinished or never adopted is freed.
 
 use std::sync::Arc;
 
@@ -57,8 +58,9 @@ impl LongWriter {
         LongWriter { chain, home, tree, last: None }
     }
 
-    /// Adds a block: `raw` is what it holds, `block` its stored form. Error: `OutOfMemory`, the
-    /// pool is full; drop the writer then.
+    /// Adds a block: `raw` is what it holds, `block` its stored form. Errors: `OutOfMemory`, the pool is
+    /// full; `DiskFull`, `Io`: pages have their place on disk from the beginning. Then the block was not
+    /// added, and may be given again.
     pub fn put(&mut self, raw: &[u8], block: &[u8]) -> Result<()> {
         self.put_stored(block)?;
         let reference = &mut self.chain.reference;
@@ -68,10 +70,8 @@ impl LongWriter {
     }
 
     fn put_stored(&mut self, mut block: &[u8]) -> Result<()> {
-        let pool = self.chain.pool.clone();
         let room = self.last.map_or(0, |(_, used)| CONTENT_BYTES - used);
-        let pages = block.len().saturating_sub(room).div_ceil(CONTENT_BYTES);
-        let mut reserved = pool.reserve(self.home, pages)?;
+        let mut pages = self.pages_for(block.len().saturating_sub(room))?.into_iter();
         self.chain.reference.stored_bytes += block.len() as u32;
         while !block.is_empty() {
             if let Some((frame, used)) = &mut self.last
@@ -82,20 +82,44 @@ impl LongWriter {
                 block = &block[taken..];
                 continue;
             }
+            let (pid, frame) = pages.next().expect("there are as many as the block needs");
             let reference = &mut self.chain.reference;
-            let mut page = pool.allocate_overflow(&mut reserved, self.tree)?;
-            let (pid, frame) = (page.pid(), page.frame());
             if reference.first == Pid(0) {
                 reference.first = pid;
             }
-            overflow::format(page.bytes_mut(), reference.first, reference.pages);
             reference.pages += 1;
-            drop(page);
             if let Some((before, _)) = self.last.replace((frame, 0)) {
                 overflow::set_next(held(before).bytes_mut(), pid);
             }
         }
         Ok(())
+    }
+
+    /// The chain's next pages, still empty, for so many stored bytes: all, or none with an error.
+    fn pages_for(&self, bytes: usize) -> Result<Vec<(Pid, FrameRef)>> {
+        let count = bytes.div_ceil(CONTENT_BYTES);
+        let NewLong { pool, reference, .. } = &self.chain;
+        let mut reserved = pool.reserve(self.home, count)?;
+        let mut pages = Vec::with_capacity(count);
+        for ordinal in reference.pages.. {
+            if pages.len() == count {
+                break;
+            }
+            match pool.allocate_overflow(&mut reserved, self.tree) {
+                Ok(mut page) => {
+                    let pid = page.pid();
+                    let known = Some(reference.first).filter(|first| *first != Pid(0));
+                    let first = known.or(pages.first().map(|(first, _)| *first)).unwrap_or(pid);
+                    overflow::format(page.bytes_mut(), first, ordinal);
+                    pages.push((pid, page.frame()));
+                }
+                Err(error) => {
+                    pages.into_iter().for_each(|(_, frame)| pool.free(held(frame)));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(pages)
     }
 
     /// The whole value was given.
