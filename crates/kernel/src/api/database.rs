@@ -13,7 +13,7 @@ use super::checkpoint::{
 };
 use super::core::{Context, Core, Instance, Shared};
 use super::metrics::Metrics;
-use super::open::{Machine, Recovered, RecoveryReport, recover, workers};
+use super::open::{Machine, Recovered, RecoveryReport, Threads, recover};
 use super::options::Options;
 use super::session::{Access, Session};
 use crate::backup::{Restored, Until};
@@ -68,8 +68,13 @@ impl Database {
     ) -> Result<Database> {
         let time: Arc<dyn TimeSource> = Arc::new(RealTime::default());
         let entropy: Arc<dyn Entropy> = Arc::new(RealEntropy);
-        let machine =
-            Machine { disk, time, entropy, retention: Retention::Keep, workers: workers() };
+        let machine = Machine {
+            disk,
+            time,
+            entropy,
+            retention: Retention::Keep,
+            threads: Threads::ForAllCores,
+        };
         Database::run_threads(recover(machine, options, progress)?)
     }
 
@@ -78,8 +83,13 @@ impl Database {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new(options.rings));
         let time: Arc<dyn TimeSource> = Arc::new(RealTime::default());
         let entropy: Arc<dyn Entropy> = Arc::new(RealEntropy);
-        let machine =
-            Machine { disk, time, entropy, retention: Retention::Recycle, workers: workers() };
+        let machine = Machine {
+            disk,
+            time,
+            entropy,
+            retention: Retention::Recycle,
+            threads: Threads::ForAllCores,
+        };
         Database::run_threads(recover(machine, options, &mut |_| ())?)
     }
 

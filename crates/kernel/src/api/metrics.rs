@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::checkpoint::CheckpointCounters;
 use super::core::{Core, Instance, Shared};
-use crate::base::HomeId;
+use crate::base::{HomeId, InstanceId};
 use crate::buffer::{PoolStats, PoolTraffic};
 use crate::log::LogCounters;
 use crate::store::SpaceStats;
@@ -47,36 +47,39 @@ impl Core {
     }
 }
 
-/// One home's part of the buffer pool.
+/// One home's part of the memory.
 #[derive(Clone, Copy, Debug)]
-pub struct PoolPart {
+pub struct MemoryPart {
     /// Frames, each with a page.
     pub frames: usize,
     /// Those that are free.
     pub free: usize,
     /// What went in and out of memory since the start.
     pub traffic: PoolTraffic,
+    /// Bytes that undo has taken: the most that it ever needed, for it is used again and not given back.
+    pub undo_bytes: u64,
 }
 
-/// A look at a database's buffer pool from one of its instances, without waiting. Keeps the database's
+/// A look at a database's memory from one of its instances, without waiting. Keeps the database's
 /// directory locked while it lives.
 #[derive(Clone)]
-pub struct PoolWatch {
+pub struct MemoryWatch {
     shared: Arc<Shared>,
 }
 
-impl PoolWatch {
+impl MemoryWatch {
     /// Of this instance's database.
-    pub fn new(instance: &Instance) -> PoolWatch {
-        PoolWatch { shared: instance.state().inner.shared.clone() }
+    pub fn new(instance: &Instance) -> MemoryWatch {
+        MemoryWatch { shared: instance.state().inner.shared.clone() }
     }
 
-    /// The parts of the pool, by home.
-    pub fn parts(&self) -> Vec<PoolPart> {
-        let pool = &self.shared.pool;
-        let part = |home| {
+    /// Its parts, by home.
+    pub fn parts(&self) -> Vec<MemoryPart> {
+        let Shared { pool, versions, .. } = &*self.shared;
+        let part = |home: HomeId| {
             let (frames, free) = pool.frames_of(home);
-            PoolPart { frames, free, traffic: pool.traffic_of(home) }
+            let undo_bytes = versions.undo_allocated_bytes(InstanceId(home.0));
+            MemoryPart { frames, free, traffic: pool.traffic_of(home), undo_bytes }
         };
         (0..pool.homes()).map(|home| part(HomeId(home as u16))).collect()
     }

@@ -100,7 +100,7 @@ pub use check::Findings;
 pub use cursor::{IndexCursor, KeyBytes, KeyRange, TableCursor};
 pub use database::Database;
 pub use definitions::{NewIndex, NewTable};
-pub use metrics::{Metrics, PoolPart, PoolWatch};
+pub use metrics::{MemoryPart, MemoryWatch, Metrics};
 pub use open::RecoveryReport;
 #[cfg(not(loom))]
 pub use open::open_interleaved;

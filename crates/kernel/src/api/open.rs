@@ -60,8 +60,41 @@ pub(super) struct Machine {
     pub time: Arc<dyn TimeSource>,
     pub entropy: Arc<dyn Entropy>,
     pub retention: Retention,
-    /// Threads that replay.
-    pub workers: usize,
+    /// Threads that recover.
+    pub threads: Threads,
+}
+
+/// How many threads recover.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Threads {
+    /// One, so that a seed decides where every row comes to lie.
+    One,
+    /// As many as keep all cores busy.
+    ForAllCores,
+}
+
+/// Threads a core that replay if they wait for pages: a core that reads one page at a time is idle for a quarter
+/// of the time (measured: docs/benchmarks.md).
+const READING_PER_CORE: usize = 4;
+
+impl Threads {
+    /// Threads that hardly wait.
+    fn computing(self) -> usize {
+        match self {
+            Threads::One => 1,
+            Threads::ForAllCores => {
+                std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+            }
+        }
+    }
+
+    /// Threads that replay over the `pages` of a checkpoint.
+    fn replaying(self, pages: u64) -> usize {
+        match self {
+            Threads::ForAllCores if pages > 0 => READING_PER_CORE * self.computing(),
+            _ => self.computing(),
+        }
+    }
 }
 
 /// A recovered database whose instances do not run yet.
@@ -100,7 +133,7 @@ pub(super) fn recover(
     let instances = options.instances.count();
     super::temporary::remove_old(&*machine.disk)?;
     let clock = Clock::choose(options.clock)?;
-    let workers = machine.workers;
+    let threads = machine.threads;
     let found = read_manifest(&*machine.disk)?;
     let homes = found.as_ref().map_or(instances, |manifest| manifest.homes.max(instances));
     let versions = VersionSpace::new(usize::from(instances));
@@ -129,7 +162,7 @@ pub(super) fn recover(
     };
     let State { pool, store, definitions, imaged, .. } = state;
     let began = Instant::now();
-    let catalog = build_catalog(&definitions, &versions, workers)?;
+    let catalog = build_catalog(&definitions, &versions, threads.computing())?;
     report.indexes = began.elapsed();
     let txn = TxnOptions {
         instances: usize::from(instances),
@@ -213,7 +246,7 @@ impl State {
             return Ok(State { database, pool, store, definitions, imaged, pages, load });
         };
         let places = Places { store, pool: &pool, sides: &sides, homes };
-        let loaded = load(checkpoint, places, machine.workers)?;
+        let loaded = load(checkpoint, places, machine.threads.computing())?;
         let definitions = Definitions::adopt(pool.clone(), sides, homes, loaded.loaded)?;
         let (imaged, pages, load) = (loaded.imaged, loaded.pages, began.elapsed());
         let store = Some(store.clone());
@@ -266,7 +299,8 @@ impl Restart<'_> {
                 progress(&format!("replayed {} row changes, {rate:.0} a second", done.changes));
             }
         };
-        let how = ReplayOptions { workers: self.machine.workers, round_bytes: self.round_bytes };
+        let workers = self.machine.threads.replaying(self.report.pages);
+        let how = ReplayOptions { workers, round_bytes: self.round_bytes };
         let replayed = replay(readers, self.definitions, how, &mut tell)?;
         self.report.commits = replayed.commits;
         self.report.changes = replayed.changes;
@@ -302,7 +336,7 @@ pub(super) fn inspect(
         time: Arc::new(RealTime::default()),
         entropy: Arc::new(RealEntropy),
         retention: Retention::Keep,
-        workers: workers(),
+        threads: Threads::ForAllCores,
     };
     let state = State::new(&machine, Some(&manifest), homes, options, &versions)?;
     state.tell(Some(&manifest), progress);
@@ -310,15 +344,11 @@ pub(super) fn inspect(
     let examined = log::examine(disk, manifest)?;
     let readers = (0..homes).map(|home| examined.reader(disk, HomeId(home)));
     let readers = readers.collect::<Result<Vec<_>>>()?;
-    let how = ReplayOptions { workers: workers(), round_bytes: options.recovery_round_bytes };
+    let workers = machine.threads.replaying(state.pages);
+    let how = ReplayOptions { workers, round_bytes: options.recovery_round_bytes };
     let replayed = replay(readers, &mut definitions, how, &mut |_| ())?;
     progress(&format!("{} commits, {} row changes", replayed.commits, replayed.changes));
-    build_catalog(&definitions, &versions, workers())
-}
-
-/// One replaying thread a core.
-pub(super) fn workers() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    build_catalog(&definitions, &versions, machine.threads.computing())
 }
 
 impl Recovered {
@@ -357,8 +387,8 @@ pub fn open_interleaved(
     decider: &Rc<dyn crate::sync::Decider>,
 ) -> Result<(super::Database, Vec<crate::runtime::Interleaved<Core>>)> {
     use crate::runtime::Interleaved;
-    // One thread replays, so that the seed decides where every row comes to lie.
-    let machine = Machine { disk, time, entropy, retention: Retention::Keep, workers: 1 };
+    let threads = Threads::One;
+    let machine = Machine { disk, time, entropy, retention: Retention::Keep, threads };
     let recovered = recover(machine, options, &mut |_| ())?;
     let open = recovered.open_state();
     let mut instances = Vec::new();

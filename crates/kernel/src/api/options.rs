@@ -93,7 +93,7 @@ impl Default for Options {
             undo_bytes: 1 << 30,
             log_segment_bytes: 32 << 20,
             log_buffer_bytes: 1 << 20,
-            recovery_round_bytes: 32 << 20,
+            recovery_round_bytes: 8 << 20,
             checkpoint_interval_ms: 60_000,
             checkpoint_wal_bytes: 1 << 30,
             checkpoint_pin_bytes: 0,

@@ -24,14 +24,16 @@ const POSITIONS_SPARE: u64 = 1 << 34;
 /// The undo chunks of one instance.
 pub(super) struct ChunkPool {
     space: Arc<VersionSpace>,
+    instance: InstanceId,
     free: RefCell<Vec<ChunkPtr>>,
     allocated_bytes: Cell<u64>,
     bytes_max: u64,
 }
 
 impl ChunkPool {
-    pub(super) fn new(space: Arc<VersionSpace>, bytes_max: u64) -> ChunkPool {
-        ChunkPool { space, free: RefCell::default(), allocated_bytes: Cell::new(0), bytes_max }
+    pub(super) fn new(space: Arc<VersionSpace>, instance: InstanceId, bytes_max: u64) -> ChunkPool {
+        let (free, allocated_bytes) = (RefCell::default(), Cell::new(0));
+        ChunkPool { space, instance, free, allocated_bytes, bytes_max }
     }
 
     fn take(&self) -> Result<ChunkPtr> {
@@ -43,7 +45,7 @@ impl ChunkPool {
             return Err(Error::OutOfMemory { what: "undo" });
         }
         self.allocated_bytes.set(self.allocated_bytes.get() + CHUNK_BYTES);
-        Ok(self.space.undo().allocate())
+        Ok(self.space.undo().allocate(self.instance))
     }
 
     fn give_back(&self, chunk: ChunkPtr) {
@@ -291,7 +293,7 @@ mod tests {
 
     fn arena(bytes_max: u64) -> Arena {
         let space = VersionSpace::new(2);
-        let pool = Rc::new(ChunkPool::new(space, bytes_max));
+        let pool = Rc::new(ChunkPool::new(space, InstanceId(0), bytes_max));
         Arena::new(&pool, InstanceId(1), SlotId(9))
     }
 

@@ -158,7 +158,7 @@ impl InstanceVersions {
     /// of 16 KiB per transaction that writes at a time).
     pub fn new(space: Arc<VersionSpace>, instance: InstanceId, undo_bytes_max: u64) -> Rc<Self> {
         Rc::new(InstanceVersions {
-            pool: Rc::new(ChunkPool::new(Arc::clone(&space), undo_bytes_max)),
+            pool: Rc::new(ChunkPool::new(Arc::clone(&space), instance, undo_bytes_max)),
             twin_bytes_max: (undo_bytes_max * space.instances() as u64).max(1 << 20),
             space,
             instance,

@@ -85,7 +85,7 @@ mod loom_tests {
         fn new() -> Arc<World> {
             let space = UndoSpace::new(1);
             let arena = Arc::clone(space.arena(InstanceId(0), SlotId(0)));
-            let chunk = space.allocate();
+            let chunk = space.allocate(InstanceId(0));
             arena.set_chunk(0, 0, chunk);
             // SAFETY: `space` outlives the words.
             let words = unsafe { chunk.words() };

@@ -11,6 +11,7 @@
 //! chunk words; a reader loads words, acquire-fences, and loads `reclaimed` again: who saw an
 //! overwritten word sees the higher mark.
 
+use std::ops::DerefMut;
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use crossbeam_utils::CachePadded;
@@ -215,41 +216,58 @@ type Segment = Box<[OnceLock<Arc<ArenaShared>>]>;
 
 /// All undo of a database, as readers see it. `Send + Sync`.
 pub(super) struct UndoSpace {
-    /// Per instance, segments of `SEGMENT_SLOTS` arenas each, made when first used.
-    instances: Box<[Box<[OnceLock<Segment>]>]>,
+    instances: Box<[InstanceUndo]>,
+}
+
+/// One instance's.
+struct InstanceUndo {
+    /// Segments of `SEGMENT_SLOTS` arenas each, made when first used.
+    arenas: Box<[OnceLock<Segment>]>,
     /// Every chunk ever allocated; freed when the space is dropped.
     chunks: Mutex<Vec<Box<[AtomicU64]>>>,
+}
+
+impl InstanceUndo {
+    fn chunks(&self) -> impl DerefMut<Target = Vec<Box<[AtomicU64]>>> {
+        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl UndoSpace {
     pub(super) fn new(instances: usize) -> UndoSpace {
         let segments = SLOTS_PER_INSTANCE_MAX / SEGMENT_SLOTS;
-        UndoSpace {
-            instances: (0..instances)
-                .map(|_| (0..segments).map(|_| OnceLock::new()).collect())
-                .collect(),
+        let instance = |_| InstanceUndo {
+            arenas: (0..segments).map(|_| OnceLock::new()).collect(),
             chunks: Mutex::new(Vec::new()),
-        }
+        };
+        UndoSpace { instances: (0..instances).map(instance).collect() }
     }
 
-    /// Memory for one more chunk.
-    pub(super) fn allocate(&self) -> ChunkPtr {
+    /// Memory for one more chunk of an instance; only that instance allocates.
+    pub(super) fn allocate(&self, instance: InstanceId) -> ChunkPtr {
         let chunk: Box<[AtomicU64]> = (0..CHUNK_WORDS).map(|_| AtomicU64::new(0)).collect();
         let pointer = ChunkPtr(chunk.as_ptr());
-        self.chunks.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
+        self.instances[instance.0 as usize].chunks().push(chunk);
         pointer
+    }
+
+    /// Bytes of memory that an instance has taken; 0 if there is no such instance. For people: takes a
+    /// lock that its allocations take.
+    pub(super) fn allocated_bytes(&self, instance: InstanceId) -> u64 {
+        let chunks = self.instances.get(instance.0 as usize).map(|it| it.chunks().len());
+        chunks.unwrap_or(0) as u64 * CHUNK_BYTES
     }
 
     /// The arena of a slot, made if it is the first time.
     pub(super) fn arena(&self, instance: InstanceId, slot: SlotId) -> &Arc<ArenaShared> {
-        let segment = self.instances[instance.0 as usize][slot.0 as usize / SEGMENT_SLOTS]
+        let segment = self.instances[instance.0 as usize].arenas[slot.0 as usize / SEGMENT_SLOTS]
             .get_or_init(|| (0..SEGMENT_SLOTS).map(|_| OnceLock::new()).collect());
         segment[slot.0 as usize % SEGMENT_SLOTS].get_or_init(|| Arc::new(ArenaShared::new()))
     }
 
     #[inline]
     fn find(&self, at: UndoRef) -> Option<&ArenaShared> {
-        let segments = self.instances.get(at.instance().0 as usize)?;
+        let segments = &self.instances.get(at.instance().0 as usize)?.arenas;
         let slot = at.slot().0 as usize;
         let segment = segments[slot / SEGMENT_SLOTS].get()?;
         segment[slot % SEGMENT_SLOTS].get().map(|arena| &**arena)
@@ -313,7 +331,7 @@ mod loom_tests {
         loom::model(|| {
             let space = Arc::new(UndoSpace::new(1));
             let arena = Arc::clone(space.arena(InstanceId(0), SlotId(0)));
-            let chunk = space.allocate();
+            let chunk = space.allocate(InstanceId(0));
             arena.set_chunk(0, 0, chunk);
             let at = UndoRef::new(InstanceId(0), SlotId(0), 2);
             // SAFETY: `space` outlives the words.
@@ -365,7 +383,7 @@ mod tests {
     fn a_copy_during_which_the_record_is_reclaimed_does_not_count() {
         let space = UndoSpace::new(1);
         let arena = space.arena(InstanceId(0), SlotId(0));
-        arena.set_chunk(0, 0, space.allocate());
+        arena.set_chunk(0, 0, space.allocate(InstanceId(0)));
         let at = UndoRef::new(InstanceId(0), SlotId(0), 10);
         assert_eq!(space.copy(at, |_| 1), Some(1));
         // Collection and the next writer come in between.
@@ -382,7 +400,7 @@ mod tests {
     fn a_grown_directory_keeps_the_live_chunks() {
         let space = UndoSpace::new(1);
         let arena = space.arena(InstanceId(0), SlotId(3));
-        let chunks: Vec<ChunkPtr> = (0..40).map(|_| space.allocate()).collect();
+        let chunks: Vec<ChunkPtr> = (0..40).map(|_| space.allocate(InstanceId(0))).collect();
         for (number, chunk) in chunks.iter().enumerate() {
             // SAFETY: `space` outlives the words.
             let words = unsafe { chunk.words() };

@@ -270,6 +270,12 @@ impl VersionSpace {
         &self.undo
     }
 
+    /// Bytes of memory that an instance's undo has taken, to be used again and again; 0 if there is no such
+    /// instance. For people.
+    pub fn undo_allocated_bytes(&self, instance: InstanceId) -> u64 {
+        self.undo.allocated_bytes(instance)
+    }
+
     /// How many instances it is for.
     pub(super) fn instances(&self) -> usize {
         self.free.len()

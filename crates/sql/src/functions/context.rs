@@ -8,7 +8,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::session::RoutingCounts;
 use crate::types::datetime::TimeZone;
 use crate::types::{Text, TypeOid};
-use atoll_kernel::api::{CheckpointStatus, PoolPart};
+use atoll_kernel::api::{CheckpointStatus, MemoryPart};
 use std::sync::Arc;
 
 /// How `SET` looked: for the transaction or for the session.
@@ -218,7 +218,7 @@ pub trait FunctionContext {
     }
 
     /// The parts of the buffer pool, by home.
-    fn memory(&self) -> Vec<PoolPart> {
+    fn memory(&self) -> Vec<MemoryPart> {
         Vec::new()
     }
 

@@ -5,7 +5,7 @@
 //! pg_cursors has the cursors of DECLARE, not the protocol's portals, and not one that is just
 //! being fetched from.
 //! atoll_routing is ours: where transactions hash to and which sessions moved, by instance.
-//! atoll_memory, ours: what goes in and out of each home's part of the buffer pool.
+//! atoll_memory, ours: each home's part of the memory, and what goes in and out of it.
 //! atoll_checkpoints, ours too, has a row unless the database is in memory; so has pg_stat_bgwriter,
 //! where what nobody counts is NULL.
 //! pg_stat_activity has the asking session alone: sessions do not see each other's state.
@@ -60,6 +60,7 @@ fn memory_rows<'a>(_: &'a CatalogView, session: &'a dyn FunctionContext) -> Rows
             count(part.traffic.evictions),
             count(part.traffic.written),
             count(part.traffic.inline),
+            count(part.undo_bytes),
         ]
     }))
 }

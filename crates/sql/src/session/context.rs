@@ -15,7 +15,7 @@ use crate::relations::CatalogView;
 use crate::types::Text;
 use crate::types::datetime::TimeZone;
 use atoll_kernel::api::{
-    Catalog, CheckpointStatus, CheckpointWatch, Instance, InstanceId, Oid, PoolPart, PoolWatch,
+    Catalog, CheckpointStatus, CheckpointWatch, Instance, InstanceId, MemoryPart, MemoryWatch, Oid,
     Relation, TableEntry,
 };
 use atoll_kernel::io::{Entropy, RealEntropy, TimeSource};
@@ -57,7 +57,7 @@ pub struct SessionContext {
     pub routing: RefCell<Option<Arc<Routing>>>,
     /// A look at the database's checkpoints.
     checkpoints: CheckpointWatch,
-    pool: PoolWatch,
+    memory: MemoryWatch,
 }
 
 /// What a session remembers of its past when it moves to another instance.
@@ -100,7 +100,7 @@ impl SessionContext {
             place: Cell::new(instance.id()),
             routing: RefCell::default(),
             checkpoints: CheckpointWatch::new(instance),
-            pool: PoolWatch::new(instance),
+            memory: MemoryWatch::new(instance),
         }
     }
 
@@ -255,8 +255,8 @@ impl FunctionContext for SessionContext {
         self.checkpoints.status()
     }
 
-    fn memory(&self) -> Vec<PoolPart> {
-        self.pool.parts()
+    fn memory(&self) -> Vec<MemoryPart> {
+        self.memory.parts()
     }
 
     fn search_path(&self, with_implicit: bool) -> Vec<Text> {
