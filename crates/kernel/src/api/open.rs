@@ -68,19 +68,21 @@ pub(super) struct Machine {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Threads {
     /// One, so that a seed decides where every row comes to lie.
+    #[cfg(not(loom))]
     One,
     /// As many as keep all cores busy.
     ForAllCores,
 }
 
-/// Threads a core that replay if they wait for pages: a core that reads one page at a time is idle for a quarter
-/// of the time (measured: docs/benchmarks.md).
+/// Threads a core that replay if they wait for pages, which each reads one at a time (measured:
+/// docs/benchmarks.md, "Recovery").
 const READING_PER_CORE: usize = 4;
 
 impl Threads {
     /// Threads that hardly wait.
     fn computing(self) -> usize {
         match self {
+            #[cfg(not(loom))]
             Threads::One => 1,
             Threads::ForAllCores => {
                 std::thread::available_parallelism().map_or(1, std::num::NonZero::get)

@@ -270,8 +270,8 @@ impl VersionSpace {
         &self.undo
     }
 
-    /// Bytes of memory that an instance's undo has taken, to be used again and again; 0 if there is no such
-    /// instance. For people.
+    /// Bytes of memory that an instance's undo has taken, to be used again and again; 0 if there is
+    /// no such instance. For people.
     pub fn undo_allocated_bytes(&self, instance: InstanceId) -> u64 {
         self.undo.allocated_bytes(instance)
     }

@@ -101,10 +101,7 @@ impl LongWriter {
         let NewLong { pool, reference, .. } = &self.chain;
         let mut reserved = pool.reserve(self.home, count)?;
         let mut pages = Vec::with_capacity(count);
-        for ordinal in reference.pages.. {
-            if pages.len() == count {
-                break;
-            }
+        for ordinal in (reference.pages..).take(count) {
             match pool.allocate_overflow(&mut reserved, self.tree) {
                 Ok(mut page) => {
                     let pid = page.pid();
