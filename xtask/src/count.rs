@@ -72,16 +72,17 @@ fn number_before(line: &str, word: &str) -> u64 {
 /// Names of tests that failed, panics with their messages, seeds and images with a complaint, rare
 /// states never met.
 fn failures(text: &str) -> Vec<String> {
+    let cut = |line: &str| line.chars().take(LINE_MAX).collect::<String>();
     let mut found = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         let named = ["seed ", "image ", "never met: "].iter().any(|it| line.starts_with(it));
         let panicked = line.starts_with("thread '") && line.contains(" panicked at ");
         if line.ends_with("... FAILED") || named || panicked {
-            found.push(line.chars().take(LINE_MAX).collect());
+            found.push(cut(line));
         }
         if panicked && let Some(message) = lines.peek() {
-            found.push(format!("  {}", message.chars().take(LINE_MAX).collect::<String>()));
+            found.push(format!("  {}", cut(message)));
         }
     }
     found.truncate(KEPT);

@@ -13,14 +13,14 @@ use super::checkpoint::{
 };
 use super::core::{Context, Core, Instance, Shared};
 use super::metrics::Metrics;
-use super::open::{Machine, Recovered, RecoveryReport, Threads, recover};
+use super::open::{Machine, Recovered, RecoveryReport, recover};
 use super::options::Options;
 use super::session::{Access, Session};
 use crate::backup::{Restored, Until};
 use crate::base::{HomeId, InstanceId, Result};
 use crate::buffer::PoolTraffic;
 use crate::catalog::{Catalog, NamespaceDef, PUBLIC_NAMESPACE};
-use crate::io::{Disk, Entropy, MemoryDisk, RealDisk, RealEntropy, RealTime, TimeSource};
+use crate::io::{Disk, MemoryDisk, RealDisk};
 use crate::log::Retention;
 use crate::runtime::{AffinityKey, Hub, Runtime, Target};
 use crate::store::SpaceStats;
@@ -66,30 +66,14 @@ impl Database {
         options: Options,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Database> {
-        let time: Arc<dyn TimeSource> = Arc::new(RealTime::default());
-        let entropy: Arc<dyn Entropy> = Arc::new(RealEntropy);
-        let machine = Machine {
-            disk,
-            time,
-            entropy,
-            retention: Retention::Keep,
-            threads: Threads::ForAllCores,
-        };
+        let machine = Machine::real(disk, Retention::Keep);
         Database::run_threads(recover(machine, options, progress)?)
     }
 
     /// An empty database that lives in memory and is gone when it closes.
     pub fn open_in_memory(options: Options) -> Result<Database> {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new(options.rings));
-        let time: Arc<dyn TimeSource> = Arc::new(RealTime::default());
-        let entropy: Arc<dyn Entropy> = Arc::new(RealEntropy);
-        let machine = Machine {
-            disk,
-            time,
-            entropy,
-            retention: Retention::Recycle,
-            threads: Threads::ForAllCores,
-        };
+        let machine = Machine::real(disk, Retention::Recycle);
         Database::run_threads(recover(machine, options, &mut |_| ())?)
     }
 

@@ -64,6 +64,14 @@ pub(super) struct Machine {
     pub threads: Threads,
 }
 
+impl Machine {
+    /// The machine that this process runs on, with `disk`.
+    pub fn real(disk: Arc<dyn Disk>, retention: Retention) -> Machine {
+        let (time, entropy) = (Arc::new(RealTime::default()), Arc::new(RealEntropy));
+        Machine { disk, time, entropy, retention, threads: Threads::ForAllCores }
+    }
+}
+
 /// How many threads recover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Threads {
@@ -135,7 +143,6 @@ pub(super) fn recover(
     let instances = options.instances.count();
     super::temporary::remove_old(&*machine.disk)?;
     let clock = Clock::choose(options.clock)?;
-    let threads = machine.threads;
     let found = read_manifest(&*machine.disk)?;
     let homes = found.as_ref().map_or(instances, |manifest| manifest.homes.max(instances));
     let versions = VersionSpace::new(usize::from(instances));
@@ -164,7 +171,7 @@ pub(super) fn recover(
     };
     let State { pool, store, definitions, imaged, .. } = state;
     let began = Instant::now();
-    let catalog = build_catalog(&definitions, &versions, threads.computing())?;
+    let catalog = build_catalog(&definitions, &versions, machine.threads.computing())?;
     report.indexes = began.elapsed();
     let txn = TxnOptions {
         instances: usize::from(instances),
@@ -333,13 +340,7 @@ pub(super) fn inspect(
     let _lock = disk.lock(&options.lock_note)?;
     let homes = manifest.homes;
     let versions = VersionSpace::new(1);
-    let machine = Machine {
-        disk: disk.clone(),
-        time: Arc::new(RealTime::default()),
-        entropy: Arc::new(RealEntropy),
-        retention: Retention::Keep,
-        threads: Threads::ForAllCores,
-    };
+    let machine = Machine::real(disk.clone(), Retention::Keep);
     let state = State::new(&machine, Some(&manifest), homes, options, &versions)?;
     state.tell(Some(&manifest), progress);
     let mut definitions = state.definitions;

@@ -181,8 +181,8 @@ impl Surely {
     }
 }
 
-/// The shell of recovery, of building indexes and of offline checks: an optimistic read is simply made again, and a page
-/// loaded with the thread blocked; nothing else can be waited for.
+/// The shell of recovery, of building indexes and of offline checks: an optimistic read is simply made
+/// again, and a page loaded with the thread blocked; nothing else can be waited for.
 pub fn until_done<T>(pool: &BufferPool, mut operation: impl FnMut() -> Outcome<T>) -> Result<T> {
     let mut loads = StepLoads::default();
     loop {

@@ -1,8 +1,8 @@
 //! The page trace: which pages were used, in order, and what an exact LRU would have made of it.
 //! Recorded with feature `page-trace` only; without it [`note`] is nothing.
 //!
-//! Atoll's replacement keeps a few degrees of heat per page (module `evict`); an LRU list would be a shared structure
-//! that every use changes. What that costs in misses is answered by replaying one against the same trace
+//! Atoll's replacement keeps a few degrees of heat per page (module `evict`); an LRU list would be a
+//! shared structure that every use changes. What that costs in misses is answered by replaying one against the same trace
 //! (Denning's stack property: an LRU of a size needs nothing but the order of uses).
 //!
 //! Invariants: one trace in a process, of one pool. Events of several threads are in the order in

@@ -97,7 +97,8 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    pub(super) fn new(pool: &Rc<ChunkPool>, instance: InstanceId, slot: SlotId) -> Arena {
+    pub(super) fn new(pool: &Rc<ChunkPool>, slot: SlotId) -> Arena {
+        let instance = pool.instance;
         let shared = Arc::clone(pool.space.undo().arena(instance, slot));
         let head = shared.reclaimed();
         Arena {
@@ -293,8 +294,8 @@ mod tests {
 
     fn arena(bytes_max: u64) -> Arena {
         let space = VersionSpace::new(2);
-        let pool = Rc::new(ChunkPool::new(space, InstanceId(0), bytes_max));
-        Arena::new(&pool, InstanceId(1), SlotId(9))
+        let pool = Rc::new(ChunkPool::new(space, InstanceId(1), bytes_max));
+        Arena::new(&pool, SlotId(9))
     }
 
     fn new(row: u64, previous: u64) -> NewRecord {

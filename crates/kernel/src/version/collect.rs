@@ -255,7 +255,7 @@ impl InstanceVersions {
     }
 
     pub(crate) fn arena(&self, slot: SlotId) -> Rc<Arena> {
-        Rc::new(Arena::new(&self.pool, self.instance, slot))
+        Rc::new(Arena::new(&self.pool, slot))
     }
 
     /// Runs `append` with this instance's cursor of the tree.

@@ -217,7 +217,7 @@ pub trait FunctionContext {
         None
     }
 
-    /// The parts of the buffer pool, by home.
+    /// The parts of the memory, by home.
     fn memory(&self) -> Vec<MemoryPart> {
         Vec::new()
     }

@@ -100,13 +100,14 @@ impl LongWriter {
         let count = bytes.div_ceil(CONTENT_BYTES);
         let NewLong { pool, reference, .. } = &self.chain;
         let mut reserved = pool.reserve(self.home, count)?;
-        let mut pages = Vec::with_capacity(count);
+        let (mut pages, mut first) = (Vec::with_capacity(count), reference.first);
         for ordinal in (reference.pages..).take(count) {
             match pool.allocate_overflow(&mut reserved, self.tree) {
                 Ok(mut page) => {
                     let pid = page.pid();
-                    let known = Some(reference.first).filter(|first| *first != Pid(0));
-                    let first = known.or(pages.first().map(|(first, _)| *first)).unwrap_or(pid);
+                    if first == Pid(0) {
+                        first = pid;
+                    }
                     overflow::format(page.bytes_mut(), first, ordinal);
                     pages.push((pid, page.frame()));
                 }
