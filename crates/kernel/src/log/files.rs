@@ -62,6 +62,23 @@ impl SegmentFiles {
         }
         chain
     }
+
+    /// A segment that `incarnation` made after one that is not there: each is named durably before
+    /// the next is begun (`segment.rs`), so the one before it is missing, and where it would begin.
+    /// Only of use for what comes from position `start` on; before it segments are used again.
+    pub fn gap(&self, incarnation: u32, start: LogPosition) -> Option<(LogPosition, &Segment)> {
+        let is_of = |segment: &&Segment| {
+            segment.header.incarnation == incarnation && segment.header.start >= start
+        };
+        let mut end = start;
+        for segment in self.whole.iter().filter(is_of) {
+            if segment.header.start > end {
+                return Some((end, segment));
+            }
+            end = segment.header.end();
+        }
+        None
+    }
 }
 
 fn check(header: &SegmentHeader, path: &str, manifest: &Manifest) -> Result<()> {

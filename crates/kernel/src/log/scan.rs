@@ -2,8 +2,9 @@
 //!
 //! Invariants: only reads. A log ends where its contiguous valid prefix does. If any flush, of
 //! this log or of another, says that this log was durable or stable beyond that end, bytes that
-//! were safe are gone: damage, refused with file and place. Else what follows is a tail that the
-//! crash tore, and nobody was told of it.
+//! were safe are gone: damage, refused with file and place. So is a segment that is missing before
+//! another, even one that was only made ready. Else what follows is a tail that the crash tore, and
+//! nobody was told of it.
 
 use super::cut::{Dependent, LogSummary};
 use super::files::SegmentFiles;
@@ -11,6 +12,7 @@ use super::format::{
     BLOCK_BYTES, FlushHead, Record, SEGMENT_HEADER_BYTES, decode_anywhere, place_of,
 };
 use super::manifest::Manifest;
+use super::segment::name;
 use super::walk::{Step, Walk};
 use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Result};
 use crate::io::{Disk, FileRef, IoBuffer};
@@ -43,6 +45,16 @@ pub fn scan(disk: &dyn Disk, manifest: &Manifest, home: HomeId) -> Result<Scanne
         let detail = format!(
             "the log of home {home} has no segment that begins at position {start}, from where on \
              the checkpoint needs it"
+        );
+        return Err(Error::Corrupt { page: None, detail });
+    }
+    if let Some((position, next)) = files.gap(incarnation.number, start)
+        && !mutant("log-damage-taken-for-a-torn-tail")
+    {
+        let detail = format!(
+            "the segment of the log of home {home} that begins at position {position} is missing: \
+             \"{}\" was made after it",
+            name(home, next.header.number)
         );
         return Err(Error::Corrupt { page: None, detail });
     }

@@ -1,8 +1,11 @@
 //! One log on disks that do not crash.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::super::files::SegmentFiles;
 use super::super::manifest::Manifest;
+use super::super::segment::name;
 use super::super::*;
 use super::*;
 use crate::base::{Cts, Error, InstanceId, SlotId, Stop, Xid};
@@ -160,7 +163,7 @@ fn a_log_begins_where_the_manifest_says_and_stale_bytes_are_not_read() {
         cts
     };
     write(&mut home, 200);
-    let files = super::super::files::SegmentFiles::open(disk.as_ref(), &manifest, HomeId(0));
+    let files = SegmentFiles::open(disk.as_ref(), &manifest, HomeId(0));
     let chain = files.unwrap().of(1, crate::base::LogPosition(0));
     assert!(chain.len() > 4);
     let begin = chain[3].header.start;
@@ -182,6 +185,43 @@ fn a_log_begins_where_the_manifest_says_and_stale_bytes_are_not_read() {
         .zip(first..)
         .all(|((cts, payload), n)| *cts == n && payload.iter().all(|&byte| byte == n as u8));
     assert!(whole, "every commit from {first} on");
+}
+
+/// The last segment in use, with one made ready behind it that no flush has reached.
+#[test]
+fn a_segment_that_is_missing_before_one_that_is_only_ready_is_missed() {
+    let sim = SimDisk::new(SimOptions::seeded(6));
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let (manifest, marks) = new_database(&disk, 1);
+    let mut home = Home::open(&disk, &manifest, 0, SMALL, &marks).unwrap();
+    let mut cts = 0;
+    // Until a fourth segment is ready, and the third being written to.
+    let made = loop {
+        cts += 1;
+        home.commit(cts, &[], &[7; 500]);
+        home.turn(cts);
+        home.settle();
+        let files = SegmentFiles::open(disk.as_ref(), &manifest, HomeId(0)).unwrap();
+        let Some(ready) = files.whole.get(3) else { continue };
+        assert!(home.log.end() <= ready.header.start, "it should have been seen before");
+        break files.whole.iter().map(|it| name(HomeId(0), it.header.number)).collect::<Vec<_>>();
+    };
+    // Made durable, too.
+    for _ in 0..100 {
+        home.turn(cts);
+        home.ring.wait(Some(Duration::ZERO));
+    }
+    for (at, name) in made.iter().enumerate() {
+        let disk: Arc<dyn Disk> = Arc::new(sim.crash(9));
+        disk.remove(name).unwrap();
+        match examine_all(&disk) {
+            Err(Error::Corrupt { detail, .. }) => {
+                assert!(at + 1 < made.len() && detail.contains("missing"), "{name}: {detail}");
+            }
+            Err(other) => panic!("{name}: {other:?}"),
+            Ok(_) => assert_eq!(at + 1, made.len(), "{name}"),
+        }
+    }
 }
 
 #[test]
