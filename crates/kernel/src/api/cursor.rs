@@ -8,6 +8,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::read_ahead::ReadAhead;
 use super::statement::Statement;
 use crate::base::{Result, RowId};
 use crate::catalog::{ColumnId, IndexEntry, TableEntry};
@@ -33,6 +34,7 @@ pub struct TableCursor {
     at: usize,
     // Where to go on; none at the end.
     next: Option<RowId>,
+    ahead: ReadAhead,
 }
 
 impl TableCursor {
@@ -43,6 +45,7 @@ impl TableCursor {
             batch: RowBatch::new(),
             at: 0,
             next: Some(RowId(0)),
+            ahead: ReadAhead::new(),
         }
     }
 
@@ -55,7 +58,8 @@ impl TableCursor {
         while self.at >= self.batch.len() {
             let Some(from) = self.next else { return Ok(None) };
             self.at = 0;
-            let TableCursor { access, columns, batch, .. } = self;
+            let TableCursor { access, columns, batch, ahead, .. } = self;
+            ahead.pass(statement, &access.tree, from);
             self.next = statement.read(|reader| reader.scan(access, from, columns, batch))?;
         }
         self.batch.copy_to(self.at, out);

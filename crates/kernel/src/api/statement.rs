@@ -16,6 +16,7 @@ use super::session::Session;
 use crate::base::{Cts, Error, NeededPage, Outcome, Result, RowId, TreeId};
 use crate::catalog::{CatalogRef, ColumnId, IndexEntry, Oid, Relation, TableEntry};
 use crate::tree::index::{Near, ScanDirection};
+use crate::tree::table::TableTree;
 use crate::txn::rows::{
     self, Frozen, GivenBack, KeyCheck, Longs, PointAhead, Progress, RowReader, RowValues,
     RowWriter, RowsProgress, UpdatesProgress, WriteOutcome,
@@ -477,6 +478,11 @@ impl<'t> Statement<'t> {
     pub(super) fn load_rows_ahead(&self, table: &TableAccess, some: &[RowId]) {
         let hints = &self.core.txn.environment().versions.hints;
         self.load_ahead(|missing| rows::missing_leaves(table, some, hints, missing));
+    }
+
+    /// Begins to read pages of the tree that will be needed soon.
+    pub(super) fn load_soon(&self, tree: &TableTree, missing: &[NeededPage]) {
+        tree.pool().load_soon(self.context, missing);
     }
 
     fn load_ahead(&self, look: impl Fn(&mut Vec<NeededPage>)) {

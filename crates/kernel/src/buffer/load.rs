@@ -64,6 +64,21 @@ impl BufferPool {
         }
     }
 
+    /// Begins to load pages, each as a task of its own, and does not wait: for whoever is about to
+    /// need them. Errors are not told: whoever needs a page finds out what came of it.
+    pub fn load_soon<S: InstanceState>(
+        self: &Arc<Self>,
+        context: &TaskContext<S>,
+        pages: &[NeededPage],
+    ) {
+        for page in pages.iter().copied() {
+            let pool = self.clone();
+            context.instance().spawn(Class::Run, move |context| {
+                let _ = context.uncounted(|| pool.load(page, context));
+            });
+        }
+    }
+
     /// Loads a page, or waits while another does; then the operation that needed it is to be called
     /// again, and may need it again. `Corrupt`, `Io`, `OutOfMemory`.
     pub fn load(&self, needed: NeededPage, parker: &dyn Parker) -> Result<()> {

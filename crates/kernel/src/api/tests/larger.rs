@@ -38,7 +38,7 @@ fn pad(id: i64, balance: i64) -> Vec<u8> {
     vec![byte; PAD + (balance as usize % 5) * 20]
 }
 
-fn put(statement: &mut Statement<'_>, table: Oid, id: i64) -> Result<RowId> {
+pub(super) fn put(statement: &mut Statement<'_>, table: Oid, id: i64) -> Result<RowId> {
     statement.lock_table(table, TableLockMode::RowExclusive)?;
     let table = statement.table(table)?;
     statement.insert(&table, &[Some(&bytes(id)), Some(&bytes(0)), Some(&pad(id, 0))])

@@ -17,6 +17,7 @@ mod larger;
 mod long;
 mod opening;
 mod queues;
+mod read_ahead;
 mod read_checkpoint;
 mod savepoints;
 mod sequences;

@@ -28,7 +28,7 @@ mod walk;
 
 use std::sync::Arc;
 
-use crate::base::{Error, HomeId, Outcome, Place, Result, Stop, TreeId};
+use crate::base::{Error, HomeId, NeededPage, Outcome, Place, Result, Stop, TreeId};
 use crate::buffer::{BufferPool, FrameRef, PageRead, PageShared, PageWrite, Swip};
 use crate::page::keynode::{self, KeyNode, Probe, UpperFence};
 use crate::page::{PageKind, header};
@@ -303,6 +303,51 @@ impl Trunk {
         let fence = KeyNode::new(parent.racy()).upper(&mut upper);
         parent.validate()?;
         Ok((fence == UpperFence::Some).then_some(upper))
+    }
+
+    /// Those that are not in memory of the leaf at `place` and of the next ones below the same parent,
+    /// `most` in all; answers where they end, none if they are the last. Reads no leaf. Stops:
+    /// `Retry`, and `missing` is as it was.
+    pub fn missing_leaves(
+        &self,
+        place: Probe<'_>,
+        most: usize,
+        missing: &mut Vec<NeededPage>,
+    ) -> Outcome<Option<Vec<u8>>> {
+        let before = missing.len();
+        let looked = self.look_for_missing(place, most, missing);
+        if looked.is_err() {
+            missing.truncate(before);
+        }
+        looked
+    }
+
+    fn look_for_missing(
+        &self,
+        place: Probe<'_>,
+        most: usize,
+        missing: &mut Vec<NeededPage>,
+    ) -> Outcome<Option<Vec<u8>>> {
+        let parent = self.leaf_parent(place)?;
+        let node = KeyNode::new(parent.racy());
+        let (first, count) = (node.child_at(place), node.count());
+        let end = first.saturating_add(most).min(count);
+        for at in first..end {
+            match parent.child(node.swip_position(at)) {
+                Ok(_) => {}
+                Err(Stop::NeedPage(page)) => missing.push(page),
+                Err(stop) => return Err(stop),
+            }
+        }
+        let mut key = Vec::new();
+        let goes_on = if end < count {
+            node.key(end, &mut key);
+            true
+        } else {
+            node.upper(&mut key) == UpperFence::Some
+        };
+        parent.validate()?;
+        Ok(goes_on.then_some(key))
     }
 
     /// What the parent of the leaf at `place` says of it: its fences, and where it lies as it is, if

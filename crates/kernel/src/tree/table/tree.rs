@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use super::append::RANGE_ROWS;
 use super::leaf::layout_version;
 use super::{LeafView, LeafWrite, SideTables};
-use crate::base::{Error, HomeId, Outcome, Result, RowId, Stop, TreeId};
+use crate::base::{Error, HomeId, NeededPage, Outcome, Result, RowId, Stop, TreeId};
 use crate::buffer::{BufferPool, PageRead, PageWrite};
 use crate::latch::PageBytes;
 use crate::page::keynode::{KeyNode, Probe};
@@ -207,6 +207,17 @@ impl TableTree {
     pub fn part_end(&self, row: RowId) -> Outcome<Option<RowId>> {
         let upper = self.trunk.parent_end(Probe::before(&row_key(row)))?;
         Ok(upper.map(|key| row_of(&key)))
+    }
+
+    /// As [`Trunk::missing_leaves`], from the leaf that covers `row` on.
+    pub fn missing_leaves(
+        &self,
+        row: RowId,
+        most: usize,
+        missing: &mut Vec<NeededPage>,
+    ) -> Outcome<Option<RowId>> {
+        let end = self.trunk.missing_leaves(Probe::before(&row_key(row)), most, missing)?;
+        Ok(end.map(|key| row_of(&key)))
     }
 
     /// What the parent of the leaf that covers `row` says of it; see [`Trunk::leaf_place`].
