@@ -23,6 +23,11 @@ use crate::tree::table::TableTree;
 use crate::txn::rows::{self, Frozen, Longs, Progress, WriteOutcome};
 use crate::version::{RowBuffer, TableAccess};
 
+/// How often, and for how long, other instances are waited for when the pool is full: each collects
+/// every two milliseconds.
+const OTHERS_TRIES: u32 = 50;
+const OTHERS_NS: u64 = 1_000_000;
+
 /// A changed column; its value is the caller's, or one that must leave the row to make room.
 type Changed<'v> = (u16, Option<Cow<'v, [u8]>>);
 
@@ -94,11 +99,7 @@ impl Statement<'_> {
         for raw in value.chunks(BLOCK_BYTES) {
             block.clear();
             encode_block(raw, &mut block);
-            if writer.put(raw, &block).is_err() {
-                // What nobody needs goes first.
-                while self.core.txn.collect()?.more {}
-                writer.put(raw, &block)?;
-            }
+            self.put(&mut writer, raw, &block)?;
             self.handle.changes_mut().long_block(&block);
             self.spill()?;
             self.breathe()?;
@@ -106,6 +107,24 @@ impl Statement<'_> {
         let value = writer.finish();
         self.handle.changes_mut().end_long(value.reference().checksum);
         Ok((value, number))
+    }
+
+    /// Adds a block; if there is no room, what nobody needs goes first: what this instance replaced at
+    /// once, and what others replaced in their time, which is waited for a while.
+    fn put(&mut self, writer: &mut LongWriter, raw: &[u8], block: &[u8]) -> Result<()> {
+        if writer.put(raw, block).is_ok() {
+            return Ok(());
+        }
+        while self.core.txn.collect()?.more {}
+        for _ in 0..OTHERS_TRIES {
+            match writer.put(raw, block) {
+                Err(Error::OutOfMemory { .. }) => {}
+                put => return put,
+            }
+            self.waiter().check()?;
+            self.context.park(Some(self.context.now_ns() + OTHERS_NS));
+        }
+        writer.put(raw, block)
     }
 
     /// Moves one of a change's values out of its row.

@@ -204,12 +204,13 @@ impl BufferPool {
     }
 
     fn say_who_loads(&self, (place, id): (Place, LoadId), by: LoadedBy) -> bool {
-        self.loads(place).of_task(place, id).map(|load| load.by = by).is_some()
+        let is_own = self.loads(place).of_task(place, id).map(|load| load.by = by).is_some();
+        is_own || mutant("load-installed-though-taken-over")
     }
 
     /// A thread takes the load of `place` over, or begins it; waits while another thread has it, or a
     /// task installs it, either of which is running.
-    fn load_as_thread(&self, place: Place) {
+    pub(crate) fn load_as_thread(&self, place: Place) {
         loop {
             let mut loads = self.loads(place);
             match loads.under_way.get_mut(&place) {
@@ -233,6 +234,11 @@ impl BufferPool {
         if self.is_still_loading(place, id) {
             self.forget_load(place);
         }
+    }
+
+    /// The thread's load of `place` has ended.
+    pub(crate) fn end_load_as_thread(&self, place: Place) {
+        self.forget_load(place);
     }
 
     fn forget_load(&self, place: Place) {
@@ -292,7 +298,7 @@ impl BufferPool {
     ) -> Result<()> {
         self.load_as_thread(needed.place);
         let loaded = self.load_as_owner(needed, reserve);
-        self.forget_load(needed.place);
+        self.end_load_as_thread(needed.place);
         self.traffic(needed.place.home()).blocking.fetch_add(1, Ordering::Relaxed);
         loaded
     }

@@ -10,7 +10,8 @@
 //! home or their own partition is full.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::ops::DerefMut;
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
 
@@ -98,7 +99,7 @@ struct Partition {
     /// Trees of which this home has overflow pages, or had. Taken for each long value written.
     longs: Mutex<BTreeSet<TreeId>>,
     /// This home's pages that are being loaded, with those who wait for them.
-    loads: CachePadded<Mutex<Loads>>,
+    loads: CachePadded<crate::sync::Mutex<Loads>>,
 }
 
 impl Partition {
@@ -284,7 +285,7 @@ impl BufferPool {
     }
 
     /// What is being loaded of the home that `place` belongs to.
-    pub(super) fn loads(&self, place: Place) -> MutexGuard<'_, Loads> {
+    pub(super) fn loads(&self, place: Place) -> impl DerefMut<Target = Loads> {
         self.partition_of(place.home()).loads.lock().expect("no holder panics")
     }
 

@@ -19,6 +19,8 @@
 //! After some failed attempts a reader couples shared latches from the root down.
 
 #[cfg(all(test, loom))]
+mod loom_loads;
+#[cfg(all(test, loom))]
 mod loom_merge;
 mod merge;
 mod split;
