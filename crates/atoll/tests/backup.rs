@@ -43,6 +43,8 @@ fn a_running_server_is_backed_up_and_restored_to_a_time() {
     scratch.start_with(serve(&scratch.data(), &archive));
     let url = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", scratch.port());
     let mut client = scratch.connect();
+    let shown: String = client.query_one("show archive_directory", &[]).unwrap().get(0);
+    assert_eq!(shown, archive_text);
     client.batch_execute("create table t (a int primary key, b text)").unwrap();
     client
         .execute("insert into t select g, repeat('x', 200) from generate_series(1, 20000) g", &[])

@@ -49,6 +49,7 @@ use portals::Portals;
 use rustc_hash::FxHashMap;
 use savepoint::Savepoint;
 use settings::{READ_FROM, ReadFrom, Settings};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -190,6 +191,8 @@ impl Session {
         let mut settings = Settings::default();
         settings.set_fixed("session_authorization", &start.user);
         let checkpoints = CheckpointWatch::new(instance);
+        let archive = checkpoints.archive_directory().unwrap_or(Path::new(""));
+        settings.set_at_start("archive_directory", archive.display());
         settings.set_at_start("checkpoint_interval", checkpoints.interval_ms());
         settings.set_at_start("checkpoint_pin_limit", checkpoints.pin_bytes() / 1024);
         settings.set_at_start("checkpoint_wal", checkpoints.wal_bytes() / 1024);

@@ -4,6 +4,7 @@
 //! waiting, and a checkpoint that was begun goes on. One that was not begun yet never is, if nobody
 //! else wants it. Looking takes short mutexes only, none of them held over a write.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::core::{Context, Instance, Shared};
@@ -115,6 +116,11 @@ impl CheckpointWatch {
             given_up: checkpoints.given_up(),
             archive: checkpoints.archiving.as_ref().map(Archiving::status),
         })
+    }
+
+    /// The option `archive_directory`.
+    pub fn archive_directory(&self) -> Option<&Path> {
+        self.shared.options.archive_directory.as_deref()
     }
 
     /// The option `checkpoint_interval_ms`.

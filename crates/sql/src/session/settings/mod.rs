@@ -140,13 +140,17 @@ impl Settings {
                 choices = allowed.iter().map(|&choice| choice.to_owned()).collect();
                 "enum"
             }
-            Kind::Text | Kind::Only(_) | Kind::Path | Kind::Zone | Kind::ReadFrom | Kind::Fixed => {
-                "string"
-            }
+            Kind::Text
+            | Kind::Only(_)
+            | Kind::Path
+            | Kind::Zone
+            | Kind::ReadFrom
+            | Kind::Fixed
+            | Kind::TextAtStart => "string",
         };
         let source = match (self.values.contains_key(name), self.defaults.contains_key(name)) {
             (true, _) => "session",
-            (false, true) if matches!(parameter.kind, Kind::AtStart(..)) => "override",
+            (false, true) if parameter.kind.is_at_start() => "override",
             (false, true) => "client",
             (false, false) => "default",
         };
@@ -156,7 +160,7 @@ impl Settings {
             unit,
             context: match parameter.kind {
                 Kind::Fixed => "internal",
-                Kind::AtStart(..) => "postmaster",
+                kind if kind.is_at_start() => "postmaster",
                 _ => "user",
             },
             kind,
@@ -191,9 +195,7 @@ impl Settings {
     pub fn reset(&mut self, name: &str, local: bool) -> SqlResult<()> {
         match find(name) {
             Some(parameter) if matches!(parameter.kind, Kind::Fixed) => Err(fixed(parameter.name)),
-            Some(parameter) if matches!(parameter.kind, Kind::AtStart(..)) => {
-                Err(at_start(parameter.name))
-            }
+            Some(parameter) if parameter.kind.is_at_start() => Err(at_start(parameter.name)),
             Some(parameter) => {
                 self.put(parameter.name.to_owned(), None, local);
                 Ok(())
@@ -233,7 +235,7 @@ impl Settings {
     }
 
     /// The value that the server was started with, in the parameter's unit.
-    pub fn set_at_start(&mut self, name: &str, value: u64) {
+    pub fn set_at_start(&mut self, name: &str, value: impl ToString) {
         let value = value.to_string();
         if find(name).is_some_and(|parameter| parameter.default != value) {
             self.defaults.insert(name.to_owned(), value);
@@ -349,7 +351,7 @@ fn check(parameter: &Parameter, values: &[String]) -> SqlResult<String> {
     let lower = value.to_ascii_lowercase();
     match parameter.kind {
         Kind::Fixed => Err(fixed(name)),
-        Kind::AtStart(..) => Err(at_start(name)),
+        Kind::AtStart(..) | Kind::TextAtStart => Err(at_start(name)),
         Kind::Text => Ok(value),
         Kind::Bool => {
             boolean(&lower).map(|on| if on { "on" } else { "off" }.to_owned()).ok_or_else(|| {

@@ -29,6 +29,15 @@ pub(super) enum Kind {
     Fixed,
     /// As `Int`, but changed only where the server is started; these are defaults of its own.
     AtStart(i64, i64, char),
+    /// A text of that kind.
+    TextAtStart,
+}
+
+impl Kind {
+    /// Whether it is changed only where the server is started.
+    pub(super) fn is_at_start(self) -> bool {
+        matches!(self, Kind::AtStart(..) | Kind::TextAtStart)
+    }
 }
 
 /// One parameter.
@@ -65,6 +74,7 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     reported("application_name", "", Kind::Text),
     plain("atoll.affinity", "", Kind::Text),
     plain(READ_FROM, CURRENT, Kind::ReadFrom),
+    plain("archive_directory", "", Kind::TextAtStart),
     plain("array_nulls", "on", Kind::Only(&["on", "true", "1"])),
     plain("backslash_quote", "safe_encoding", Kind::Only(&["safe_encoding"])),
     plain("block_size", "8192", Kind::Fixed),

@@ -126,6 +126,15 @@ fn its_settings_are_shown_and_set_where_the_server_is_started() {
         ("show checkpoint_interval", "1min\nSHOW"),
         ("show CHECKPOINT_WAL", "1GB\nSHOW"),
         ("select current_setting('checkpoint_wal')", "1GB\nSELECT 1"),
+        ("show archive_directory", "\nSHOW"),
+        (
+            "select setting, context, vartype, source from pg_settings where name = 'archive_directory'",
+            "|postmaster|string|default\nSELECT 1",
+        ),
+        (
+            "set archive_directory = '/elsewhere'",
+            "ERROR 55P02: parameter \"archive_directory\" cannot be changed without restarting the server",
+        ),
         (
             "select name, setting, unit, context, vartype, source, min_val, boot_val, reset_val from pg_settings where name like 'checkpoint%' order by 1",
             "checkpoint_interval|60000|ms|postmaster|integer|default|0|60000|60000\ncheckpoint_pin_limit|0|kB|postmaster|integer|default|0|0|0\ncheckpoint_wal|1048576|kB|postmaster|integer|default|0|1048576|1048576\nSELECT 3",
