@@ -9,6 +9,8 @@ use crate::run::Result;
 /// Lines kept of one run's failures, and characters of one of them.
 const KEPT: usize = 20;
 const LINE_MAX: usize = 300;
+/// Lines kept of a run that failed and names no failure.
+const LAST_LINES: usize = 6;
 
 /// Tests counted by one stage.
 #[derive(Clone, Default)]
@@ -59,8 +61,22 @@ pub fn counted(text: &str, succeeded: bool) -> Result<Count> {
     }
     if count.failed > 0 {
         count.failures = failures(text);
+        if count.failures.is_empty() {
+            count.failures = last_lines(text);
+        }
     }
     Ok(count)
+}
+
+/// How a run ended that names no failure.
+fn last_lines(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(LAST_LINES)..].iter().map(|line| cut(line));
+    std::iter::once("it names no failure; its last lines:".to_owned()).chain(last).collect()
+}
+
+fn cut(line: &str) -> String {
+    line.chars().take(LINE_MAX).collect()
 }
 
 fn number_before(line: &str, word: &str) -> u64 {
@@ -72,7 +88,6 @@ fn number_before(line: &str, word: &str) -> u64 {
 /// Names of tests that failed, panics with their messages, seeds and images with a complaint, rare
 /// states never met.
 fn failures(text: &str) -> Vec<String> {
-    let cut = |line: &str| line.chars().take(LINE_MAX).collect::<String>();
     let mut found = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
@@ -100,7 +115,9 @@ mod tests {
         let count = counted(text, false).expect("two closing lines");
         assert_eq!((count.passed, count.failed), (15, 1));
         assert!(counted("nothing\n", true).is_err());
-        assert_eq!(counted("2 passed, 0 failed\n", false).expect("one line").failed, 1);
+        let count = counted("2 passed, 0 failed\nerror: it was killed\n", false).expect("one line");
+        assert_eq!((count.failed, count.failures.len()), (1, 3));
+        assert_eq!(count.failures[2], "error: it was killed");
     }
 
     #[test]
