@@ -201,7 +201,7 @@ fn a_value_of_100_megabytes_goes_every_way() {
     let mut client = scratch.connect();
     assert_eq!(simple(&mut client, ends), expected);
     assert_eq!(md5(&mut client, "v"), sums);
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(200), "{:?}", began.elapsed());
     check_limits(&mut client);
     assert_eq!(simple(&mut client, ends), expected);
 }

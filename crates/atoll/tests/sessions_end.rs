@@ -46,7 +46,7 @@ fn sigterm_tells_every_session_and_stops_cleanly() {
     drop((idle, open, waits, busy));
     // It ended with exit code 0.
     ending.join().unwrap();
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     scratch.start();
     assert_eq!(tag_of(&scratch, "select v::int8 from t"), expected, "{waited:?}");
 }

@@ -30,7 +30,7 @@ fn connect_in_time(port: u16) -> postgres::Client {
     loop {
         match connect(port) {
             Ok(client) => return client,
-            Err(error) => assert!(start.elapsed() < Duration::from_secs(20), "{error}"),
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(60), "{error}"),
         }
         std::thread::sleep(Duration::from_millis(20));
     }

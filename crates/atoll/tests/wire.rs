@@ -83,7 +83,7 @@ fn cursors_with_hold_outlive_transactions_but_not_sessions() {
     drop(client);
     let began = Instant::now();
     while temporary(&scratch) > 0 {
-        assert!(began.elapsed() < Duration::from_secs(10), "temporary files stay");
+        assert!(began.elapsed() < Duration::from_secs(60), "temporary files stay");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -221,7 +221,7 @@ fn stopping_ends_open_transactions_and_keeps_what_was_committed() {
     std::thread::sleep(Duration::from_millis(100));
     let began = Instant::now();
     scratch.server.take().unwrap().terminate();
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(60));
     // It may get the row when the holder is rolled back, just before its own end; and the driver
     // may see the connection's end before it has told of the error.
     if let Err(told) = waiting.join().unwrap() {

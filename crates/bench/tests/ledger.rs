@@ -192,7 +192,7 @@ fn a_label_goes_with_its_task() {
             });
         }
         for _ in 0..2 {
-            receiver.recv_timeout(Duration::from_secs(20)).unwrap();
+            receiver.recv_timeout(Duration::from_secs(90)).unwrap();
         }
     });
     let of = |kind: usize| {

@@ -32,7 +32,7 @@ impl Raw {
     /// A started session.
     pub fn start(port: u16) -> Raw {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
         let mut raw = Raw { stream };
         let pairs = b"user\0postgres\0database\0postgres\0\0";
         let mut bytes = (pairs.len() as u32 + 8).to_be_bytes().to_vec();

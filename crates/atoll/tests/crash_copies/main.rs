@@ -21,7 +21,7 @@ use postgres::Client;
 /// So much beside the line that a copy takes a while.
 const BALLAST: &str = "create table ballast (id int primary key, v text);
     insert into ballast select g, repeat(md5(g::text), 60) from generate_series(1, 12000) g";
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Rows 1, 2, 3, ... each committed before the next is begun.
 struct Line {

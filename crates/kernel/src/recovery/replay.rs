@@ -22,6 +22,7 @@ use crate::log::LogReader;
 use crate::page::overflow::StoredLong;
 use crate::sync::in_parallel;
 use crate::tree::hints::LeafHints;
+use crate::tree::overflow::{NewLong, write_stored};
 use crate::tree::table::{RestoreCursor, Restored, TableTree, Unwatched, Watch};
 use crate::txn::redo::{Change, RedoReader, RedoValue};
 
@@ -375,6 +376,34 @@ impl Worker<'_> {
     }
 }
 
+/// The long values of a change, in overflow pages, until its row has them.
+struct NewLongs<'a> {
+    tree: &'a TableTree,
+    home: HomeId,
+    longs: &'a Longs<'a>,
+    written: Vec<NewLong>,
+}
+
+impl NewLongs<'_> {
+    fn restored<'v>(&mut self, value: RedoValue<'v>) -> Result<Restored<'v>> {
+        let number = match value {
+            RedoValue::Null => return Ok(Restored::Null),
+            RedoValue::Inline(value) => return Ok(Restored::Inline(value)),
+            RedoValue::Long(number) => number,
+        };
+        // The reader has seen to it that every number is that of a long value.
+        let stored = self.longs.values[(number - self.longs.first) as usize];
+        let long = write_stored(self.tree.pool(), self.home, self.tree.id(), &stored)?;
+        let reference = long.reference().encode();
+        self.written.push(long);
+        Ok(Restored::Long(reference))
+    }
+
+    fn adopt(&mut self) {
+        self.written.iter_mut().for_each(NewLong::adopt);
+    }
+}
+
 fn store(
     tree: &TableTree,
     cursor: &mut RestoreCursor,
@@ -382,23 +411,23 @@ fn store(
     longs: &Longs<'_>,
     watch: &mut dyn Watch,
 ) -> Result<()> {
-    // The reader has seen to it that every number is that of a long value.
-    let restored = |value| match value {
-        RedoValue::Null => Restored::Null,
-        RedoValue::Inline(value) => Restored::Inline(value),
-        RedoValue::Long(number) => Restored::Long(longs.values[(number - longs.first) as usize]),
-    };
+    let mut new = NewLongs { tree, home: cursor.home(), longs, written: Vec::new() };
     match change {
         Change::Insert { row, values, .. } => {
-            let columns: Vec<Restored<'_>> = values.map(restored).collect();
-            until_done(tree.pool(), || tree.restore(cursor, *row, &columns, watch))
+            let columns: Vec<Restored<'_>> =
+                values.map(|value| new.restored(value)).collect::<Result<_>>()?;
+            until_done(tree.pool(), || tree.restore(cursor, *row, &columns, watch))?;
+            new.adopt();
+            Ok(())
         }
         Change::Update { row, changes, .. } => {
-            let columns: Vec<(usize, Restored<'_>)> =
-                changes.map(|(column, value)| (usize::from(column), restored(value))).collect();
+            let columns: Vec<(usize, Restored<'_>)> = changes
+                .map(|(column, value)| Ok((usize::from(column), new.restored(value)?)))
+                .collect::<Result<_>>()?;
             let is_there =
                 until_done(tree.pool(), || tree.restore_columns(cursor, *row, &columns, watch))?;
             if is_there {
+                new.adopt();
                 return Ok(());
             }
             let detail =

@@ -196,7 +196,7 @@ fn a_long_row_in_small_pieces_is_read_once() {
         let found = rows(&format, row.as_bytes(), 4096).unwrap();
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with(&body));
-        assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
     }
 }
 

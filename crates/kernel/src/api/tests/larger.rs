@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use super::*;
-use crate::io::{Fault, FaultOn, SimDisk, SimOptions};
+use crate::io::{Disk, Fault, FaultOn, SimDisk, SimOptions};
 
 const PAD: usize = 400;
 
@@ -391,6 +391,41 @@ fn rows_are_put_back_when_the_pool_is_full_and_the_disk_too() {
     let database = Database::open_on(disk, by_hand(), &mut |_| ()).expect("it opens");
     assert_eq!(balances(&database, table), vec![0; ROWS as usize]);
     check(&database);
+}
+
+/// A regression: replay put a long value into pages, for which the one leaf there is had to leave, loaded
+/// the leaf, for which the value was given up, and so on for ever.
+#[test]
+fn a_pool_full_of_long_values_is_recovered() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(SimOptions::seeded(8)));
+    let database = Database::open_on(disk.clone(), by_hand(), &mut |_| ()).expect("it opens");
+    let table = make_padded(&database);
+    let mut random = fastrand::Rng::with_seed(8);
+    // A page each.
+    let long: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(8_000).collect();
+    let mut rows = 0;
+    let full = loop {
+        let values = [Some(&bytes(rows)[..]), Some(&bytes(0)), Some(&long)];
+        let put = transact(&database, Isolation::ReadCommitted, |statement| {
+            statement.lock_table(table, TableLockMode::RowExclusive)?;
+            let table = statement.table(table)?;
+            statement.insert(&table, &values).map(drop)
+        });
+        match put {
+            Ok(()) => rows += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(full, Error::OutOfMemory { .. }), "{full:?}");
+    database.close().unwrap();
+    drop(database);
+    // Two instances keep more frames for themselves: it may not fit any more, and is told so.
+    let two = Options { checkpoint_interval_ms: 0, checkpoint_wal_bytes: 0, ..small(2) };
+    let refused = Database::open_on(disk.clone(), two, &mut |_| ()).map(drop);
+    assert!(matches!(refused, Ok(()) | Err(Error::OutOfMemory { .. })), "{refused:?}");
+    let database = Database::open_on(disk, by_hand(), &mut |_| ()).expect("it opens");
+    let found = database.check().unwrap();
+    assert_eq!((found.rows, found.problems), (rows as u64, Vec::new()));
 }
 
 /// What is indexed of a row, in no order.

@@ -165,7 +165,7 @@ pub(super) fn all(database: &Database, table: Oid) -> BTreeMap<i64, Texts> {
 
 /// Everything is in order, and what no version needs any more is gone.
 pub(super) fn check(database: &Database) -> u64 {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(90);
     loop {
         let undo: u64 = database.metrics().expect("it is open").undo_bytes.iter().sum();
         let findings = database.check().expect("the check comes to its end");

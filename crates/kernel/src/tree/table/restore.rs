@@ -2,20 +2,21 @@
 //!
 //! Invariants: no transaction is running and nothing has a twin; threads may restore different
 //! rows of one leaf at the same time (each change is made under the leaf's exclusive latch).
-//! Every function may be repeated: it sets a state, it does not add to one. Long values are put
-//! into overflow pages as they stood in the log; those that are replaced or go with their row are
-//! freed at once, for nobody reads. Who keeps indexes is shown each row before and after its change
+//! Every function may be repeated: it sets a state, it does not add to one. Long values are in overflow
+//! pages before their row is put back (not written by what is repeated: in a full pool their pages and the
+//! row's leaf would drive each other out for ever), and become the row's when it is; those that are
+//! replaced or go with their row are freed at once, for nobody reads. Who keeps indexes is shown each row before and after its change
 //! ([`Watch`]), under the one latch that the change takes, and while its long values are still there.
 
 use super::append::Link;
 use super::tree::row_key;
 use super::{LeafWrite, TableTree};
-use crate::base::{HomeId, Outcome, Result, RowId};
+use crate::base::{HomeId, Outcome, RowId};
 use crate::buffer::FrameRef;
 use crate::page::keynode::Probe;
-use crate::page::overflow::{LongRef, REFERENCE_BYTES, StoredLong};
+use crate::page::overflow::{LongRef, REFERENCE_BYTES};
 use crate::page::pax::{self, RowState, SlotIndex};
-use crate::tree::overflow::{NewLong, free_chain, write_stored};
+use crate::tree::overflow::free_chain;
 
 /// Remembers the leaf of the last row restored, so that neighbours need no descent. One per
 /// thread and tree.
@@ -29,6 +30,11 @@ impl RestoreCursor {
     pub fn new(home: HomeId) -> RestoreCursor {
         RestoreCursor { home, leaf: None }
     }
+
+    /// Whose pages new ones will be.
+    pub fn home(&self) -> HomeId {
+        self.home
+    }
 }
 
 /// A value to be put back.
@@ -38,8 +44,20 @@ pub enum Restored<'a> {
     Null,
     /// These bytes.
     Inline(&'a [u8]),
-    /// A long value.
-    Long(StoredLong<'a>),
+    /// The reference to a long value, which is the row's when the function that puts it back has
+    /// answered that it did.
+    Long([u8; REFERENCE_BYTES]),
+}
+
+impl Restored<'_> {
+    /// What the leaf stores.
+    fn stored(&self) -> Option<&[u8]> {
+        match self {
+            Restored::Null => None,
+            Restored::Inline(value) => Some(value),
+            Restored::Long(reference) => Some(reference),
+        }
+    }
 }
 
 impl<'a> From<Option<&'a [u8]>> for Restored<'a> {
@@ -70,57 +88,6 @@ impl Watch for Unwatched {
     fn after(&mut self, _: &LeafWrite<'_>, _: SlotIndex) {}
 }
 
-/// Long values that were written and are in no row yet, with their columns.
-#[derive(Default)]
-struct Written {
-    parts: Vec<(usize, NewLong)>,
-}
-
-/// What leaves store of long values, by column.
-type References = Vec<(usize, [u8; REFERENCE_BYTES])>;
-
-/// What the leaf stores for a value.
-fn stored<'v>(references: &'v References, column: usize, value: &Restored<'v>) -> Option<&'v [u8]> {
-    match value {
-        Restored::Null => None,
-        Restored::Inline(value) => Some(value),
-        Restored::Long(_) => {
-            let found = references.iter().find(|(known, _)| *known == column);
-            found.map(|(_, reference)| reference.as_slice())
-        }
-    }
-}
-
-impl Written {
-    /// Writes the long ones of `values`.
-    fn new<'a>(
-        tree: &TableTree,
-        home: HomeId,
-        values: impl Iterator<Item = (usize, Restored<'a>)>,
-    ) -> Result<Written> {
-        let mut written = Written::default();
-        for (column, value) in values {
-            if let Restored::Long(value) = value {
-                let long = write_stored(tree.pool(), home, tree.id(), &value)?;
-                written.parts.push((column, long));
-            }
-        }
-        Ok(written)
-    }
-
-    fn references(&self) -> References {
-        self.parts.iter().map(|(column, long)| (*column, long.reference().encode())).collect()
-    }
-
-    /// The row has them now.
-    fn adopt(&mut self, leaf: &mut LeafWrite<'_>, slot: SlotIndex) {
-        for (column, long) in &mut self.parts {
-            leaf.set_long(slot, *column);
-            long.adopt();
-        }
-    }
-}
-
 impl TableTree {
     /// Stores a row as it was inserted, or replaces the row that is there; raises the mark.
     /// `columns` may be fewer than the layout has: the rest are null.
@@ -132,11 +99,7 @@ impl TableTree {
         watch: &mut dyn Watch,
     ) -> Outcome<()> {
         let layout = self.layout();
-        let mut written = Written::new(self, cursor.home, values.iter().copied().enumerate())?;
-        let references = written.references();
-        let pairs = values.iter().enumerate();
-        let mut columns: Vec<Option<&[u8]>> =
-            pairs.map(|(column, value)| stored(&references, column, value)).collect();
+        let mut columns: Vec<Option<&[u8]>> = values.iter().map(Restored::stored).collect();
         columns.resize(layout.columns().len().max(columns.len()), None);
         let columns = columns.as_slice();
         let heap = pax::checked_heap_bytes(layout, columns)?;
@@ -151,7 +114,7 @@ impl TableTree {
                         let before = longs_of(&leaf, slot, |_| true);
                         leaf.remove(slot);
                         let slot = leaf.insert(row, columns);
-                        written.adopt(&mut leaf, slot);
+                        mark_longs(&mut leaf, slot, values.iter().enumerate());
                         watch.after(&leaf, slot);
                         drop(leaf);
                         self.free_longs(&before);
@@ -159,7 +122,7 @@ impl TableTree {
                     }
                 } else if leaf.fits_row(heap) {
                     let slot = leaf.insert(row, columns);
-                    written.adopt(&mut leaf, slot);
+                    mark_longs(&mut leaf, slot, values.iter().enumerate());
                     watch.after(&leaf, slot);
                     return Ok(());
                 }
@@ -186,11 +149,9 @@ impl TableTree {
         values: &[(usize, Restored<'_>)],
         watch: &mut dyn Watch,
     ) -> Outcome<bool> {
-        let mut written = Written::new(self, cursor.home, values.iter().copied())?;
-        let references = written.references();
         let pairs = values.iter();
         let changes: Vec<(usize, Option<&[u8]>)> =
-            pairs.map(|(column, value)| (*column, stored(&references, *column, value))).collect();
+            pairs.map(|(column, value)| (*column, value.stored())).collect();
         let changes = changes.as_slice();
         loop {
             let mut leaf = self.restore_leaf(cursor, row)?;
@@ -207,7 +168,7 @@ impl TableTree {
                 for (column, value) in changes {
                     leaf.set_column(slot, *column, *value);
                 }
-                written.adopt(&mut leaf, slot);
+                mark_longs(&mut leaf, slot, values.iter().map(|(column, value)| (*column, value)));
                 leaf.set_state(slot, RowState::Live);
                 watch.after(&leaf, slot);
                 drop(leaf);
@@ -258,6 +219,19 @@ impl TableTree {
         let leaf = self.write(row)?;
         cursor.leaf = Some(leaf.frame());
         Ok(leaf)
+    }
+}
+
+/// The row refers to the long ones of its new values.
+fn mark_longs<'v>(
+    leaf: &mut LeafWrite<'_>,
+    slot: SlotIndex,
+    values: impl Iterator<Item = (usize, &'v Restored<'v>)>,
+) {
+    for (column, value) in values {
+        if matches!(value, Restored::Long(_)) {
+            leaf.set_long(slot, column);
+        }
     }
 }
 

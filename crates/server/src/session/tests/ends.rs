@@ -18,7 +18,7 @@ fn who_starts_no_session_in_time_is_sent_away_without_a_word() {
             assert!(client.message().is_none());
         }
         assert!(began.elapsed() >= Duration::from_millis(290), "{:?}", began.elapsed());
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
         // Whoever has started stays as long as it likes.
         assert_eq!(known.says(&query("nulls 1")), "TDCZ");
         served.runtime.close();

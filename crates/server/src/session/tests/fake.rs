@@ -23,6 +23,7 @@ pub(super) struct Counts {
     pub(super) ended: AtomicUsize,
     pub(super) settled: AtomicUsize,
     pub(super) departed: AtomicUsize,
+    pub(super) waits: AtomicUsize,
 }
 
 pub(super) struct Fake {
@@ -83,6 +84,7 @@ impl Fake {
                 }
             }
             "wait" => {
+                self.counts.waits.fetch_add(1, Ordering::SeqCst);
                 while self.interrupt.reason().is_none() {
                     context.park(Some(context.now_ns() + 1_000_000));
                 }

@@ -55,7 +55,7 @@ fn a_session_moves_with_its_statements_and_can_be_cancelled_everywhere() {
             let there = go(&mut client);
             assert_eq!(place(&mut client), there);
             assert_eq!(client.says(&execute("3")), "2DDDCZ");
-            client.send(&query("wait"));
+            served.begin_wait(&mut client);
             cancel(&served.address, &client.key);
             let (tags, bodies) = client.until_ready();
             assert_eq!(tags, "EZ");
