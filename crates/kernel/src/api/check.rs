@@ -77,7 +77,7 @@ fn check_catalog(catalog: &Catalog) -> Result<Findings> {
     }
     findings.overflow_pages = pages.len() as u64;
     if let Some(pool) = pool {
-        let others = pool.overflow_pages().filter(|page| !pages.contains(page));
+        let others = pool.overflow_pages().into_iter().filter(|page| !pages.contains(page));
         findings.overflow_pages_in_undo = others.count() as u64;
     }
     Ok(findings)

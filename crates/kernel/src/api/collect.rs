@@ -97,6 +97,8 @@ impl Part {
                 Ok(collected) => {
                     self.add(Ok(collected.transactions as u64));
                     if !collected.more {
+                        let lost = core.txn.environment().versions.lost_pages();
+                        lost.into_iter().for_each(|error| self.add(Err(error)));
                         return sweep(core, context);
                     }
                 }

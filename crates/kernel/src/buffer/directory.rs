@@ -5,7 +5,7 @@
 //! or none, never a wild address.
 //!
 //! Invariants: a PID is here from [`Directory::set`] (its page is in that frame) to
-//! [`Directory::clear`] (before the frame is freed). An answer may be old by the time it is used:
+//! [`Directory::clear`] (before the frame is freed, or the page leaves memory; module `long`). An answer may be old by the time it is used:
 //! whoever latches or reads the frame checks that the page is the one meant. Entries are made in
 //! segments that stay until the pool goes; PIDs of freed overflow pages are given again, so there
 //! are as many as the home ever had overflow pages at a time, about.
@@ -16,7 +16,8 @@ use super::FrameRef;
 use crate::base::{HomeId, Pid, Place};
 use crate::sync::{AtomicU64, Ordering};
 
-const SEGMENT_BITS: u32 = 16;
+// A model makes its atomics one by one, each time.
+const SEGMENT_BITS: u32 = if cfg!(loom) { 3 } else { 16 };
 const SEGMENT_PIDS: usize = 1 << SEGMENT_BITS;
 /// Four terabytes of pages a home.
 const SEGMENTS: usize = 1 << 12;
@@ -62,7 +63,7 @@ impl Directory {
         true
     }
 
-    /// The page is going.
+    /// The page is going, or leaves memory; the caller holds it exclusively.
     pub fn clear(&self, pid: Pid) {
         if let Some(segment) = self.segment(number_of(pid)).and_then(OnceLock::get) {
             segment[number_of(pid) as usize % SEGMENT_PIDS].store(0, Ordering::Release);

@@ -12,11 +12,13 @@
 //! else refers to their frames but their parent, hints, and who looks after twins. The parent's
 //! swip is changed with parent and leaf held exclusively (parent before child, both tried, not waited
 //! for), and both get a new version: whoever read the one or the other begins again. Inner nodes (but
-//! those of checkpoints that are read, when they have no child in memory) and pages of long values stay in memory.
+//! those of checkpoints that are read, when they have no child in memory) stay in memory. Pages of long values
+//! have no parent: module `long`.
 
 use std::collections::HashMap;
 
 use super::guard::{PageRead, PageWrite};
+use super::long::is_long;
 use super::pool::{BufferPool, PageReservation};
 use super::trace::{Noted, note};
 use super::writer::note_written;
@@ -110,7 +112,7 @@ impl BufferPool {
         }
     }
 
-    pub(super) fn look_at(&self, frame: FrameRef, pace: Pace) -> Outcome<Looked> {
+    pub(crate) fn look_at(&self, frame: FrameRef, pace: Pace) -> Outcome<Looked> {
         if frame.cool(pace) {
             return Ok(Looked::Stays);
         }
@@ -120,6 +122,7 @@ impl BufferPool {
             Some(PageKind::TableLeaf) => frame.side().load().is_null() || self.sides().is_some(),
             Some(PageKind::IndexLeaf) => true,
             Some(PageKind::Inner) => is_childless_view(&read),
+            Some(PageKind::Overflow) => frame.is_complete(),
             _ => false,
         };
         if !may_leave || frame.parent_hint() == 0 {
@@ -132,8 +135,12 @@ impl BufferPool {
         Ok(Looked::Evicted)
     }
 
-    /// Evicts the leaf that lies at `place` as it was read. `Retry` if anybody is in the way.
+    /// Evicts the leaf that lies at `place` as it was read, or the page of a long value. `Retry` if
+    /// anybody is in the way.
     pub fn evict(&self, leaf: PageRead, place: Place) -> Outcome<()> {
+        if is_long(&leaf) {
+            return self.evict_long(leaf, place);
+        }
         let frame = leaf.frame();
         let parent = self.frame_at(frame.parent_hint()).ok_or(Stop::Retry)?;
         let mut parent = PageWrite::try_lock(parent)?;
@@ -363,7 +370,10 @@ impl BufferPool {
 
     /// Writes the page, as it was read, and evicts it. `full` has the homes whose files cannot grow, as
     /// far as is known: asking the file system again for every page takes long.
-    pub(super) fn write_and_evict(&self, read: PageRead, full: &mut Vec<HomeId>) -> Result<()> {
+    pub(crate) fn write_and_evict(&self, read: PageRead, full: &mut Vec<HomeId>) -> Result<()> {
+        if is_long(&read) {
+            return self.write_and_evict_long(read);
+        }
         let detail = "a page to be evicted has changed";
         let changed = |_| Error::Internal { detail: detail.to_owned() };
         let store = self.store().ok_or(Error::OutOfMemory { what: "buffer pool" })?;

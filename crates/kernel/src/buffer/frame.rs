@@ -187,6 +187,17 @@ impl FrameRef {
         self.frame().parent.store(parent.address(), Ordering::Relaxed);
     }
 
+    /// The page of a long value here is complete: it changes no more, and may leave memory. It has no
+    /// parent, so that word says it. The latch is held exclusively.
+    pub fn set_complete(self) {
+        self.set_parent_hint(self);
+    }
+
+    /// Whether the page of a long value here is complete. Racy.
+    pub fn is_complete(self) -> bool {
+        self.parent_hint() != 0
+    }
+
     /// The page is used.
     #[inline]
     pub fn heat(self) {

@@ -89,13 +89,13 @@ pub struct PoolTraffic {
     pub blocking: u64,
 }
 
-struct Partition {
+pub(super) struct Partition {
     arena: Arena,
     frames: u32,
     free: CachePadded<SpinLock<Free>>,
     traffic: CachePadded<Traffic>,
     /// This home's overflow pages, wherever their frames are.
-    overflow: Directory,
+    pub(super) overflow: Directory,
     /// Trees of which this home has overflow pages, or had. Taken for each long value written.
     longs: Mutex<BTreeSet<TreeId>>,
     /// This home's pages that are being loaded, with those who wait for them.
@@ -364,11 +364,17 @@ impl BufferPool {
         reservation: &mut PageReservation,
         tree: TreeId,
     ) -> Result<PageWrite> {
-        let pid = match &self.store {
-            None => self.next_pid(reservation.home),
-            Some(store) => Pid::of_place(store.take_own(reservation.home)?),
+        let Some(store) = &self.store else {
+            return Ok(self.allocate(reservation, PageKind::Overflow, tree));
         };
-        let page = self.allocate_as(reservation, PageKind::Overflow, tree, pid);
+        let place = store.take_own(reservation.home)?;
+        // Whoever loads the page that was there before sees either none, or this one in its frame.
+        let page = self.as_loader(place, || {
+            let pid = Pid::of_place(place);
+            let page = self.allocate_as(reservation, PageKind::Overflow, tree, pid);
+            store.fix(place);
+            page
+        });
         note(page.frame(), Noted::New);
         Ok(page)
     }
@@ -400,7 +406,7 @@ impl BufferPool {
         page
     }
 
-    fn partition(&self, pid: Pid) -> &Partition {
+    pub(super) fn partition(&self, pid: Pid) -> &Partition {
         self.partition_of(pid.home())
     }
 
@@ -429,7 +435,15 @@ impl BufferPool {
     }
 
     /// All overflow pages that there are now: for checks.
-    pub fn overflow_pages(&self) -> impl Iterator<Item = Pid> {
+    pub fn overflow_pages(&self) -> Vec<Pid> {
+        match &self.store {
+            None => self.overflow_pages_here().collect(),
+            Some(store) => store.alive_fixed().into_iter().map(Pid::of_place).collect(),
+        }
+    }
+
+    /// All overflow pages that are in memory now.
+    pub fn overflow_pages_here(&self) -> impl Iterator<Item = Pid> {
         let homes = self.partitions.iter().enumerate();
         homes.flat_map(|(home, partition)| partition.overflow.pids(HomeId(home as u16)))
     }
@@ -461,7 +475,7 @@ impl BufferPool {
         debug_assert!(frame.side().load().is_null(), "a page is freed without its twin");
         let (pid, kind, place) = (page.pid(), header::kind(page.owned()), frame.place());
         if kind == Some(PageKind::Overflow) {
-            self.partition(pid).overflow.clear(pid);
+            self.forget_long(pid);
         }
         let bytes = page.bytes_mut();
         if cfg!(feature = "invariants") {
@@ -472,12 +486,11 @@ impl BufferPool {
         note(frame, Noted::Freed);
         drop(page);
         self.put_back(&[frame]);
-        match (pid.place(), &self.store) {
-            (Some(place), Some(store)) => store.replaced(place),
-            _ => self.partition(pid).free.with(|free| free.pids.push(pid.number())),
+        if pid.place().is_some() {
+            return;
         }
+        self.partition(pid).free.with(|free| free.pids.push(pid.number()));
         if let Some(store) = &self.store
-            && pid.place().is_none()
             && !place.is_none()
         {
             store.replaced(place);
@@ -496,7 +509,9 @@ impl BufferPool {
         frame.clear_words();
         drop(page);
         self.put_back(&[frame]);
-        self.partition(pid).free.with(|free| free.pids.push(pid.number()));
+        if pid.place().is_none() {
+            self.partition(pid).free.with(|free| free.pids.push(pid.number()));
+        }
     }
 
     fn put_back(&self, frames: &[FrameRef]) {

@@ -12,6 +12,7 @@ use rustc_hash::FxHashSet;
 
 use super::evict::Looked;
 use super::frame::HOT;
+use super::long::{WrittenLong, is_long};
 use super::pool::{BufferPool, kept_of};
 use super::writer::{Equals, ImageWriter, Turn};
 use super::{FrameRef, Pace};
@@ -80,6 +81,12 @@ pub fn provide<S: InstanceState>(
         if let Looked::Dirty(read) = pool.look(home, Pace::Slow)
             && !gathered.contains(&read.frame())
         {
+            if is_long(&read) {
+                if let WrittenLong::At(place) = writer.write_long(read, &mut page)? {
+                    let _ = pool.evict(read, place);
+                }
+                continue;
+            }
             read.racy().copy(0, &mut *page);
             if read.validate().is_ok() {
                 gathered.insert(read.frame());

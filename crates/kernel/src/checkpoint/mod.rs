@@ -15,10 +15,8 @@ mod tree;
 use rustc_hash::FxHashMap as HashMap;
 use std::sync::Arc;
 
-use crate::base::{HomeId, Outcome, PAGE_BYTES, Pid, Result, TreeId};
-use crate::buffer::{BufferPool, ImageWriter, PageRead, sync_all};
-use crate::latch::PageBytes;
-use crate::page::{PageKind, header};
+use crate::base::{HomeId, PAGE_BYTES, Result, TreeId};
+use crate::buffer::{BufferPool, ImageWriter, PageRead, WrittenLong, sync_all};
 use crate::runtime::{InstanceState, Parker, TaskContext};
 use crate::store::PageStore;
 use crate::sync::{AtomicUsize, Ordering};
@@ -102,7 +100,7 @@ pub fn image_share<S: InstanceState>(
     Ok((imaged, writer.written))
 }
 
-/// Writes the pages of long values that were not written yet, and takes all that are alive into the
+/// Writes the pages of long values that are complete and were not written yet, and takes all that are alive into the
 /// checkpoint: those that S does not see, too, which the next checkpoint finds out. Errors as
 /// [`image_share`].
 pub fn write_long_values<S: InstanceState>(
@@ -113,38 +111,24 @@ pub fn write_long_values<S: InstanceState>(
 ) -> Result<Written> {
     let mut writer = ImageWriter::new(context, store.clone(), turn.clone(), HomeId(0));
     let mut page = Box::new([0; PAGE_BYTES]);
-    let pids: Vec<_> = pool.overflow_pages().collect();
+    let pids: Vec<_> = pool.overflow_pages_here().collect();
     for pid in pids {
-        writer.breathe();
-        let read = loop {
-            // Without a frame it has been freed meanwhile.
-            let Some(frame) = pool.find_overflow(pid) else { break None };
-            match PageRead::begin(frame).and_then(|read| copy_unwritten(read, pid, &mut page)) {
-                Ok(found) => break found,
-                Err(_) => context.yield_now(),
+        loop {
+            writer.breathe();
+            // Without a frame it has been freed meanwhile, or lies on disk.
+            let Some(frame) = pool.find_overflow(pid) else { break };
+            let Ok(read) = PageRead::begin_cold(frame) else {
+                context.yield_now();
+                continue;
+            };
+            match writer.write_long(read, &mut page)? {
+                WrittenLong::Busy if store.is_making(turn.term) => context.yield_now(),
+                _ => break,
             }
-        };
-        let (Some(read), Some(place)) = (read, pid.place()) else { continue };
-        writer.write_own(&page, place)?;
-        // Another change since (a page that is being filled): then it is written again.
-        let _ = read.set_clean(place);
+        }
     }
     store.hold_fixed(turn.term);
     Ok(writer.written)
-}
-
-/// Copies the overflow page `pid`; none if it lies on disk as it is, or is not there any more.
-fn copy_unwritten(
-    read: PageRead,
-    pid: Pid,
-    page: &mut [u8; PAGE_BYTES],
-) -> Outcome<Option<PageRead>> {
-    let bytes = read.racy();
-    let is_it = header::kind(bytes) == Some(PageKind::Overflow) && header::pid(bytes) == pid;
-    let is_clean = read.clean_place().is_some();
-    bytes.copy(0, page);
-    read.validate()?;
-    Ok((is_it && !is_clean).then_some(read))
 }
 
 /// Makes what was written durable. `Io`.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use super::definitions::{Loaded, catalog_objects};
 use crate::base::{Cts, Error, HomeId, PAGE_BYTES, Pid, Place, Result, TreeId};
-use crate::buffer::{BufferPool, FrameRef, PageRead, Swip, until_done};
+use crate::buffer::{BufferPool, Swip};
 use crate::catalog::{CATALOG_TREE, Object, catalog_layout};
 use crate::checkpoint::ImagedTree;
 use crate::io::IoBuffer;
@@ -233,7 +233,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// A leaf stays on disk until somebody needs it. Long values of its rows are loaded.
+    /// A leaf stays on disk until somebody needs it. Long values of its rows are found.
     fn leaf(&mut self, place: Place, (kind, leaf_kind): (&Kind, PageKind)) -> Result<()> {
         self.places.store.found(place, Found::Current);
         let Kind::Table(layout) = kind else { return Ok(()) };
@@ -249,14 +249,7 @@ impl<'a> Loader<'a> {
         longs.iter().try_for_each(|reference| self.long(reference))
     }
 
-    /// The page just loaded is clean at its place.
-    fn keep(&self, frame: FrameRef, place: Place, found: Found) -> Result<()> {
-        until_done(self.places.pool, || PageRead::begin(frame)?.set_clean(place))?;
-        self.places.store.found(place, found);
-        Ok(())
-    }
-
-    /// Loads the pages of a long value.
+    /// Finds the pages of a long value, which stay on disk until somebody needs them.
     fn long(&mut self, reference: &LongRef) -> Result<()> {
         let mut next = reference.first;
         for _ in 0..reference.pages {
@@ -270,15 +263,8 @@ impl<'a> Loader<'a> {
             if header::pid(view) != next {
                 return Err(damaged(place, "it is another page of long values"));
             }
-            let after = OverflowPage::read(view).next;
-            let mut reserved = self.places.pool.reserve(place.home(), 1)?;
-            let mut page =
-                self.places.pool.allocate_as(&mut reserved, PageKind::Overflow, self.tree, next);
-            *page.bytes_mut() = *page_of(&self.buffer);
-            header::unseal(page.bytes_mut(), next);
-            let frame = page.release();
-            self.keep(frame, place, Found::Fixed)?;
-            next = after;
+            self.places.store.found(place, Found::Fixed);
+            next = OverflowPage::read(view).next;
         }
         if next != Pid(0) {
             let detail = format!("a long value of tree {} has pages beyond its end", self.tree);

@@ -9,7 +9,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::base::{HomeId, PAGE_BYTES};
 use crate::io::IoBuffer;
-use crate::sync::PlainMutex as Mutex;
+use crate::sync::Mutex;
 
 /// Pages of one write at most: 1 MiB.
 pub const RUN_PAGES: usize = (1 << 20) / PAGE_BYTES;

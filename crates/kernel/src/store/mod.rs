@@ -14,13 +14,14 @@ mod buffers;
 mod compact;
 mod space;
 
+use std::ops::DerefMut;
 use std::sync::Arc;
 
 use crate::base::{Error, HomeId, PAGE_BYTES, Place, Result};
 use crate::io::{Direct, Disk, FileRef, IoBuffer, OpenHow};
 use crate::page::PageKind;
 use crate::page::header;
-use crate::sync::PlainMutex as Mutex;
+use crate::sync::Mutex;
 use buffers::Buffers;
 use space::{Space, Wanted};
 
@@ -65,7 +66,7 @@ pub fn file_name(home: HomeId) -> String {
     format!("pages/{:04}.pages", home.0)
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn locked<T>(mutex: &Mutex<T>) -> impl DerefMut<Target = T> {
     mutex.lock().expect("no holder panics")
 }
 
@@ -201,11 +202,42 @@ impl PageStore {
         }
     }
 
-    /// Takes a place for a page that never moves. As [`PageStore::take`].
+    /// Takes a place for a page that never moves, which has it from [`PageStore::fix`] on. As
+    /// [`PageStore::take`].
     pub fn take_own(&self, home: HomeId) -> Result<Place> {
-        let place = self.take_of(home, Wanted::Fixed)?.first;
+        Ok(self.take_of(home, Wanted::Fixed)?.first)
+    }
+
+    /// The page to which the place was given is there now, and never moves.
+    pub fn fix(&self, place: Place) {
         self.with(place, Space::fix);
-        Ok(place)
+    }
+
+    /// Takes the place of a page that never moves, to write the page there, until
+    /// [`PageStore::written`]: nobody else writes there and nobody else gets it before, also if the page
+    /// goes meanwhile. None if the page is not alive, or a write to it is under way.
+    pub fn lease_fixed(&self, place: Place) -> Option<Run> {
+        let is_leased = locked(self.home(place.home())).space.lease_fixed(place.number());
+        is_leased.then_some(Run { first: place, count: 1 })
+    }
+
+    /// Whether a page that never moves has this place, and is alive.
+    pub fn is_alive_fixed(&self, place: Place) -> bool {
+        locked(self.home(place.home())).space.is_alive_fixed(place.number())
+    }
+
+    /// The places of all pages that never move and are alive.
+    pub fn alive_fixed(&self) -> Vec<Place> {
+        let places = self.homes.iter().enumerate().map(|(home, held)| {
+            let numbers = locked(held).space.alive_fixed().into_iter();
+            numbers.map(move |number| Place::new(HomeId(home as u16), number))
+        });
+        places.flatten().collect()
+    }
+
+    /// Whether the checkpoint of `term` is being made still.
+    pub fn is_making(&self, term: Term) -> bool {
+        self.homes.first().is_some_and(|home| locked(home).space.is_making(term))
     }
 
     fn with(&self, place: Place, change: impl FnOnce(&mut Space, u64)) {

@@ -200,6 +200,26 @@ impl Space {
         may
     }
 
+    /// Leases the place of a page that never moves and is alive, for it to be written there. False if it is
+    /// not alive, or a write to it is under way.
+    pub fn lease_fixed(&mut self, number: u64) -> bool {
+        let may = self.is_alive_fixed(number) && !self.leased.has(number);
+        if may {
+            self.leased.set(number);
+        }
+        may
+    }
+
+    /// Whether a page that never moves has this place, and is alive.
+    pub fn is_alive_fixed(&self, number: u64) -> bool {
+        self.fixed.has(number) && !self.dead.has(number)
+    }
+
+    /// All pages that never move and are alive.
+    pub fn alive_fixed(&self) -> Vec<u64> {
+        self.fixed.iter().filter(|number| !self.dead.has(*number)).collect()
+    }
+
     /// Whether a place is a page's that may move, and nothing else refers to it.
     pub fn may_retake(&self, number: u64) -> bool {
         let is_current = self.used.has(number) && !self.dead.has(number) && !self.fixed.has(number);
@@ -229,7 +249,7 @@ impl Space {
         if self.making != Some(term) {
             return;
         }
-        for number in self.fixed.iter().filter(|number| !self.dead.has(*number)) {
+        for number in self.alive_fixed() {
             self.next.set(number);
         }
     }
@@ -276,6 +296,11 @@ impl Space {
         let stays = stays.max(self.fixed.difference(&self.dead).end());
         let live = self.stats().live();
         Fill { pages: self.pages, live, current, peak: self.peak, stays, extent }
+    }
+
+    /// Whether the checkpoint of `term` is being made still.
+    pub fn is_making(&self, term: Term) -> bool {
+        self.making == Some(term)
     }
 
     /// The checkpoint of `term` has this page. Somebody whose term is over holds nothing.

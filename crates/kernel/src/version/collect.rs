@@ -241,6 +241,11 @@ impl InstanceVersions {
         self.garbage.free(pages_max)
     }
 
+    /// Why some pages of long values could not be freed, if so.
+    pub fn lost_pages(&self) -> Option<Error> {
+        self.garbage.failure()
+    }
+
     pub(super) fn unswept(&self) -> &Unswept {
         &self.unswept
     }

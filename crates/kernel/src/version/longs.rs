@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::record::ImageReader;
 use super::row_buffer::RowBuffer;
-use crate::base::{Outcome, Stop};
+use crate::base::{Error, Outcome, Stop};
 use crate::buffer::BufferPool;
 use crate::page::keynode::KEY_BYTES_MAX;
 use crate::page::overflow::{Form, LongRef};
@@ -39,7 +39,16 @@ pub(crate) fn append_key_value(
         out.extend_from_slice(&TOO_LONG);
         return Ok(());
     }
-    read_whole(table.pool(), table.long_owner(), reference, out).map_err(|_| Stop::Retry)
+    let start = out.len();
+    let read = read_whole(table.pool(), table.long_owner(), reference, out);
+    read.map_err(|error| match error {
+        Error::Corrupt { page: Some(_), .. } => {
+            out.truncate(start);
+            Stop::Retry
+        }
+        // Damage on disk, or none could read it.
+        error => Stop::Error(error),
+    })
 }
 
 /// Appends what a key is made of a row's column, `None` for a null; long values are read.
@@ -102,6 +111,8 @@ pub(crate) struct Garbage {
     /// Where pages are; known since the first long value was met.
     pool: OnceCell<Arc<BufferPool>>,
     chains: RefCell<VecDeque<FreeChain>>,
+    /// Why some could not be freed, the first time.
+    failure: OnceCell<Error>,
 }
 
 impl Garbage {
@@ -128,19 +139,31 @@ impl Garbage {
         self.chains.borrow().is_empty()
     }
 
-    /// Frees up to about `pages_max` pages; answers how many.
+    /// Frees up to about `pages_max` pages; answers how many. Of a chain with a page on disk that cannot
+    /// be read the rest is nobody's until the next start; why is kept.
     pub(crate) fn free(&self, pages_max: usize) -> usize {
         let Some(pool) = self.pool.get() else { return 0 };
         let mut freed = 0;
         while freed < pages_max {
             let Some(mut chain) = self.chains.borrow_mut().pop_front() else { break };
             let portion = pages_max - freed;
-            let pages = chain.free(pool, portion);
+            let pages = match chain.free(pool, portion) {
+                Ok(pages) => pages,
+                Err(error) => {
+                    let _ = self.failure.set(error);
+                    continue;
+                }
+            };
             freed += pages;
             if pages == portion {
                 self.chains.borrow_mut().push_front(chain);
             }
         }
         freed
+    }
+
+    /// Why some pages could not be freed, if so.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.failure.get().cloned()
     }
 }

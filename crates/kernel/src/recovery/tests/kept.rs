@@ -160,7 +160,7 @@ fn check_rows(world: &World, recovering: &Recovering, catalog: &Catalog) {
             assert_eq!(index.tree.check().unwrap(), Vec::<String>::new());
         }
     }
-    assert_eq!(recovering.pool.overflow_pages().count(), pages.len(), "no long value is left over");
+    assert_eq!(recovering.pool.overflow_pages().len(), pages.len(), "no long value is left over");
     assert_eq!(held_latches(), 0);
 }
 

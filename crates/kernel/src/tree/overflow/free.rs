@@ -1,12 +1,13 @@
 //! Freeing a chain of overflow pages, all of it or in portions.
 //!
 //! Invariants: the caller has the only right to free the chain (its version went, or it was never
-//! adopted). A page is taken out of the directory and freed under its latch, its successor read
-//! before; so freeing may stop after any page and go on later. Cannot fail: a latch is tried until
-//! it is free, and those who hold one for a page that was in the frame before let go at once.
+//! adopted). A page in memory is taken out of the directory and freed under its latch, one on disk with
+//! the right to load it, its successor read before; so freeing may stop after any page and go on later. A
+//! latch is tried until it is free, and those who hold one for a page that was in the frame before let go
+//! at once.
 
-use crate::base::Pid;
-use crate::buffer::{BufferPool, PageWrite};
+use crate::base::{Pid, Result};
+use crate::buffer::{BufferPool, FrameRef, FreedLong, PageWrite};
 use crate::latch::OwnedPage;
 use crate::page::overflow::OverflowPage;
 use crate::page::{PageKind, header};
@@ -26,37 +27,50 @@ impl FreeChain {
     }
 
     /// Frees up to `pages_max` pages and answers how many it freed: fewer mean that the chain is
-    /// gone.
-    pub fn free(&mut self, pool: &BufferPool, pages_max: usize) -> usize {
+    /// gone. Blocks the thread for pages that are on disk. `Corrupt`, `Io`: of such a page; it and those
+    /// after it stay where they are, and are nobody's until the next start.
+    pub fn free(&mut self, pool: &BufferPool, pages_max: usize) -> Result<usize> {
         let mut freed = 0;
         while freed < pages_max && self.next != Pid(0) {
-            let Some(frame) = pool.find_overflow(self.next) else { break };
-            let Ok(page) = PageWrite::lock(frame) else {
-                spin();
-                continue;
+            let next = match pool.find_overflow(self.next) {
+                Some(frame) => self.free_here(pool, frame),
+                None => match pool.free_long(self.next, self.owner)? {
+                    FreedLong::Next(next) => Some(next),
+                    FreedLong::Here => None,
+                    FreedLong::Gone => {
+                        debug_assert!(false, "page {} is the chain's of {}", self.next, self.owner);
+                        break;
+                    }
+                },
             };
-            let view = OwnedPage(page.bytes());
-            let own = OverflowPage::read(view);
-            let is_it = page.pid() == self.next
-                && header::kind(view) == Some(PageKind::Overflow)
-                && own.owner == self.owner;
-            debug_assert!(is_it, "page {} belongs to the chain of {}", self.next, self.owner);
-            if !is_it {
-                page.unchanged();
-                break;
+            match next {
+                Some(next) => (self.next, freed) = (next, freed + 1),
+                None => spin(),
             }
-            self.next = own.next;
-            pool.free(page);
-            freed += 1;
         }
         if freed < pages_max {
             self.next = Pid(0);
         }
-        freed
+        Ok(freed)
+    }
+
+    /// Frees the next page if it is in the frame; answers the one after it. None: it left just now, or
+    /// somebody looks at it.
+    fn free_here(&self, pool: &BufferPool, frame: FrameRef) -> Option<Pid> {
+        let page = PageWrite::lock(frame).ok()?;
+        let view = OwnedPage(page.bytes());
+        if page.pid() != self.next || header::kind(view) != Some(PageKind::Overflow) {
+            page.unchanged();
+            return None;
+        }
+        let own = OverflowPage::read(view);
+        debug_assert_eq!(own.owner, self.owner, "page {} is another chain's", self.next);
+        pool.free(page);
+        Some(own.next)
     }
 }
 
-/// Frees the whole chain that begins with page `first`.
-pub fn free_chain(pool: &BufferPool, first: Pid) {
-    FreeChain::new(first).free(pool, usize::MAX);
+/// Frees the whole chain that begins with page `first`. As [`FreeChain::free`].
+pub fn free_chain(pool: &BufferPool, first: Pid) -> Result<()> {
+    FreeChain::new(first).free(pool, usize::MAX).map(drop)
 }

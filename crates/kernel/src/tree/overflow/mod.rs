@@ -9,11 +9,13 @@
 //! does one portion, and the shell yields in between.
 
 mod free;
+#[cfg(all(test, loom))]
+mod loom_longs;
 mod read;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod write;
 
 pub use free::{FreeChain, free_chain};
-pub use read::{LongOwner, LongPages, LongReader, Portion, read_whole};
+pub use read::{LongOwner, LongPages, LongReader, Portion, pages_of, read_whole};
 pub use write::{LongWriter, NewLong, write_stored};

@@ -3,12 +3,13 @@
 //! Invariants: latches nothing; a page counts if its header says that it is the page meant (kind,
 //! PID, tree, owner, ordinal) and its version validates after its content was copied. The whole
 //! value counts when its checksum is that of the reference. Whoever reads a version that his
-//! snapshot holds finds the chain whole, so anything else is `Corrupt`; whoever follows what he
-//! read racily takes `Corrupt` for a reason to read again.
+//! snapshot holds finds the chain whole, so anything else is `Corrupt` and names the page; whoever
+//! follows what he read racily takes that for a reason to read again. A page on disk that is damaged is
+//! `Corrupt` without a page: its place is named.
 
 use crate::base::PAGE_BYTES;
 use crate::base::{Error, Outcome, Pid, Result, Stop, TreeId};
-use crate::buffer::{BufferPool, PageRead};
+use crate::buffer::{BufferPool, FrameRef, LongPage, PageRead};
 use crate::io::IoBuffer;
 use crate::latch::{OwnedPage, PageBytes};
 use crate::page::overflow::{
@@ -38,17 +39,28 @@ pub struct LongOwner {
 /// Where pages of long values are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LongPages {
-    /// In memory, all of them.
-    InMemory,
-    /// In a checkpoint that is pinned: those that are not in memory any more lie on disk.
+    /// Those of the newest contents: one that is not in memory is loaded.
+    Loaded,
+    /// In a checkpoint that is pinned: those that are not in memory any more lie on disk, and are read
+    /// there, for they may be nobody's else.
     OnDisk,
 }
 
 impl LongOwner {
-    /// A tree whose pages are in memory.
-    pub fn in_memory(tree: TreeId) -> LongOwner {
-        LongOwner { tree, pages: LongPages::InMemory }
+    /// A tree with the newest contents.
+    pub fn newest(tree: TreeId) -> LongOwner {
+        LongOwner { tree, pages: LongPages::Loaded }
     }
+}
+
+/// What was found in a frame.
+enum Taken {
+    /// The page, and this is the one after it.
+    Next(Pid),
+    /// A page with another PID: the one meant has left the frame.
+    Elsewhere,
+    /// A page with this PID that is another value's.
+    Another,
 }
 
 /// A long value being read.
@@ -78,13 +90,8 @@ impl LongReader {
         }
     }
 
-    /// The pages read so far end before this one, 0 at the end: for checks that count pages.
-    pub fn next_page(&self) -> Pid {
-        self.next
-    }
-
-    /// Appends the next block of the value to `out`; blocks where a page is read from disk. Errors:
-    /// `Corrupt`, `Io`.
+    /// Appends the next block of the value to `out`; blocks the thread where a page is read from disk.
+    /// Errors: `Corrupt`, `Io`.
     pub fn portion(&mut self, pool: &BufferPool, out: &mut Vec<u8>) -> Result<Portion> {
         let left = self.reference.raw_bytes as usize - self.raw_bytes;
         if left == 0 {
@@ -99,7 +106,8 @@ impl LongReader {
             self.page(pool)?;
         };
         let before = out.len();
-        decode_block(&self.stored[..block], left.min(BLOCK_BYTES), out)?;
+        let decoded = decode_block(&self.stored[..block], left.min(BLOCK_BYTES), out);
+        decoded.map_err(|error| self.corrupt(&error.to_string()))?;
         self.stored.drain(..block);
         self.checksum = crc32c::crc32c_append(self.checksum, &out[before..]);
         self.raw_bytes += out.len() - before;
@@ -123,66 +131,86 @@ impl LongReader {
         if self.next == Pid(0) || self.ordinal == self.reference.pages {
             return Err(self.corrupt("it ends too early"));
         }
-        let Some(frame) = pool.find_overflow(self.next) else {
-            return self.page_on_disk(pool);
-        };
         let before = self.stored.len();
         loop {
             self.stored.truncate(before);
+            let Some(frame) = pool.find_overflow(self.next) else {
+                match self.missing(pool)? {
+                    Some(next) => return self.goes_on(next),
+                    None => continue,
+                }
+            };
             match self.copy(frame) {
-                Ok(Some(next)) => {
-                    (self.next, self.ordinal) = (next, self.ordinal + 1);
-                    return Ok(());
-                }
-                Err(Stop::Retry) => spin(),
-                // It was freed just now.
-                Ok(None) if self.owner.pages == LongPages::OnDisk => {
+                Ok(Taken::Next(next)) => return self.goes_on(next),
+                // In use, or it left just now.
+                Err(Stop::Retry) | Ok(Taken::Elsewhere) => spin(),
+                Ok(Taken::Another) if self.owner.pages == LongPages::OnDisk => {
                     self.stored.truncate(before);
-                    return self.page_on_disk(pool);
+                    let next = self.page_on_disk(pool)?;
+                    return self.goes_on(next);
                 }
-                Ok(None) | Err(_) => return Err(self.corrupt("the page is another one")),
+                Ok(Taken::Another) | Err(_) => return Err(self.corrupt("the page is another one")),
             }
         }
     }
 
-    /// Reads a page that is not in memory.
-    fn page_on_disk(&mut self, pool: &BufferPool) -> Result<()> {
-        let place = match self.owner.pages {
-            LongPages::InMemory => None,
-            LongPages::OnDisk => self.next.place(),
-        };
-        let (Some(place), Some(store)) = (place, pool.store()) else {
-            return Err(self.corrupt("there is no such page"));
-        };
-        let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
-        store.read(place, &mut buffer)?;
-        let page = OwnedPage(buffer.first_chunk().expect("a buffer of a page"));
-        let next = self.take(page).ok_or_else(|| self.corrupt("the page is another one"))?;
+    fn goes_on(&mut self, next: Pid) -> Result<()> {
         (self.next, self.ordinal) = (next, self.ordinal + 1);
         Ok(())
     }
 
-    /// Copies a page's content; answers the page after it, or none if it is another page.
-    fn copy(&mut self, frame: crate::buffer::FrameRef) -> Outcome<Option<Pid>> {
-        let read = PageRead::begin(frame)?;
-        let next = self.take(read.racy());
-        read.validate()?;
-        Ok(next)
+    /// Loads the page that is not in memory, to be looked for again; or takes what was read, and answers
+    /// the page after it.
+    fn missing(&mut self, pool: &BufferPool) -> Result<Option<Pid>> {
+        if self.owner.pages == LongPages::OnDisk {
+            return self.page_on_disk(pool).map(Some);
+        }
+        match pool.load_long(self.next)? {
+            Some(LongPage::Here(_)) => Ok(None),
+            Some(LongPage::Apart(buffer)) => self.take_read(&buffer).map(Some),
+            None => Err(self.corrupt("there is no such page")),
+        }
     }
 
-    /// Takes the content of a page; answers the page after it, or none if it is another page.
-    fn take(&mut self, page: impl PageBytes) -> Option<Pid> {
+    /// Reads a page of a checkpoint that is not in memory.
+    fn page_on_disk(&mut self, pool: &BufferPool) -> Result<Pid> {
+        let (Some(place), Some(store)) = (self.next.place(), pool.store()) else {
+            return Err(self.corrupt("there is no such page"));
+        };
+        let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
+        store.read(place, &mut buffer)?;
+        self.take_read(&buffer)
+    }
+
+    fn take_read(&mut self, buffer: &IoBuffer) -> Result<Pid> {
+        match self.take(OwnedPage(buffer.first_chunk().expect("a buffer of a page"))) {
+            Taken::Next(next) => Ok(next),
+            Taken::Elsewhere | Taken::Another => Err(self.corrupt("the page is another one")),
+        }
+    }
+
+    fn copy(&mut self, frame: FrameRef) -> Outcome<Taken> {
+        let read = PageRead::begin(frame)?;
+        let taken = self.take(read.racy());
+        read.validate()?;
+        Ok(taken)
+    }
+
+    /// Takes the content of a page.
+    fn take(&mut self, page: impl PageBytes) -> Taken {
+        if header::kind(page) != Some(PageKind::Overflow) || header::pid(page) != self.next {
+            return Taken::Elsewhere;
+        }
         let own = OverflowPage::read(page);
-        let is_it = header::kind(page) == Some(PageKind::Overflow)
-            && header::pid(page) == self.next
-            && header::tree(page) == self.owner.tree
+        let is_it = header::tree(page) == self.owner.tree
             && own.owner == self.reference.first
             && own.ordinal == self.ordinal
             && own.content_bytes <= CONTENT_BYTES;
-        if is_it {
-            overflow::append_content(page, own.content_bytes, &mut self.stored);
+        if !is_it {
+            return Taken::Another;
         }
-        is_it.then_some(own.next)
+        overflow::append_content(page, own.content_bytes, &mut self.stored);
+        Taken::Next(own.next)
     }
 
     fn corrupt(&self, what: &str) -> Error {
@@ -205,4 +233,18 @@ pub fn read_whole(
     let mut reader = LongReader::new(reference, owner);
     while reader.portion(pool, out)? == Portion::More {}
     Ok(())
+}
+
+/// The pages of a value, for checks; fewer if one of them is wrong.
+pub fn pages_of(pool: &BufferPool, owner: LongOwner, reference: LongRef) -> Vec<Pid> {
+    let mut reader = LongReader::new(reference, owner);
+    let mut pages = Vec::new();
+    while reader.next != Pid(0) && reader.ordinal < reference.pages {
+        pages.push(reader.next);
+        if reader.page(pool).is_err() {
+            break;
+        }
+        reader.stored.clear();
+    }
+    pages
 }

@@ -1,6 +1,7 @@
 //! Writing a long value: block by block, compressed, into a chain of pages.
 //!
-//! Invariants: the chain is private until [`NewLong::adopt`]; a page's successor is named before
+//! Invariants: a page is complete, and may leave memory, when its successor is named or the value is;
+//! the chain is private until [`NewLong::adopt`]; a page's successor is named before
 //! the next block begins; a block is added as a whole or not at all, so that who makes room may give it
 //! again; what is dropped unfinished or never adopted is freed.
 
@@ -43,7 +44,8 @@ impl NewLong {
 impl Drop for NewLong {
     fn drop(&mut self) {
         if !self.is_adopted && self.reference.first != Pid(0) {
-            free_chain(&self.pool, self.reference.first);
+            // A page that cannot be read stays nobody's until the next start.
+            let _ = free_chain(&self.pool, self.reference.first);
         }
     }
 }
@@ -89,7 +91,9 @@ impl LongWriter {
             }
             reference.pages += 1;
             if let Some((before, _)) = self.last.replace((frame, 0)) {
-                overflow::set_next(held(before).bytes_mut(), pid);
+                let mut before = held(before);
+                overflow::set_next(before.bytes_mut(), pid);
+                before.frame().set_complete();
             }
         }
         Ok(())
@@ -122,6 +126,11 @@ impl LongWriter {
 
     /// The whole value was given.
     pub fn finish(self) -> NewLong {
+        if let Some((last, _)) = self.last {
+            let last = held(last);
+            last.frame().set_complete();
+            last.unchanged();
+        }
         self.chain
     }
 }

@@ -9,11 +9,10 @@ use super::tree::row_key;
 use super::{LeafView, TableTree};
 use crate::base::{Outcome, PAGE_BYTES, Pid, RowId, Stop};
 use crate::latch::OwnedPage;
-use crate::page::overflow::OverflowPage;
 use crate::page::pax::{self, Leaf};
 use crate::page::{ColumnType, header};
 use crate::tree::descent::FreedLeaves;
-use crate::tree::overflow::{free_chain, read_whole};
+use crate::tree::overflow::{free_chain, pages_of, read_whole};
 
 impl TableTree {
     /// What is wrong with the tree, one sentence each; empty if nothing is: order, fences, counts,
@@ -99,16 +98,13 @@ impl TableTree {
         let mut value = Vec::new();
         for (row, column, reference) in longs {
             value.clear();
-            let mut next = reference.first;
-            for _ in 0..reference.pages {
-                if !pages.insert(next) {
+            for page in pages_of(self.pool(), self.long_owner(), reference) {
+                if !pages.insert(page) {
                     faults.push(format!(
-                        "row {row}, column {column}: page {next} belongs to two long values"
+                        "row {row}, column {column}: page {page} belongs to two long values"
                     ));
                     break;
                 }
-                let frame = self.pool().find_overflow(next);
-                next = frame.map_or(Pid(0), |frame| OverflowPage::read(frame.racy()).next);
             }
             if let Err(error) = read_whole(self.pool(), self.long_owner(), reference, &mut value) {
                 faults.push(format!("row {row}, column {column}: {error}"));
@@ -143,7 +139,7 @@ impl TableTree {
             }
         });
         for long in longs {
-            free_chain(self.pool(), long.first);
+            free_chain(self.pool(), long.first)?;
         }
         freed
     }

@@ -11,7 +11,7 @@
 use super::append::Link;
 use super::tree::row_key;
 use super::{LeafWrite, TableTree};
-use crate::base::{HomeId, Outcome, RowId};
+use crate::base::{HomeId, Outcome, Result, RowId};
 use crate::buffer::FrameRef;
 use crate::page::keynode::Probe;
 use crate::page::overflow::{LongRef, REFERENCE_BYTES};
@@ -117,7 +117,7 @@ impl TableTree {
                         mark_longs(&mut leaf, slot, values.iter().enumerate());
                         watch.after(&leaf, slot);
                         drop(leaf);
-                        self.free_longs(&before);
+                        self.free_longs(&before)?;
                         return Ok(());
                     }
                 } else if leaf.fits_row(heap) {
@@ -172,7 +172,7 @@ impl TableTree {
                 leaf.set_state(slot, RowState::Live);
                 watch.after(&leaf, slot);
                 drop(leaf);
-                self.free_longs(&before);
+                self.free_longs(&before)?;
                 return Ok(true);
             }
             drop(leaf);
@@ -197,14 +197,12 @@ impl TableTree {
         let before = longs_of(&leaf, slot, |_| true);
         leaf.remove(slot);
         drop(leaf);
-        self.free_longs(&before);
+        self.free_longs(&before)?;
         Ok(true)
     }
 
-    fn free_longs(&self, references: &[LongRef]) {
-        for reference in references {
-            free_chain(self.pool(), reference.first);
-        }
+    fn free_longs(&self, references: &[LongRef]) -> Result<()> {
+        references.iter().try_for_each(|reference| free_chain(self.pool(), reference.first))
     }
 
     fn restore_leaf(&self, cursor: &mut RestoreCursor, row: RowId) -> Outcome<LeafWrite<'_>> {

@@ -110,7 +110,7 @@ impl TableTree {
         let trunk = Trunk::create(pool.clone(), home, id, PageKind::TableLeaf, &mut format)?;
         Ok(TableTree {
             id,
-            long_owner: LongOwner::in_memory(id),
+            long_owner: LongOwner::newest(id),
             trunk,
             layouts: Layouts { first: layout, later: OnceLock::new(), newest: AtomicU64::new(0) },
             sides,
@@ -130,7 +130,7 @@ impl TableTree {
     ) -> TableTree {
         TableTree {
             id: trunk.tree(),
-            long_owner: LongOwner::in_memory(trunk.tree()),
+            long_owner: LongOwner::newest(trunk.tree()),
             trunk,
             layouts: Layouts { first: layout, later: OnceLock::new(), newest: AtomicU64::new(0) },
             sides,
