@@ -410,7 +410,7 @@ fn look_long(database: &Database, table: Oid, id: i64) -> Option<(RowId, Vec<u8>
             statement.index_point(&table, &table.indexes[0], &key, &[ColumnId(2)], &mut row)?;
         Ok(at.map(|at| (at, row.column(0).expect("it is not null").to_vec())))
     });
-    found.unwrap()
+    found.expect("nothing is in the way")
 }
 
 /// Whether each row has been changed so often, or is gone.
