@@ -5,8 +5,9 @@
 //! once, when the last version that refers to it goes (`version`). Frames are reserved a block at
 //! a time, before the first latch of that block (rule 4.6). Reading latches nothing; a page that
 //! is not the one meant (freed meanwhile) is noticed by its header under one version of its latch.
-//! One page is latched at a time, with nothing else held. Nothing here waits or yields: each call
-//! does one portion, and the shell yields in between.
+//! One page is latched at a time, with nothing else held. Nothing here yields: each call does one portion,
+//! and the shell yields in between; it waits only for a page that has left memory to be read
+//! (`buffer::long`), with the thread blocked.
 
 mod free;
 #[cfg(all(test, loom))]
