@@ -225,12 +225,18 @@ impl BufferPool {
     }
 
     /// Frames of each partition that only loads get for which a thread is blocked (surely.rs).
-    pub(super) fn kept(&self) -> usize {
+    pub(crate) fn kept(&self) -> usize {
         if self.store.is_some() { kept_of(self.partitions[0].frames as usize) } else { 0 }
     }
 
+    /// How many of those are in use.
+    fn kept_missing(&self) -> usize {
+        let kept = self.kept();
+        self.partitions.iter().map(|it| kept.saturating_sub(it.free_frames())).sum()
+    }
+
     /// A free frame, if more than `kept` of a partition are; none if there is none.
-    pub(super) fn reserve_free(&self, home: HomeId, kept: usize) -> Option<PageReservation> {
+    pub(crate) fn reserve_free(&self, home: HomeId, kept: usize) -> Option<PageReservation> {
         let mut reservation = PageReservation { pool: None, home, frames: Vec::new() };
         for partition in &self.partitions {
             partition.take(1, kept, &mut reservation.frames);
@@ -244,7 +250,8 @@ impl BufferPool {
         let own = home.0 as usize % self.partitions.len();
         let mut reservation =
             PageReservation { pool: None, home, frames: Vec::with_capacity(count) };
-        for _ in 0..RESERVE_TRIES {
+        let mut tries = None;
+        loop {
             for turn in 0..self.partitions.len() {
                 let partition = &self.partitions[(own + turn) % self.partitions.len()];
                 partition.take(count, kept, &mut reservation.frames);
@@ -252,9 +259,12 @@ impl BufferPool {
                     return Ok(reservation);
                 }
             }
-            if !self.make_room(home, count - reservation.frames.len()) {
+            // Of what comes free those get theirs first for whom frames are kept.
+            let left = tries.get_or_insert_with(|| RESERVE_TRIES + self.kept_missing());
+            if *left == 0 || !self.make_room(home, count - reservation.frames.len()) {
                 break;
             }
+            *left -= 1;
         }
         self.put_back_all(reservation);
         Err(Error::OutOfMemory { what: "buffer pool" })

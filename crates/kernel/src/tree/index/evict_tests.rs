@@ -185,3 +185,20 @@ fn what_was_loaded_surely_leaves_for_the_next_when_nothing_else_can() {
     drop(others);
     is_sound(&tree, KEYS - KEYS.div_ceil(3));
 }
+
+/// A regression: each frame that was made free went to those that are kept, as often as was tried.
+#[test]
+fn frames_that_are_kept_come_back_before_a_reservation_has_its_own() {
+    let store = PageStore::new(Arc::new(SimDisk::new(SimOptions::seeded(6))), 7, 1, 1);
+    let pool = BufferPool::over(1, 100 * (PAGE_BYTES + 64), Some(store)).unwrap();
+    let tree = IndexTree::create(pool, HOME, TreeId(9)).unwrap();
+    (0..10 * KEYS).for_each(|number| insert(&tree, number));
+    let pool = tree.pool();
+    let free = |kept| std::iter::from_fn(move || pool.reserve_free(HOME, kept));
+    let lent: Vec<_> = free(0).collect();
+    assert!(lent.len() >= pool.kept(), "{} frames were free", lent.len());
+    drop(pool.reserve(HOME, 1).unwrap());
+    drop(lent);
+    insert(&tree, 10 * KEYS);
+    assert!(rows(&tree, 10 * KEYS).is_ok());
+}
