@@ -16,7 +16,7 @@ use crate::arrivals::{self, Rate};
 use crate::cpu::Machine;
 use crate::latency::Latencies;
 use crate::ledger::Costs;
-use crate::native::{SpaceUsed, traced};
+use crate::native::{Looks, traced};
 use crate::setting::Setting;
 use crate::workload::{Checked, Counts, Fields, Loaded, Workload};
 
@@ -68,8 +68,8 @@ pub enum Side {
         cpu: Duration,
         /// The kernel's counters, before and after.
         metrics: Box<(Metrics, Metrics)>,
-        /// The space that page files took.
-        used: SpaceUsed,
+        /// What looks at it found meanwhile.
+        looks: Looks,
         /// What the ledger counted; none in a build that does not count.
         ledger: Option<Costs>,
         /// The pool's misses beside those of an LRU; none in a build that records no uses.
@@ -175,9 +175,10 @@ impl Report {
             "seed": setting.seed,
         });
         let side = match &self.side {
-            Side::Native { instances, cpu, metrics, used, .. } => {
+            Side::Native { instances, cpu, metrics, looks, .. } => {
                 let mut json = self.native_json(*instances, *cpu, &Measured(metrics));
-                json["space"] = used.json();
+                json["space"] = looks.space.json();
+                json["beside_checkpoints"] = looks.json();
                 json
             }
             Side::Wire { server_cpu, client_cpu, machine } => json!({
@@ -371,12 +372,15 @@ impl std::fmt::Display for Report {
             }
         }
         match &self.side {
-            Side::Native { cpu, metrics, used, lru, .. } => {
+            Side::Native { cpu, metrics, looks, lru, .. } => {
                 self.native_lines(f, *cpu, &Measured(metrics))?;
                 if let Some(comparison) = lru {
                     writeln!(f, "  {}", traced::line(comparison))?;
                 }
-                if let Some((most, mean)) = used.amplification() {
+                if let Some(line) = looks.line() {
+                    writeln!(f, "  {line}")?;
+                }
+                if let Some((most, mean)) = looks.space.amplification() {
                     writeln!(f, "  space: {most:.2} times the data at most, {mean:.2} on average")?;
                 }
             }

@@ -20,9 +20,10 @@ pub fn setting(isolation: Isolation) -> Setting {
     }
 }
 
-/// Two instances in memory.
+/// Two instances in memory, with more of it than a run is estimated to need: on a busy machine collection
+/// may be behind what conflicts leave.
 pub fn place() -> Place {
-    Place { instances: Instances::Count(2), ..Place::default() }
+    Place { instances: Instances::Count(2), buffer_pool_bytes: Some(4 << 30), ..Place::default() }
 }
 
 /// A whole run there.

@@ -24,9 +24,9 @@ use crate::setting::{Durability, Setting};
 use crate::workload::{Acknowledge, Counts, Ended};
 
 /// How often a client tells what it has done.
-const TELL_EVERY: Duration = Duration::from_millis(100);
+const TELL_EVERY: Duration = Duration::from_millis(20);
 /// How often what they tell is looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// What clients tell while they run.
 pub enum Told<M> {

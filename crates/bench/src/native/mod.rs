@@ -9,6 +9,7 @@ mod columns;
 mod drive;
 mod load;
 mod run;
+mod looks;
 mod space_used;
 pub(crate) mod traced;
 #[cfg(test)]
@@ -27,8 +28,8 @@ use crate::workload::{Checked, Ended, Loaded, Workload};
 pub use access::{Key, Part, RowAccess, missing, set_key};
 pub(crate) use columns::{columns, tables};
 pub use drive::{Course, Told, drive};
+pub use looks::Looks;
 pub use run::{prepare, run};
-pub use space_used::SpaceUsed;
 
 /// A workload that runs natively.
 pub trait Native: Workload {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use atoll_kernel::api::{Database, Error, Options, PUBLIC_NAMESPACE, Pin};
 
 use super::drive::{Course, Told, drive};
-use super::space_used::SpaceUsed;
+use super::looks::Looks;
 use super::traced::Tracing;
 use super::{Native, load};
 use crate::cpu;
@@ -84,11 +84,11 @@ fn measure<W: Native>(
     say: &mut dyn FnMut(&str),
 ) -> Result<Report, String> {
     let tables = W::tables(&database.catalog())?;
-    let (mut tally, mut used) = (W::Tally::default(), SpaceUsed::default());
+    let (mut tally, mut looks) = (W::Tally::default(), Looks::default());
     let tracing = Tracing::begin();
     if setting.warmup_seconds > 0 {
         say(&format!("warming up for {} s", setting.warmup_seconds));
-        let (seconds, mut unsaid) = (setting.warmup_seconds, SpaceUsed::default());
+        let (seconds, mut unsaid) = (setting.warmup_seconds, Looks::default());
         run_for(database, (workload, &tables), (setting, seconds), (&mut tally, &mut unsaid), say)?;
     }
     say(&format!("running for {} s", setting.seconds));
@@ -97,7 +97,7 @@ fn measure<W: Native>(
     tracing.mark();
     let cpu_before = cpu::own();
     let timed = (setting, setting.seconds);
-    let driven = run_for(database, (workload, &tables), timed, (&mut tally, &mut used), say)?;
+    let driven = run_for(database, (workload, &tables), timed, (&mut tally, &mut looks), say)?;
     let cpu = cpu::own().saturating_sub(cpu_before);
     let ledger = counting.end(W::KINDS);
     let metrics = Box::new((metrics, database.metrics().map_err(text)?));
@@ -105,7 +105,7 @@ fn measure<W: Native>(
     say("checking");
     let began = Instant::now();
     let checked = workload.verify(database, before, &tally)?;
-    let side = Side::Native { instances: database.instances(), cpu, metrics, ledger, used, lru };
+    let side = Side::Native { instances: database.instances(), cpu, metrics, ledger, looks, lru };
     Ok(Report::of(workload, setting, driven, side, loaded, (checked, began.elapsed())))
 }
 
@@ -113,7 +113,7 @@ fn run_for<W: Native>(
     database: &Database,
     workload: (&W, &W::Tables),
     (setting, seconds): (&Setting, u64),
-    (tally, used): (&mut W::Tally, &mut SpaceUsed),
+    (tally, looks): (&mut W::Tally, &mut Looks),
     say: &mut dyn FnMut(&str),
 ) -> Result<Driven, String> {
     let course = Course {
@@ -124,12 +124,15 @@ fn run_for<W: Native>(
     let mut ticker = Ticker::new();
     drive(database, workload, setting, &course, &mut |told| {
         match told {
-            Some(Told::Progress(counts)) => ticker.add(&counts),
+            Some(Told::Progress(counts)) => {
+                ticker.add(&counts);
+                looks.add(&counts);
+            }
             Some(Told::Committed(marks)) => marks.into_iter().for_each(|it| W::add(tally, it)),
-            None => {}
+            None => looks.look(database),
         }
         if let Some(line) = ticker.line() {
-            match used.look(database) {
+            match looks.space.look(database) {
                 Some(space) => say(&format!("{line}, {space}")),
                 None => say(&line),
             }

@@ -283,6 +283,11 @@ impl Database {
         self.inner.shared.checkpoints.as_ref().map(Checkpoints::counters)
     }
 
+    /// Whether a checkpoint is being made just now.
+    pub fn is_making_checkpoint(&self) -> bool {
+        self.inner.shared.checkpoints.as_ref().is_some_and(Checkpoints::is_running)
+    }
+
     pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.inner.shared
     }

@@ -1,0 +1,124 @@
+//! Looks at the database while a workload runs: the space that its page files take, and how much is
+//! done while a checkpoint is being made beside how much is done while none is.
+//!
+//! Invariants: what clients tell between two looks counts for what the first of them saw: clients
+//! tell often (drive.rs), and a checkpoint takes long beside that. Both figures are of one run, so what
+//! else the machine does falls into either alike.
+
+use std::time::{Duration, Instant};
+
+use atoll_kernel::api::Database;
+use serde_json::{Value, json};
+
+use super::space_used::SpaceUsed;
+use crate::workload::Counts;
+
+/// What was done in one of the two kinds of time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    time: Duration,
+    transactions: u64,
+}
+
+impl Part {
+    fn per_second(&self) -> Option<f64> {
+        let seconds = self.time.as_secs_f64();
+        (seconds > 0.0).then(|| self.transactions as f64 / seconds)
+    }
+}
+
+/// What the looks found.
+#[derive(Clone, Debug, Default)]
+pub struct Looks {
+    /// The space that page files took, a look a second.
+    pub space: SpaceUsed,
+    last: Option<(Instant, Seen)>,
+    /// Transactions told since the last look.
+    untold: u64,
+    beside: Part,
+    between: Part,
+}
+
+/// Whether a checkpoint was being made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Seen {
+    Checkpoint,
+    None,
+}
+
+impl Looks {
+    /// Clients have told so much.
+    pub fn add(&mut self, counts: &Counts) {
+        self.untold += counts.transactions();
+    }
+
+    /// Looks whether a checkpoint is being made.
+    pub fn look(&mut self, database: &Database) {
+        let seen = if database.is_making_checkpoint() { Seen::Checkpoint } else { Seen::None };
+        self.note(Instant::now(), seen);
+    }
+
+    fn note(&mut self, now: Instant, seen: Seen) {
+        let transactions = std::mem::take(&mut self.untold);
+        if let Some((since, before)) = self.last.replace((now, seen)) {
+            let part = match before {
+                Seen::Checkpoint => &mut self.beside,
+                Seen::None => &mut self.between,
+            };
+            part.time += now - since;
+            part.transactions += transactions;
+        }
+    }
+
+    /// Transactions a second while checkpoints were made by those while none was, if there was
+    /// either.
+    fn ratio(&self) -> Option<f64> {
+        Some(self.beside.per_second()? / self.between.per_second().filter(|rate| *rate > 0.0)?)
+    }
+
+    /// The line for people; none if no checkpoint was made.
+    pub fn line(&self) -> Option<String> {
+        let ratio = self.ratio()?;
+        Some(format!(
+            "while checkpoints were made ({:.1} s): {:.0} transactions a second, else {:.0}: {ratio:.3} \
+             times as many",
+            self.beside.time.as_secs_f64(),
+            self.beside.per_second()?,
+            self.between.per_second()?
+        ))
+    }
+
+    /// The same for programs.
+    pub fn json(&self) -> Value {
+        json!({
+            "seconds": self.beside.time.as_secs_f64(),
+            "tps": self.beside.per_second(),
+            "tps_between": self.between.per_second(),
+            "ratio": self.ratio(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_counts_for_the_time_before_it() {
+        let (mut looks, begin) = (Looks::default(), Instant::now());
+        assert_eq!(looks.line(), None);
+        let mut step = |at_ms: u64, told: u64, seen: Seen| {
+            looks.untold += told;
+            looks.note(begin + Duration::from_millis(at_ms), seen);
+        };
+        step(0, 7, Seen::None);
+        step(100, 100, Seen::Checkpoint);
+        step(300, 100, Seen::Checkpoint);
+        step(400, 50, Seen::None);
+        step(500, 100, Seen::None);
+        assert_eq!(looks.json()["tps"], 500.0);
+        assert_eq!(looks.json()["tps_between"], 1000.0);
+        assert_eq!(looks.ratio(), Some(0.5));
+        assert!(looks.line().is_some_and(|line| line.contains("0.500 times")));
+    }
+}
