@@ -76,23 +76,27 @@ pub(super) struct Work {
     columns: Vec<u16>,
 }
 
-/// Copies the leaf that covers `row` to `page`, from that row on and as `snapshot` sees it, unless it
-/// begins there and lies on disk as it is, and `keep` takes it. Answers its upper fence if there is one. Stops: `Retry`,
-/// and `WaitFor` a commit that is being decided.
+/// Copies the leaf that covers `row` to `page`, from that row on to below `bound`, if there is one, and as
+/// `snapshot` sees it, unless it has just these rows and lies on disk as it is, and `keep` takes it. Answers
+/// where the rows end that were copied, if they do. Stops: `Retry`, and `WaitFor` a commit that is being
+/// decided.
 pub(super) fn table_leaf(
     table: &TableAccess,
-    row: RowId,
+    (row, bound): (RowId, Option<RowId>),
     (snapshot, states, keep): (&SnapshotView, &dyn TransactionStates, Keep<'_>),
     page: &mut Page,
     work: &mut Work,
 ) -> Outcome<(Leaf, Option<RowId>)> {
     let tree = &table.tree;
+    let goes_beyond =
+        |upper: Option<RowId>| bound.is_some_and(|bound| upper.is_none_or(|upper| upper > bound));
     let ((found, lower, layout), upper) = tree.scan_leaf(row, &mut |leaf: &LeafView<'_>| {
         let lower = leaf.lower_fence();
         let layout = leaf.layout().version();
         let read = PageRead::resume(leaf.frame(), leaf.version());
         if let Some(place) = read.clean_place()
             && lower == row
+            && !goes_beyond(leaf.upper_fence())
             && leaf.side().load().is_null()
             && keep(place)?
         {
@@ -111,11 +115,21 @@ pub(super) fn table_leaf(
     if matches!(found, Leaf::Older(_)) {
         go_back(&mut LeafMut::new(page, layout), work);
     }
-    if lower < row && !mutant("checkpoint-leaf-not-trimmed") {
-        LeafMut::new(page, layout).trim(row);
-        return Ok((found.in_part(), upper));
+    if matches!(found, Leaf::Clean(_)) {
+        return Ok((found, upper));
     }
-    Ok((found, upper))
+    let begins_before = lower < row && !mutant("checkpoint-leaf-not-trimmed");
+    if begins_before {
+        LeafMut::new(page, layout).trim(row);
+    }
+    match bound.filter(|_| goes_beyond(upper)) {
+        Some(bound) => {
+            LeafMut::new(page, layout).trim_from(bound);
+            Ok((found.in_part(), Some(bound)))
+        }
+        None if begins_before => Ok((found.in_part(), upper)),
+        None => Ok((found, upper)),
+    }
 }
 
 /// Notes every row of which S does not see the page's version.

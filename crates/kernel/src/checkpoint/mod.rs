@@ -10,6 +10,8 @@
 //! `api` picks S, collects the trees, and publishes.
 
 mod image;
+mod table;
+mod tiles;
 mod tree;
 
 use rustc_hash::FxHashMap as HashMap;
@@ -21,10 +23,14 @@ use crate::runtime::{InstanceState, Parker, TaskContext};
 use crate::store::PageStore;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::tree::index::IndexTree;
-use crate::version::{SnapshotView, TableAccess, TransactionStates};
+use crate::version::{SnapshotView, TableAccess, ToImage, TransactionStates};
 
 pub use crate::buffer::{Turn, Written};
+pub use tiles::Common;
 pub use tree::ImagedTree;
+
+use table::TableImager;
+use tree::{Imager, image_index};
 
 /// A tree to be imaged.
 #[derive(Clone)]
@@ -53,10 +59,17 @@ pub struct TreesLeft {
     pub left: AtomicUsize,
 }
 
+/// A tree to be imaged, with what else there is of its table.
+pub type TreeOfTable = (AnyTree, Arc<TreesLeft>);
+
 /// What one instance images.
 pub struct Share<'a> {
-    /// Trees, each by one instance, with what else there is of its table.
-    pub trees: &'a [(AnyTree, Arc<TreesLeft>)],
+    /// Trees that come first, each by one instance: all indexes, and small tables.
+    pub first: &'a [TreeOfTable],
+    /// The other trees.
+    pub trees: &'a [TreeOfTable],
+    /// What is common to all shares.
+    pub common: &'a Common,
     /// The home to whose page file the images go.
     pub home: HomeId,
     /// Whose checkpoint it is.
@@ -69,35 +82,68 @@ pub struct Share<'a> {
     pub may_go_on: &'a dyn Fn() -> Result<()>,
     /// Told when the last leaf of a table and of its indexes was copied.
     pub pass: &'a dyn Fn(TreeId),
+    /// The next leaf whose older versions are held back until it is imaged, if there is one; it is told
+    /// to be imaged then, or given back.
+    pub next_listed: &'a dyn Fn() -> Option<ToImage>,
+    /// A listed leaf cannot be imaged now.
+    pub give_back: &'a dyn Fn(ToImage),
+    /// A listed leaf is imaged.
+    pub imaged: &'a dyn Fn(ToImage),
+    /// Lets go of undo that no leaf needs any more that is not imaged; called when none is listed.
+    pub let_go: &'a dyn Fn(),
+    /// When the leaf behind so many of the share's tables is due, in nanoseconds of the database's clock.
+    pub due_ns: &'a dyn Fn(u64) -> u64,
 }
 
-/// Images and writes the trees of a share. Waits for writes and yields in between; nothing is
-/// latched then. `DiskFull`, `Io`, `Corrupt`: the checkpoint comes to nothing.
+/// Images and writes the trees of a share. Waits for writes, for other shares and until leaves are due,
+/// and yields in between; nothing is latched then. `DiskFull`, `Io`, `Corrupt`: the checkpoint comes to
+/// nothing.
 pub fn image_share<S: InstanceState>(
     context: &TaskContext<S>,
     store: &Arc<PageStore>,
     states: &dyn TransactionStates,
     share: &Share<'_>,
 ) -> Result<(Vec<ImagedTree>, Written)> {
+    let watched = share.common.watched();
     let mut writer = ImageWriter::new(context, store.clone(), share.turn.clone(), share.home);
+    let mut imager = Imager::new(&mut writer);
+    let mut imaged = image_trees(context, (&mut imager, states), share, share.first)?;
+    share.common.end_first();
+    imaged.extend(image_trees(context, (&mut imager, states), share, share.trees)?);
+    share.common.end_share();
+    TableImager::new(&mut imager, (share, states)).image_listed_to_the_end()?;
+    writer.finish()?;
+    watched.succeeded();
+    context.linger("share");
+    Ok((imaged, writer.written))
+}
+
+fn image_trees<S: InstanceState>(
+    context: &TaskContext<S>,
+    (imager, states): (&mut Imager<'_, '_, S>, &dyn TransactionStates),
+    share: &Share<'_>,
+    trees: &[TreeOfTable],
+) -> Result<Vec<ImagedTree>> {
     let mut imaged = Vec::new();
-    for (any, table) in share.trees {
+    let mut passed = 0;
+    for (any, table) in trees {
         context.linger("share");
         let before = share.before.get(&any.id());
         imaged.push(match any {
             AnyTree::Table(table) => {
-                tree::image_table(&mut writer, table, (share, states), before)?
+                let mut tables = TableImager::new(imager, (share, states)).behind(passed);
+                let image = tables.image(table.id(), before)?;
+                passed = tables.passed();
+                image
             }
-            AnyTree::Index(index) => tree::image_index(&mut writer, index, share, before)?,
+            AnyTree::Index(index) => image_index(imager, index, share, before)?,
         });
         // The last one sees that the others have been copied.
         if table.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             (share.pass)(table.table);
         }
     }
-    writer.finish()?;
-    context.linger("share");
-    Ok((imaged, writer.written))
+    Ok(imaged)
 }
 
 /// Writes the pages of long values that are complete and were not written yet, and takes all that are alive into the

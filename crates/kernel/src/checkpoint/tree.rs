@@ -1,10 +1,10 @@
-//! One tree of a checkpoint: its leaves in order of their keys, and inner nodes above them.
+//! One tree of a checkpoint: its leaves, of an index in order of their keys, and inner nodes above them.
 //!
 //! A tree is walked from its first key to its last: the leaf that covers the place is imaged, and
 //! the next one begins at its upper fence; of one that begins before the place (it was merged with
 //! what has been imaged) only the rest is taken. So the images tile the keys without gap or overlap
 //! whatever is split or merged meanwhile, and inner nodes are made anew from the images' fences: no
-//! page need stand still, and no structure need be caught at one moment.
+//! page need stand still, and no structure need be caught at one moment. Tables: `table.rs`.
 //!
 //! Invariants: leaves that lie on disk as they are are not written again, nor read if they are not in
 //! memory: a leaf without a twin, in memory or parked, has nothing above S; if that is so for all
@@ -23,8 +23,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::Share;
-use super::image::{Leaf, Work, index_leaf, table_leaf};
-use crate::base::{Error, Outcome, PAGE_BYTES, Pid, Place, Result, RowId, Stop, TreeId};
+use super::image::{Leaf, index_leaf};
+use crate::base::{Error, Outcome, PAGE_BYTES, Pid, Place, Result, Stop, TreeId};
 use crate::buffer::{BufferPool, Equals, ImageWriter, Swip};
 use crate::log::manifest::{HasLongs, TreeImage};
 use crate::page::keynode::UpperFence;
@@ -34,7 +34,6 @@ use crate::store::{PageStore, Term};
 use crate::sync::mutant;
 use crate::tree::index::IndexTree;
 use crate::tree::nodes::{NodeSink, Nodes};
-use crate::version::{TableAccess, TransactionStates};
 
 type Page = [u8; PAGE_BYTES];
 
@@ -67,14 +66,18 @@ impl<S: InstanceState> NodeSink for InnerNodes<'_, '_, S> {
 }
 
 /// Which leaves that lie on disk as they are are written again, elsewhere; the others are held.
-struct Moves {
+pub(super) struct Moves {
     store: Arc<PageStore>,
     term: Term,
-    /// There was no frame for one of them: the others of this tree stay where they are.
+    /// There was no frame for one of them: the others of this share stay where they are.
     are_given_up: Cell<bool>,
 }
 
 impl Moves {
+    pub(super) fn new(store: Arc<PageStore>, term: Term) -> Rc<Moves> {
+        Rc::new(Moves { store, term, are_given_up: Cell::new(false) })
+    }
+
     fn may_stay(&self, place: Place) -> bool {
         self.are_given_up.get()
             || !self.store.must_move(place)
@@ -83,7 +86,7 @@ impl Moves {
 
     /// Takes the leaf that was read to lie at `place` into the checkpoint, if it may stay there. `Retry`
     /// if it is being written there: what was read does not hold any more, or will be so in a moment.
-    fn keep(&self, place: Place) -> Outcome<bool> {
+    pub(super) fn keep(&self, place: Place) -> Outcome<bool> {
         if !self.may_stay(place) {
             return Ok(false);
         }
@@ -94,31 +97,26 @@ impl Moves {
     }
 }
 
-/// Walks a tree's leaves.
-struct Walk<'w, 'c, S: InstanceState> {
-    nodes: Nodes<InnerNodes<'w, 'c, S>>,
-    page: Box<Page>,
-    leaves: Vec<(Vec<u8>, Place)>,
-    all_held: bool,
-    moves: Rc<Moves>,
+/// Makes images and gives them to a writer.
+pub(super) struct Imager<'w, 'c, S: InstanceState> {
+    pub(super) writer: &'w mut ImageWriter<'c, S>,
+    pub(super) moves: Rc<Moves>,
+    pub(super) page: Box<Page>,
 }
 
 fn new_page() -> Box<Page> {
     vec![0; PAGE_BYTES].into_boxed_slice().try_into().expect("a page long")
 }
 
-impl<'w, 'c, S: InstanceState> Walk<'w, 'c, S> {
-    fn new(writer: &'w mut ImageWriter<'c, S>, tree: TreeId) -> Self {
-        let (store, term) = (writer.store().clone(), writer.term());
-        let moves = Moves { store, term, are_given_up: Cell::new(false) };
-        let sink = InnerNodes { writer, tree, inner: Vec::new(), page: new_page() };
-        let (nodes, page) = (Nodes::above_leaves(sink), new_page());
-        Walk { nodes, page, leaves: Vec::new(), all_held: true, moves: Rc::new(moves) }
+impl<'w, 'c, S: InstanceState> Imager<'w, 'c, S> {
+    pub(super) fn new(writer: &'w mut ImageWriter<'c, S>) -> Self {
+        let moves = Moves::new(writer.store().clone(), writer.term());
+        Imager { writer, moves, page: new_page() }
     }
 
     /// Runs an operation until it has an answer. It holds nothing, so whatever it waits for goes on
     /// while others run.
-    fn until_done<T>(
+    pub(super) fn until_done<T>(
         &mut self,
         pool: &BufferPool,
         mut operation: impl FnMut(&mut Page) -> Outcome<T>,
@@ -126,128 +124,91 @@ impl<'w, 'c, S: InstanceState> Walk<'w, 'c, S> {
         loop {
             match operation(&mut self.page) {
                 Ok(value) => return Ok(value),
-                Err(Stop::Retry | Stop::WaitFor(_)) => {
-                    self.nodes.sink.writer.context().yield_now();
-                }
+                Err(Stop::Retry | Stop::WaitFor(_)) => self.writer.context().yield_now(),
                 Err(Stop::Error(error)) => return Err(error),
                 // Evicted since it was looked for; rarely its image needs less than all of it. Or it
                 // is to be moved, for which no checkpoint is to fail.
-                Err(Stop::NeedPage(page)) => {
-                    match pool.load(page, self.nodes.sink.writer.context()) {
-                        Err(Error::OutOfMemory { .. }) if !self.moves.are_given_up.get() => {
-                            self.moves.are_given_up.set(true);
-                        }
-                        loaded => loaded?,
+                Err(Stop::NeedPage(page)) => match pool.load(page, self.writer.context()) {
+                    Err(Error::OutOfMemory { .. }) if !self.moves.are_given_up.get() => {
+                        self.moves.are_given_up.set(true);
                     }
-                }
+                    loaded => loaded?,
+                },
             }
         }
     }
 
-    /// Takes the leaf just imaged into the checkpoint.
-    fn take(&mut self, leaf: Leaf, lower: Vec<u8>) -> Result<()> {
-        let writer = &mut *self.nodes.sink.writer;
+    /// Takes the leaf just imaged into the checkpoint; answers its place, and whether the published
+    /// one has it there, too.
+    pub(super) fn take(&mut self, leaf: Leaf) -> Result<(Place, bool)> {
+        let writer = &mut *self.writer;
         // Nobody is to be evicted for a checkpoint.
         drop(writer.take_cleaned());
-        let place = match leaf {
-            Leaf::Clean(place) => {
-                self.all_held &= writer.is_held(place);
-                place
-            }
+        let taken = match leaf {
+            Leaf::Clean(place) => (place, writer.is_held(place)),
             Leaf::Whole(read) => {
-                self.all_held = false;
                 if read.clean_place().is_some() {
                     writer.note_moved();
                 }
-                writer.add(&self.page, Equals::Contents(read))?
+                (writer.add(&self.page, Equals::Contents(read))?, false)
             }
             Leaf::Older(read) => {
-                self.all_held = false;
                 writer.give_up_place(read);
-                writer.add(&self.page, Equals::Nothing)?
+                (writer.add(&self.page, Equals::Nothing)?, false)
             }
         };
-        self.leaves.push((lower, place));
         writer.breathe();
-        Ok(())
+        Ok(taken)
     }
 
-    fn finish(mut self, before: Option<&ImagedTree>) -> Result<ImagedTree> {
-        let tree = self.nodes.sink.tree;
-        let leaves = self.leaves.len() as u64;
+    /// Builds the inner nodes of `tree` above its leaves, which are given with their lower fences; or
+    /// takes those of the published checkpoint over, if it has every one of the leaves where it lies.
+    pub(super) fn finish(
+        &mut self,
+        tree: TreeId,
+        leaves: impl ExactSizeIterator<Item = (Vec<u8>, Place)>,
+        (all_held, before): (bool, Option<&ImagedTree>),
+    ) -> Result<ImagedTree> {
+        let count = leaves.len() as u64;
         let store = &self.moves.store;
         let may_stay = |before: &&ImagedTree| {
             mutant("compaction-leaves-inner-nodes")
                 || !before.inner.iter().any(|place| store.must_move(*place))
         };
-        if let Some(before) = before.filter(|_| self.all_held).filter(may_stay) {
-            before.inner.iter().for_each(|place| self.nodes.sink.writer.hold(*place));
-            let image = TreeImage { leaves, ..before.image };
+        if let Some(before) = before.filter(|_| all_held).filter(may_stay) {
+            before.inner.iter().for_each(|place| self.writer.hold(*place));
+            let image = TreeImage { leaves: count, ..before.image };
             return Ok(ImagedTree { image, inner: before.inner.clone() });
         }
-        for (lower, place) in std::mem::take(&mut self.leaves) {
-            self.nodes.push_leaf(&lower, Swip::evicted(place).raw())?;
-            self.nodes.sink.writer.breathe();
+        let writer = &mut *self.writer;
+        let sink = InnerNodes { writer, tree, inner: Vec::new(), page: new_page() };
+        let mut nodes = Nodes::above_leaves(sink);
+        for (lower, place) in leaves {
+            nodes.push_leaf(&lower, Swip::evicted(place).raw())?;
+            nodes.sink.writer.breathe();
         }
-        let (_, sink) = self.nodes.finish()?;
+        let (_, sink) = nodes.finish()?;
         let root = *sink.inner.last().expect("a tree has a root");
         let longs = HasLongs::No;
-        let image = TreeImage { tree, root, longs, rows_next: 0, leaves };
+        let image = TreeImage { tree, root, longs, rows_next: 0, leaves: count };
         Ok(ImagedTree { image, inner: sink.inner })
     }
 }
 
-/// Images a table's tree as `snapshot` sees it. `before`: the tree in the published checkpoint.
-pub(super) fn image_table<S: InstanceState>(
-    writer: &mut ImageWriter<'_, S>,
-    table: &TableAccess,
-    (share, states): (&Share<'_>, &dyn TransactionStates),
-    before: Option<&ImagedTree>,
-) -> Result<ImagedTree> {
-    let snapshot = &share.snapshot;
-    let mut walk = Walk::new(writer, table.id());
-    let moves = walk.moves.clone();
-    let keep = |place: Place| moves.keep(place);
-    let mut work = Work::default();
-    let mut from = Some(RowId(0));
-    while let Some(row) = from {
-        (share.may_go_on)()?;
-        let (tree, pool) = (&table.tree, table.tree.pool());
-        let (leaf, upper) = walk.until_done(pool, |page| {
-            let keep_whole = |lower: &[u8], at: Place| Ok(row_of(lower) == row && keep(at)?);
-            let place = tree.leaf_place(row, &keep_whole)?;
-            if let Some(on_disk) = place.on_disk {
-                return Ok((Leaf::Clean(on_disk), place.upper.as_deref().map(row_of)));
-            }
-            table_leaf(table, row, (snapshot, states, &keep), page, &mut work)
-        })?;
-        // The first child of a node that begins it all has no key.
-        let lower = if row == RowId(0) { Vec::new() } else { row.0.to_be_bytes().to_vec() };
-        walk.take(leaf, lower)?;
-        from = upper;
-    }
-    walk.finish(before)
-}
-
-/// The row of a key of a table's inner node; the first child of all has none.
-fn row_of(key: &[u8]) -> RowId {
-    key.first_chunk().map_or(RowId(0), |row| RowId(u64::from_be_bytes(*row)))
-}
-
-/// Images an index as it is.
+/// Images an index as it is. `before`: the tree in the published checkpoint.
 pub(super) fn image_index<S: InstanceState>(
-    writer: &mut ImageWriter<'_, S>,
+    imager: &mut Imager<'_, '_, S>,
     tree: &IndexTree,
     share: &Share<'_>,
     before: Option<&ImagedTree>,
 ) -> Result<ImagedTree> {
-    let mut walk = Walk::new(writer, tree.tree());
-    let moves = walk.moves.clone();
+    let moves = imager.moves.clone();
     let keep = |place: Place| moves.keep(place);
     let (mut upper, mut key) = (Vec::new(), Vec::new());
+    let (mut leaves, mut all_held) = (Vec::new(), true);
     loop {
         (share.may_go_on)()?;
-        let (leaf, fence) = walk.until_done(tree.pool(), |page| {
+        let (leaf, fence) = imager.until_done(tree.pool(), |page| {
             let keep_whole = |lower: &[u8], at: Place| Ok(lower == key && keep(at)?);
             let place = tree.leaf_place(&key, &keep_whole)?;
             if let Some(on_disk) = place.on_disk {
@@ -257,9 +218,11 @@ pub(super) fn image_index<S: InstanceState>(
             }
             index_leaf(tree, (&key, &keep), page, &mut upper)
         })?;
-        walk.take(leaf, key.clone())?;
+        let (place, is_held) = imager.take(leaf)?;
+        all_held &= is_held;
+        leaves.push((key.clone(), place));
         if fence == UpperFence::None {
-            return walk.finish(before);
+            return imager.finish(tree.tree(), leaves.into_iter(), (all_held, before));
         }
         std::mem::swap(&mut key, &mut upper);
     }

@@ -6,6 +6,7 @@ mod deadlock;
 mod environment;
 mod handle;
 mod horizon;
+mod imaged;
 mod interrupt;
 mod local;
 mod locks;
@@ -22,6 +23,7 @@ mod stability;
 pub use commit::Committed;
 pub use environment::{Changes, Environment};
 pub use handle::{HeldSnapshot, Reads, TxnHandle};
+pub use imaged::CheckpointSnapshot;
 pub use interrupt::{Interrupt, Reason};
 pub use local::{TxnCounters, TxnLocal};
 pub use locks::{LockMode, ModeSet};
@@ -29,7 +31,7 @@ pub use observe::{Observations, Session, Synchronous, Unsettled};
 pub use sequence::{
     Counting, Cycle, Sequence, SequenceState, Taken, decode_note as decode_sequence_note,
 };
-pub use shared::{CheckpointSnapshot, OutsideSnapshot, TxnOptions, TxnShared};
+pub use shared::{OutsideSnapshot, TxnOptions, TxnShared};
 pub use shell::{Waited, Waiter};
 pub use slot::{State, Wake};
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::deadlock::{Detected, detect};
 use super::horizon::{Floor, Floors, Outside};
+use super::imaged::CheckpointSnapshot;
 use super::locks::TableLocks;
 use super::row_queue::{RowName, RowQueues};
 use super::slot::{Seen, SlotTable, Wake};
@@ -144,10 +145,10 @@ impl TxnShared {
         self.snapshot_of(Outside::Reader)
     }
 
-    /// A checkpoint's S. It holds the horizon back until it is dropped, but for the tables that it
-    /// passes.
+    /// A checkpoint's S. It holds the horizon back until it is dropped, but for what it lets go of.
     pub fn checkpoint_snapshot(self: &Arc<Self>) -> CheckpointSnapshot {
-        CheckpointSnapshot(self.snapshot_of(Outside::Checkpoint))
+        let snapshot = self.snapshot_of(Outside::Checkpoint);
+        CheckpointSnapshot::new(snapshot, self.options.instances)
     }
 
     fn snapshot_of(self: &Arc<Self>, whose: Outside) -> OutsideSnapshot {
@@ -180,27 +181,19 @@ impl OutsideSnapshot {
     pub fn view(&self) -> SnapshotView {
         SnapshotView { timestamp: self.timestamp, own: None, command: Default::default() }
     }
+
+    pub(super) fn floor(&self) -> &Arc<Floor> {
+        &self.floor
+    }
+
+    pub(super) fn shared(&self) -> &TxnShared {
+        &self.shared
+    }
 }
 
 impl Drop for OutsideSnapshot {
     fn drop(&mut self) {
         self.shared.floors.forget_outside(&self.floor);
-    }
-}
-
-/// The registered snapshot of a checkpoint: its S.
-pub struct CheckpointSnapshot(OutsideSnapshot);
-
-impl CheckpointSnapshot {
-    /// What it sees.
-    pub fn view(&self) -> SnapshotView {
-        self.0.view()
-    }
-
-    /// The last leaf of the table and of its indexes was copied: nothing of it is read with this
-    /// snapshot any more, and rows deleted since may go.
-    pub fn pass(&self, table: TreeId) {
-        self.0.shared.floors.pass(&self.0.floor, table);
     }
 }
 

@@ -24,6 +24,7 @@ use super::access::{TableAccess, Tables};
 use super::arena::{Arena, ChunkPool};
 use super::entries::Scratch;
 use super::exact::Unswept;
+use super::imaging::Listed;
 use super::longs::Garbage;
 use super::passed::Ahead;
 use super::record::{Flags, Header, ImageReader};
@@ -151,6 +152,8 @@ pub struct InstanceVersions {
     unswept: Unswept,
     /// How far deletes were visited ahead of their time.
     pub(super) ahead: Cell<Ahead>,
+    /// Leaves that the checkpoint that is being made is to image soon.
+    pub(super) listed: RefCell<Listed>,
 }
 
 impl InstanceVersions {
@@ -173,6 +176,7 @@ impl InstanceVersions {
             merges: RefCell::default(),
             unswept: Unswept::default(),
             ahead: Cell::default(),
+            listed: RefCell::default(),
         })
     }
 
@@ -293,6 +297,7 @@ impl InstanceVersions {
             // otherwise idle instance, those behind it in the queue would wait for its end.
             let after = self.queued.get();
             self.twins.borrow_mut().push_back(Twin { leaf, after, horizon: Cts::ZERO });
+            self.list(leaf);
         }
     }
 
@@ -451,10 +456,9 @@ impl InstanceVersions {
     }
 
     fn sweep_twins(&self, limit: CollectLimit, twins_max: usize, done: &mut Collected) {
+        self.take_splits();
         let mut twins = self.twins.borrow_mut();
         let after = self.queued.get();
-        let split = self.space.take_split();
-        twins.extend(split.into_iter().map(|leaf| Twin { leaf, after, horizon: Cts::ZERO }));
         for _ in 0..twins_max.min(twins.len()) {
             let Some(&twin) = twins.front() else { break };
             if twin.after > self.collected.get() || limit.horizon <= twin.horizon {
@@ -479,6 +483,20 @@ impl InstanceVersions {
         }
         drop(twins);
         done.twins += self.space.sweep_parked(self.instance, limit.horizon, twins_max);
+    }
+
+    /// Takes over the leaves whose twin tables anybody may look after.
+    pub(super) fn take_splits(&self) {
+        let after = self.queued.get();
+        for leaf in self.space.take_split() {
+            self.twins.borrow_mut().push_back(Twin { leaf, after, horizon: Cts::ZERO });
+            self.list(leaf);
+        }
+    }
+
+    /// The leaves whose twin tables this instance looks after; some have none any more.
+    pub(super) fn leaves_with_twins(&self) -> VecDeque<FrameRef> {
+        self.twins.borrow().iter().map(|twin| twin.leaf).collect()
     }
 
     /// Sweeps the twin table of the leaf that is in a frame. `Retry` if it is in use.

@@ -76,8 +76,9 @@ impl Shard {
     fn with<R>(&self, change: impl FnOnce(&mut Tables) -> R) -> R {
         let mut tables = self.tables.lock().expect("no holder panics");
         let result = change(&mut tables);
-        // Relaxed: who must know has seen the parent's swip, which comes later.
-        self.count.store(tables.by_place.len() + tables.dropped.len(), Ordering::Relaxed);
+        // Who must know at once has seen the parent's swip, which comes later; partner of release is
+        // `has_any_parked`.
+        self.count.store(tables.by_place.len() + tables.dropped.len(), Ordering::Release);
         result
     }
 }
@@ -87,6 +88,11 @@ impl VersionSpace {
     pub(super) fn has_parked(&self, instance: InstanceId) -> bool {
         let shard = &self.parked.shards[usize::from(instance.0) % self.parked.shards.len()];
         shard.count.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether any table is parked.
+    pub(super) fn has_any_parked(&self) -> bool {
+        self.parked.shards.iter().any(|shard| shard.count.load(Ordering::Acquire) != 0)
     }
 
     /// Sweeps up to `tables_max` parked tables of the instance's shard that were not swept below this
@@ -144,10 +150,13 @@ impl SideStore for VersionSpace {
         if shard.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let table = shard.with(|tables| tables.by_place.remove(&place))?;
-        leaf.side().store(table.side.load());
-        // Who looked after it has lost it.
-        self.note_split(leaf);
+        let table = shard.with(|tables| {
+            let table = tables.by_place.remove(&place)?;
+            leaf.side().store(table.side.load());
+            // Who looked after it has lost it. Before it is parked no more: imaging.rs.
+            self.note_split(leaf);
+            Some(table)
+        })?;
         Some(table.owed)
     }
 

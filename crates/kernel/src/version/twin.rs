@@ -23,6 +23,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
+use super::imaging::Imaging;
 use super::parked::Parked;
 use super::space::{UndoRef, UndoSpace};
 use crate::base::{InstanceId, RowId};
@@ -243,6 +244,8 @@ pub struct VersionSpace {
     splits: AtomicUsize,
     /// Tables of leaves that are not in memory.
     pub(super) parked: Parked,
+    /// What a checkpoint is to image before its S lets go.
+    pub(super) imaging: Imaging,
 }
 
 #[cfg_attr(feature = "ledger", track_caller)]
@@ -263,6 +266,7 @@ impl VersionSpace {
             split: Mutex::new(Vec::new()),
             splits: AtomicUsize::new(0),
             parked: Parked::new(instances),
+            imaging: Imaging::default(),
         })
     }
 
@@ -308,6 +312,7 @@ impl VersionSpace {
     }
 
     pub(super) fn note_split(&self, leaf: FrameRef) {
+        self.list_for_all(leaf);
         let mut split = lock(&self.split);
         split.push(leaf);
         self.splits.store(split.len(), Ordering::Relaxed);

@@ -13,6 +13,7 @@
 mod archiver;
 mod ask;
 mod backup;
+mod pace;
 mod report;
 mod shares;
 mod shrink;
@@ -37,6 +38,7 @@ use crate::sync::{AtomicU64, Ordering, mutant};
 use crate::txn::CheckpointSnapshot;
 use archiver::Archiving;
 use ask::ask_all;
+use pace::{Pace, Paces};
 use shares::image_all;
 use versions::{Versions, recycle};
 
@@ -73,6 +75,7 @@ pub(super) struct Checkpoints {
     listener: Mutex<Option<Sender<CheckpointEvent>>>,
     /// None if logs are not archived.
     archiving: Option<Archiving>,
+    paces: Paces,
 }
 
 #[derive(Default)]
@@ -131,6 +134,7 @@ impl Checkpoints {
             counters: Mutex::new(counters),
             listener: Mutex::default(),
             archiving,
+            paces: Paces::default(),
         }
     }
 
@@ -267,6 +271,7 @@ pub(super) fn checkpoint(
     let shared = context.instance().state().inner.shared.clone();
     let Some(checkpoints) = &shared.checkpoints else { return Ok(None) };
     let asked = locked(&checkpoints.role).term;
+    let _awaiting = checkpoints.paces.awaiting();
     let turn = loop {
         if !is_wanted() {
             return Err(Error::Cancelled);
@@ -303,18 +308,21 @@ fn make(
     let term = turn.term;
     let role = InRole { checkpoints, turn };
     let began_ns = context.now_ns();
-    let mut made = publish_new(context, shared, &role);
+    let interval_ns = shared.options.checkpoint_interval_ms.saturating_mul(1_000_000);
+    let pace = checkpoints.paces.of(cause, began_ns, interval_ns);
+    let mut made = publish_new(context, shared, &role, pace);
     let now_ns = context.now_ns();
-    let pause_ns = match &mut made {
+    let due_ns = match &mut made {
         Ok(report) => {
             report.returned = shrink::shrink(context, &checkpoints.store);
             report.elapsed_ns = now_ns - began_ns;
             report.cause = cause;
-            shared.options.checkpoint_interval_ms.saturating_mul(1_000_000)
+            // From one's beginning to the next one's, unless it took longer.
+            began_ns.saturating_add(interval_ns).max(now_ns.saturating_add(interval_ns / 8))
         }
-        Err(_) => AGAIN_NS,
+        Err(_) => now_ns.saturating_add(AGAIN_NS),
     };
-    checkpoints.due_ns.store(now_ns.saturating_add(pause_ns), Ordering::Relaxed);
+    checkpoints.due_ns.store(due_ns, Ordering::Relaxed);
     checkpoints.note(term, &made);
     made
 }
@@ -323,6 +331,7 @@ fn publish_new(
     context: &Context,
     shared: &Arc<Shared>,
     role: &InRole<'_>,
+    pace: Pace,
 ) -> Result<CheckpointReport> {
     let (checkpoints, turn) = (role.checkpoints, &role.turn);
     let before = locked(&checkpoints.published).trees.clone();
@@ -332,7 +341,7 @@ fn publish_new(
     let (mut stable, sequences) = sequences_of(&catalog);
     stable.extend(adopted.iter().map(|it| Observed { home: it.home, cts: it.last_cts }));
     let (mut trees, mut written) =
-        image_all(context, shared, turn, (&catalog, &snapshot), &before)?;
+        image_all(context, shared, (turn, pace), (&catalog, &snapshot), &before)?;
     let longs = write_long_values(context, &shared.pool, &checkpoints.store, turn)?;
     written.pages += longs.pages;
     note_marks(&catalog, &mut trees);
@@ -460,10 +469,12 @@ fn choose(
         let starts: HashMap<HomeId, LogPosition> = starts.into_iter().collect();
         let snapshot = Arc::new(shared.txn.checkpoint_snapshot());
         let s = snapshot.view().timestamp;
+        shared.versions.begin_imaging(s);
         let adopted = ask_all(context, shared, move |instance| {
             let core = &instance.state().inner;
             let log = &core.txn.environment().log;
             core.txn.adopt(s);
+            core.txn.environment().versions.begin_imaging(s);
             core.adopted.set(log.end());
             let home = HomeId(instance.id().0);
             Adopted { home, replay_from: starts[&home], last_cts: log.last_cts() }

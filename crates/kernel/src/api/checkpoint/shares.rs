@@ -1,48 +1,107 @@
-//! Which instance images which trees, and in what order.
+//! Which instance images which trees, in what order, and how fast.
 //!
-//! Invariants: every tree of the catalog as of S is imaged once, by one instance, into the page file
-//! that the instance writes. A table counts as passed when the last of its trees was copied.
+//! Invariants: every tree of the catalog as of S is gone through once, by one instance; leaves of tables
+//! may be imaged by any, into the page file that it writes. A table counts as passed when the last of
+//! its trees was copied. All indexes come before large tables: when they are imaged, S lets go of undo that
+//! no leaf needs any more that is not imaged (txn/imaged.rs), and only then leaves are waited for.
 
 use rustc_hash::FxHashMap as HashMap;
+use std::cell::Cell;
 use std::sync::Arc;
 
 use super::super::core::{Context, Shared};
+use super::Pace;
 use super::ask::ask_all_tasks;
-use crate::base::{Error, HomeId, Result, TreeId};
+use crate::base::{Cts, Error, HomeId, Result, TreeId};
 use crate::catalog::Catalog;
-use crate::checkpoint::{AnyTree, ImagedTree, Share, TreesLeft, Turn, Written, image_share};
+use crate::checkpoint::{
+    AnyTree, Common, ImagedTree, Share, TreeOfTable, TreesLeft, Turn, Written, image_share,
+};
+use crate::runtime::Parker;
 use crate::sync::AtomicUsize;
 use crate::txn::CheckpointSnapshot;
-use crate::version::TableAccess;
+use crate::version::{TableAccess, VersionSpace};
 
-type Trees = Vec<(AnyTree, Arc<TreesLeft>)>;
+/// Tables of at most so many leaves come before the indexes of others: their rows are changed most
+/// often, and the deleted ones of queues are let go of when their table is passed.
+const SMALL_LEAVES: u64 = 256;
+
+/// Undo counts as held back if the floor has not risen for so long.
+const LAGS_NS: u64 = 50_000_000;
+
+/// What one instance goes through.
+#[derive(Default)]
+struct Trees {
+    first: Vec<TreeOfTable>,
+    others: Vec<TreeOfTable>,
+    /// Leaves of the other trees, about.
+    leaves: u64,
+}
+
+/// Leaves are listed no more when it is dropped.
+struct EndImaging<'a>(&'a VersionSpace, Cts);
+
+impl Drop for EndImaging<'_> {
+    fn drop(&mut self) {
+        self.0.end_imaging(self.1);
+    }
+}
 
 /// Lets every instance image the trees whose home it serves. Errors as `image_share`.
 pub(super) fn image_all(
     context: &Context,
     shared: &Arc<Shared>,
-    turn: &Turn,
+    (turn, pace): (&Turn, Pace),
     (catalog, snapshot): (&Catalog, &Arc<CheckpointSnapshot>),
     before: &Arc<HashMap<TreeId, ImagedTree>>,
 ) -> Result<(HashMap<TreeId, ImagedTree>, Written)> {
-    let shares = Arc::new(shares(shared, catalog, context.instance().hub().instances()));
+    let s = snapshot.view().timestamp;
+    let _listed = EndImaging(&shared.versions, s);
+    let instances = context.instance().hub().instances();
+    let shares = Arc::new(shares(shared, catalog, instances));
+    let common = Arc::new(Common::new(instances, tables_of(catalog).cloned()));
+    // Those that came since S is as of have none that it sees.
+    let has_longs = tables_of(catalog).any(|it| it.tree.pool().has_longs(it.id()));
     let (turn, before, asked) = (turn.clone(), before.clone(), shared.clone());
     let snapshot = snapshot.clone();
     let answers = ask_all_tasks(context, shared, move |context| {
         let id = context.instance().id();
         let core = &context.instance().state().inner;
         let checkpoints = asked.checkpoints.as_ref().expect("a checkpoint is being made");
+        let versions = &core.txn.environment().versions;
+        let trees = &shares[usize::from(id.0)];
+        // The floor, and when it was last seen to rise.
+        let raised = Cell::new((s, 0));
         let share = Share {
-            trees: &shares[usize::from(id.0)],
+            first: &trees.first,
+            trees: &trees.others,
+            common: &common,
             home: HomeId(id.0),
             turn: &turn,
             snapshot: snapshot.view(),
             before: &before,
-            may_go_on: &|| match core.txn.environment().versions.is_nearly_full() {
+            may_go_on: &|| match versions.is_nearly_full() {
                 true => Err(Error::OutOfMemory { what: "undo, which the checkpoint held back" }),
                 false => Ok(()),
             },
             pass: &|table| snapshot.pass(table),
+            next_listed: &|| versions.next_to_image(s),
+            give_back: &|leaf| versions.give_back(s, leaf),
+            imaged: &|leaf| versions.imaged(s, leaf),
+            let_go: &|| {
+                snapshot.reach(id, || versions.has_imaged_all(s));
+                if !has_longs && common.are_indexes_imaged() {
+                    let floor = snapshot.let_go(|| asked.versions.are_others_imaged(s));
+                    if floor > raised.get().0 {
+                        raised.set((floor, context.now_ns()));
+                    }
+                }
+            },
+            due_ns: &|passed| {
+                let is_letting_go = context.now_ns() < raised.get().1 + LAGS_NS;
+                let is_paced = is_letting_go && !checkpoints.is_awaited();
+                if is_paced { pace.due_ns(passed, trees.leaves) } else { 0 }
+            },
         };
         image_share(context, &checkpoints.store, &*asked.txn, &share)
     })?;
@@ -57,11 +116,13 @@ pub(super) fn image_all(
     Ok((trees, written))
 }
 
-/// The trees by instance. Those of small tables come first: their rows are changed most often, the
-/// longer S is held the more versions of them there are to go back through, and the rows of queues,
-/// which are small however much goes through them, are let go of when their table is passed.
+fn tables_of(catalog: &Catalog) -> impl Iterator<Item = &Arc<TableAccess>> {
+    catalog.own_access().into_iter().chain(catalog.tables().map(|table| &table.access))
+}
+
+/// The trees by instance, those of small tables first.
 fn shares(shared: &Shared, catalog: &Catalog, instances: usize) -> Vec<Trees> {
-    let mut tables: Vec<(u64, Trees)> = Vec::new();
+    let mut tables: Vec<(u64, Vec<TreeOfTable>)> = Vec::new();
     let mut add = |access: &Arc<TableAccess>, indexes: Vec<AnyTree>| {
         let table = access.id();
         let trees: Vec<_> = indexes.into_iter().chain([AnyTree::Table(access.clone())]).collect();
@@ -76,10 +137,18 @@ fn shares(shared: &Shared, catalog: &Catalog, instances: usize) -> Vec<Trees> {
     }
     tables.sort_by_key(|(leaves, trees)| (*leaves, trees[0].1.table));
     let mut shares: Vec<Trees> = Vec::new();
-    shares.resize_with(instances, Vec::new);
-    for (tree, left) in tables.into_iter().flat_map(|(_, trees)| trees) {
-        let home = shared.home_of(tree.id());
-        shares[usize::from(home.0) % instances].push((tree, left));
+    shares.resize_with(instances, Trees::default);
+    for (leaves, trees) in tables {
+        for (tree, left) in trees {
+            let home = shared.home_of(tree.id());
+            let share = &mut shares[usize::from(home.0) % instances];
+            if matches!(tree, AnyTree::Index(_)) || leaves <= SMALL_LEAVES {
+                share.first.push((tree, left));
+            } else {
+                share.others.push((tree, left));
+                share.leaves += leaves;
+            }
+        }
     }
     shares
 }

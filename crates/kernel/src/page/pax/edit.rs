@@ -9,8 +9,8 @@ use super::super::layout::Layout;
 use super::super::overflow::REFERENCE_BYTES;
 use super::reshape::{capacity_for, reshape};
 use super::{
-    AT_COUNT, AT_DELETED, AT_HEAP_DEAD, AT_HEAP_START, AT_LOWER, AT_RESERVED, AT_ROWS, Geometry,
-    LONG, Leaf, SlotIndex, USABLE_BYTES,
+    AT_COUNT, AT_DELETED, AT_HEAP_DEAD, AT_HEAP_START, AT_LOWER, AT_RESERVED, AT_ROWS, AT_UPPER,
+    Geometry, LONG, Leaf, SlotIndex, USABLE_BYTES,
 };
 use crate::base::{PAGE_BYTES, RowId};
 use crate::latch::{OwnedPage, PageBytes};
@@ -219,6 +219,15 @@ impl<'a> LeafMut<'a> {
             self.remove(SlotIndex(slot as u16));
         }
         put_u64(self.page, AT_LOWER, lower.0);
+    }
+
+    /// Leaves the rows below `upper`, which is the upper fence then; it lies within the fences.
+    pub fn trim_from(&mut self, upper: RowId) {
+        let first = self.view().lower_bound(upper).index();
+        for slot in (first..self.view().count()).rev() {
+            self.remove(SlotIndex(slot as u16));
+        }
+        put_u64(self.page, AT_UPPER, upper.0);
     }
 
     /// Adds to, or takes from, what is kept free for rollbacks.

@@ -9,7 +9,7 @@ use super::super::layout::Layout;
 use super::super::overflow::Form;
 use super::{
     AT_CAPACITY, AT_COUNT, AT_HEAP_DEAD, AT_HEAP_START, AT_LAYOUT, AT_LOWER, AT_UPPER, Leaf,
-    LeafMut, SlotIndex, USABLE_BYTES, minipage_bytes,
+    LeafMut, NO_FENCE, SlotIndex, USABLE_BYTES, minipage_bytes,
 };
 use crate::base::{PAGE_BYTES, RowId};
 use crate::latch::{OwnedPage, PageBytes};
@@ -26,6 +26,13 @@ pub(crate) fn is_underfull(page: &[u8; PAGE_BYTES]) -> bool {
 /// The smallest row id that belongs into a leaf, whatever its layout.
 pub(crate) fn lower_fence(page: &[u8; PAGE_BYTES]) -> RowId {
     RowId(OwnedPage(page).u64(AT_LOWER))
+}
+
+/// The smallest row id that belongs into a leaf, and the first that belongs behind it, if there is one;
+/// whatever its layout.
+pub(crate) fn fences(page: impl PageBytes) -> (RowId, Option<RowId>) {
+    let upper = page.u64(AT_UPPER);
+    (RowId(page.u64(AT_LOWER)), (upper != NO_FENCE).then_some(RowId(upper)))
 }
 
 /// Moves the rows of `right` into `left`; false, and nothing is changed, if they do not fit or the

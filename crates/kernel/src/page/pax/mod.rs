@@ -34,7 +34,7 @@ pub use check::check;
 pub use edit::{LeafMut, RowState};
 pub(crate) use edit::{reserve, reserved};
 pub use fixed::FixedValues;
-pub(crate) use merge::{is_underfull, lower_fence, merge};
+pub(crate) use merge::{fences, is_underfull, lower_fence, merge};
 pub(crate) use reshape::{format, relayout, split};
 
 use super::header::HEADER_BYTES;

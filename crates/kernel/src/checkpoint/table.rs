@@ -1,0 +1,208 @@
+//! The tables of a checkpoint: rows in tiles, those first whose older versions hold undo back.
+//!
+//! A table is walked from its first row to its last, as an index is, past what is imaged already. In
+//! between, and before anything else, the instance images the leaves that it has listed
+//! (`version/imaging.rs`), whatever their tables: so undo is let go of within milliseconds, and the walk can
+//! take its time (rule 8.8). What is between two tiles is imaged alone: of a leaf that reaches further
+//! (it was merged with what has been imaged) the rest is cut off.
+//!
+//! Invariants: those of `tiles.rs`; nothing is latched while anything is waited for. An instance that has
+//! gone through all its trees goes on with listed leaves until all others have.
+
+use super::image::{Work, table_leaf};
+use super::tiles::{At, Tiles};
+use super::tree::{ImagedTree, Imager};
+use super::{Share, image::Leaf};
+use crate::base::{Error, Outcome, Place, Result, RowId, TreeId};
+use crate::buffer::PageRead;
+use crate::page::{PageKind, header, pax};
+use crate::runtime::{InstanceState, Parker};
+use crate::sync::{Ordering, mutant};
+use crate::version::{TableAccess, ToImage, TransactionStates};
+
+/// How often who waits looks for listed leaves, and whether others have ended.
+const LOOK_NS: u64 = 2_000_000;
+
+/// Images tables.
+pub(super) struct TableImager<'i, 'w, 'c, 's, S: InstanceState> {
+    imager: &'i mut Imager<'w, 'c, S>,
+    share: &'s Share<'s>,
+    states: &'s dyn TransactionStates,
+    work: Work,
+    /// Leaves gone past, of all tables.
+    passed: u64,
+}
+
+impl<'i, 'w, 'c, 's, S: InstanceState> TableImager<'i, 'w, 'c, 's, S> {
+    pub(super) fn new(
+        imager: &'i mut Imager<'w, 'c, S>,
+        (share, states): (&'s Share<'s>, &'s dyn TransactionStates),
+    ) -> Self {
+        TableImager { imager, share, states, work: Work::default(), passed: 0 }
+    }
+
+    /// So many leaves have been gone past before.
+    pub(super) fn behind(self, passed: u64) -> Self {
+        TableImager { passed, ..self }
+    }
+
+    /// Leaves gone past.
+    pub(super) fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    /// Images a table as S sees it. `before`: the tree in the published checkpoint.
+    pub(super) fn image(
+        &mut self,
+        table: TreeId,
+        before: Option<&ImagedTree>,
+    ) -> Result<ImagedTree> {
+        let (table, tiles) = self.share.common.table(table).expect("it is in the checkpoint");
+        let mut from = Some(RowId(0));
+        while let Some(row) = from {
+            self.wait_for_pace()?;
+            from = self.go_past(table, tiles, row)?;
+            self.passed += 1;
+        }
+        let (leaves, all_held) = loop {
+            if let Some(taken) = tiles.take() {
+                break taken;
+            }
+            self.look_again()?;
+        };
+        // The first child of a node that begins it all has no key.
+        let lower =
+            |row: RowId| if row == RowId(0) { Vec::new() } else { row.0.to_be_bytes().to_vec() };
+        let leaves = leaves.into_iter().map(|(row, place)| (lower(row), place));
+        self.imager.finish(table.id(), leaves, (all_held, before))
+    }
+
+    /// Goes past the tile at `row`, imaging it if nobody has; answers where the next one begins.
+    fn go_past(&mut self, table: &TableAccess, tiles: &Tiles, row: RowId) -> Result<Option<RowId>> {
+        loop {
+            let bound = match tiles.at(row) {
+                At::Tile(upper) => return Ok(upper),
+                At::Gap(bound) => bound,
+            };
+            let (leaf, upper) = self.image_leaf(table, (row, bound))?;
+            if !tiles.claim(row, upper) {
+                // Another was faster.
+                continue;
+            }
+            let (place, is_held) = self.imager.take(leaf)?;
+            tiles.put(row, place, is_held);
+            return Ok(upper);
+        }
+    }
+
+    fn image_leaf(
+        &mut self,
+        table: &TableAccess,
+        (row, bound): (RowId, Option<RowId>),
+    ) -> Result<(Leaf, Option<RowId>)> {
+        let (tree, moves) = (&table.tree, self.imager.moves.clone());
+        let keep = |place: Place| moves.keep(place);
+        let (snapshot, states, work) = (&self.share.snapshot, self.states, &mut self.work);
+        self.imager.until_done(tree.pool(), |page| {
+            let keep_whole = |lower: &[u8], at: Place| Ok(row_of(lower) == row && keep(at)?);
+            let place = tree.leaf_place(row, &keep_whole)?;
+            let upper = place.upper.as_deref().map(row_of);
+            let fits = bound.is_none_or(|bound| upper.is_some_and(|upper| upper <= bound));
+            if let Some(on_disk) = place.on_disk.filter(|_| fits) {
+                return Ok((Leaf::Clean(on_disk), upper));
+            }
+            table_leaf(table, (row, bound), (snapshot, states, &keep), page, work)
+        })
+    }
+
+    /// Images what is listed, and lets go of what was waited for.
+    pub(super) fn image_listed(&mut self) -> Result<()> {
+        let share = self.share;
+        while let Some(listed) = (share.next_listed)() {
+            (share.may_go_on)()?;
+            match covered_by(listed) {
+                Ok(None) => {}
+                Ok(Some((tree, first, upper))) => self.image_rows(tree, first, upper)?,
+                Err(_) => {
+                    (share.give_back)(listed);
+                    self.imager.writer.context().yield_now();
+                    continue;
+                }
+            }
+            (share.imaged)(listed);
+        }
+        (share.let_go)();
+        Ok(())
+    }
+
+    fn image_rows(&mut self, tree: TreeId, first: RowId, upper: Option<RowId>) -> Result<()> {
+        let Some((table, tiles)) = self.share.common.table(tree) else { return Ok(()) };
+        let mut from = Some(first);
+        while let Some(row) = from.filter(|row| upper.is_none_or(|upper| *row < upper)) {
+            from = self.go_past(table, tiles, row)?;
+        }
+        Ok(())
+    }
+
+    /// Images listed leaves until all instances have gone through their trees.
+    pub(super) fn image_listed_to_the_end(&mut self) -> Result<()> {
+        while self.share.common.goes_on() {
+            self.look_again()?;
+        }
+        if self.share.common.has_failed() { Err(another_failed()) } else { Ok(()) }
+    }
+
+    /// Waits until the next leaf is due, if nothing is held back meanwhile.
+    fn wait_for_pace(&mut self) -> Result<()> {
+        (self.share.may_go_on)()?;
+        if !self.share.common.are_indexes_imaged() {
+            return Ok(());
+        }
+        self.image_listed()?;
+        let context = self.imager.writer.context();
+        while context.now_ns() < (self.share.due_ns)(self.passed) {
+            self.look_again()?;
+        }
+        Ok(())
+    }
+
+    /// Images what was listed meanwhile, then lets others run for a while.
+    fn look_again(&mut self) -> Result<()> {
+        if self.share.common.has_failed() {
+            return Err(another_failed());
+        }
+        if self.share.common.are_indexes_imaged() {
+            self.image_listed()?;
+        }
+        let context = self.imager.writer.context();
+        if context.instance().is_stopping() {
+            return Err(Error::ShuttingDown);
+        }
+        let now_ns = context.now_ns();
+        self.share.turn.beat_ns.store(now_ns, Ordering::Relaxed);
+        context.park(Some(now_ns + LOOK_NS));
+        Ok(())
+    }
+}
+
+fn another_failed() -> Error {
+    Error::Internal { detail: "another instance could not image its share".to_owned() }
+}
+
+/// The table's tree and the rows of the leaf in the frame that is listed, if there is one.
+fn covered_by(listed: ToImage) -> Outcome<Option<(TreeId, RowId, Option<RowId>)>> {
+    if mutant("checkpoint-listed-unseen") {
+        return Ok(None);
+    }
+    let read = PageRead::begin_cold(listed.frame())?;
+    let page = read.racy();
+    let is_leaf = header::kind(page) == Some(PageKind::TableLeaf);
+    let (tree, (first, upper)) = (header::tree(page), pax::fences(page));
+    read.validate()?;
+    Ok(is_leaf.then_some((tree, first, upper)))
+}
+
+/// The row of a key of a table's inner node; the first child of all has none.
+fn row_of(key: &[u8]) -> RowId {
+    key.first_chunk().map_or(RowId(0), |row| RowId(u64::from_be_bytes(*row)))
+}
