@@ -10,7 +10,7 @@ use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
 use super::trace::{Noted, note};
-use crate::base::{PAGE_BYTES, Pid, Place};
+use crate::base::{Cts, PAGE_BYTES, Pid, Place};
 use crate::latch::{HybridLatch, PageBytes, RacyPage, Version, prefetch_line};
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
@@ -72,7 +72,9 @@ pub(super) struct Frame {
     /// 1 if the page was used since the page provider last looked (rule 4.4). Written by its users,
     /// once a look, and by the provider.
     heat: AtomicU64,
-    reserved: u64,
+    /// S of the checkpoint that has imaged all rows of the leaf here, which then is told no more of its
+    /// older versions (version/imaging.rs). Written and read under the exclusive latch.
+    imaged: AtomicU64,
     page: UnsafeCell<[u8; PAGE_BYTES]>,
 }
 
@@ -95,7 +97,7 @@ impl Default for Frame {
             place: word(),
             clean: word(),
             heat: word(),
-            reserved: 0,
+            imaged: word(),
             page: UnsafeCell::new([0; PAGE_BYTES]),
         }
     }
@@ -284,5 +286,19 @@ impl FrameRef {
         frame.parent.store(0, Ordering::Relaxed);
         frame.place.store(0, Ordering::Relaxed);
         frame.clean.store(0, Ordering::Relaxed);
+        frame.imaged.store(0, Ordering::Relaxed);
+    }
+
+    /// S of the checkpoint that has imaged all rows of the leaf here, 0 if there is none. The latch is
+    /// held exclusively.
+    #[inline]
+    pub(crate) fn imaged_as_of(self) -> Cts {
+        Cts(self.frame().imaged.load(Ordering::Relaxed))
+    }
+
+    /// The checkpoint of this S has imaged all rows of the leaf here; zero: nobody has, for it has got
+    /// others. The latch is held exclusively.
+    pub(crate) fn set_imaged_as_of(self, checkpoint: Cts) {
+        self.frame().imaged.store(checkpoint.0, Ordering::Relaxed);
     }
 }

@@ -13,8 +13,8 @@ use super::image::{Work, table_leaf};
 use super::tiles::{At, Tiles};
 use super::tree::{ImagedTree, Imager};
 use super::{Share, image::Leaf};
-use crate::base::{Error, Outcome, Place, Result, RowId, TreeId};
-use crate::buffer::PageRead;
+use crate::base::{Cts, Error, Outcome, Place, Result, RowId, TreeId};
+use crate::buffer::{FrameRef, PageRead};
 use crate::page::{PageKind, header, pax};
 use crate::runtime::{InstanceState, Parker};
 use crate::sync::{Ordering, mutant};
@@ -122,7 +122,10 @@ impl<'i, 'w, 'c, 's, S: InstanceState> TableImager<'i, 'w, 'c, 's, S> {
             (share.may_go_on)()?;
             match covered_by(listed) {
                 Ok(None) => {}
-                Ok(Some((tree, first, upper))) => self.image_rows(tree, first, upper)?,
+                Ok(Some((tree, first, upper))) => {
+                    self.image_rows(tree, first, upper)?;
+                    note_imaged(listed.frame(), (tree, first, upper), share.snapshot.timestamp);
+                }
                 Err(_) => {
                     (share.give_back)(listed);
                     self.imager.writer.context().yield_now();
@@ -189,17 +192,38 @@ fn another_failed() -> Error {
     Error::Internal { detail: "another instance could not image its share".to_owned() }
 }
 
-/// The table's tree and the rows of the leaf in the frame that is listed, if there is one.
-fn covered_by(listed: ToImage) -> Outcome<Option<(TreeId, RowId, Option<RowId>)>> {
+/// Rows of a table's tree, from the first to below the last.
+type Rows = (TreeId, RowId, Option<RowId>);
+
+/// The rows of the leaf in the frame that is listed, if there is one.
+fn covered_by(listed: ToImage) -> Outcome<Option<Rows>> {
     if mutant("checkpoint-listed-unseen") {
         return Ok(None);
     }
     let read = PageRead::begin_cold(listed.frame())?;
+    let rows = rows_in(&read);
+    read.validate()?;
+    Ok(rows)
+}
+
+/// Racy.
+fn rows_in(read: &PageRead) -> Option<Rows> {
     let page = read.racy();
     let is_leaf = header::kind(page) == Some(PageKind::TableLeaf);
-    let (tree, (first, upper)) = (header::tree(page), pax::fences(page));
-    read.validate()?;
-    Ok(is_leaf.then_some((tree, first, upper)))
+    let (first, upper) = pax::fences(page);
+    is_leaf.then(|| (header::tree(page), first, upper))
+}
+
+/// The leaf in the frame need not be listed again, if these are still its rows, and nobody is in the way.
+fn note_imaged(frame: FrameRef, rows: Rows, checkpoint: Cts) {
+    let Ok(read) = PageRead::begin_cold(frame) else { return };
+    let found = rows_in(&read);
+    if let Ok(page) = read.upgrade() {
+        if found == Some(rows) {
+            page.frame().set_imaged_as_of(checkpoint);
+        }
+        page.unchanged();
+    }
 }
 
 /// The row of a key of a table's inner node; the first child of all has none.

@@ -18,6 +18,10 @@
 //! is listed for all before anybody sees the new leaf; or evicted, and then its table is parked. While
 //! anything is listed for all, or parked, no floor is raised.
 //!
+//! A frame says that all rows of its leaf are imaged: else every change of a leaf that has no twin at the
+//! moment, some twenty a transaction, would be looked up. Who moves rows into a leaf takes that back (merges;
+//! splits move them to frames that say nothing).
+//!
 //! Invariants: of two checkpoints that are being made (one has lost its role and does not know yet) only
 //! the later one's lists are kept; the other reaches nothing any more. Lists may name frames with other
 //! pages by now, or leaves that were imaged: who takes one looks.
@@ -32,16 +36,74 @@ use super::collect::InstanceVersions;
 use super::twin::VersionSpace;
 use crate::base::Cts;
 use crate::buffer::FrameRef;
-use crate::sync::{AtomicU64, AtomicUsize, Ordering, PlainMutex as Mutex, mutant};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, mutant};
 
-/// What is listed for all instances.
-#[derive(Default)]
-pub(super) struct Imaging {
+/// What is listed for all instances. Generic for its model.
+pub(super) struct Imaging<L = FrameRef> {
     /// S of the checkpoint that is being made, 0 if there is none.
     checkpoint: AtomicU64,
-    listed: Mutex<Vec<FrameRef>>,
+    listed: Mutex<Vec<L>>,
     /// Leaves that were listed for all and are not known to be imaged. Written under the mutex.
     left: AtomicUsize,
+}
+
+impl<L> Default for Imaging<L> {
+    fn default() -> Self {
+        Imaging {
+            checkpoint: AtomicU64::new(0),
+            listed: Mutex::new(Vec::new()),
+            left: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl<L> Imaging<L> {
+    fn begin(&self, checkpoint: Cts) {
+        // Before the list is emptied: who raises an earlier checkpoint's floor reads it last.
+        self.checkpoint.store(checkpoint.0, Ordering::SeqCst);
+        let mut listed = self.listed.lock().expect("no holder panics");
+        listed.clear();
+        self.left.store(0, Ordering::SeqCst);
+    }
+
+    /// Whether the checkpoint of this S is the one whose leaves are listed.
+    fn is_of(&self, checkpoint: Cts) -> bool {
+        self.checkpoint.load(Ordering::SeqCst) == checkpoint.0
+    }
+
+    fn list(&self, leaf: L) {
+        if self.checkpoint.load(Ordering::Relaxed) != 0 && !mutant("checkpoint-forgets-splits") {
+            let mut listed = self.listed.lock().expect("no holder panics");
+            listed.push(leaf);
+            self.left.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn next(&self) -> Option<L> {
+        if self.left.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.listed.lock().expect("no holder panics").pop()
+    }
+
+    fn give_back(&self, leaf: L) {
+        self.listed.lock().expect("no holder panics").push(leaf);
+    }
+
+    fn imaged(&self, checkpoint: Cts) {
+        // Under the mutex: another checkpoint may begin.
+        let _listed = self.listed.lock().expect("no holder panics");
+        if self.is_of(checkpoint) {
+            self.left.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether nothing is listed for all that is not imaged, and nothing parked.
+    fn is_done(&self, checkpoint: Cts, is_any_parked: impl FnOnce() -> bool) -> bool {
+        // In this order: a leaf that comes back is listed before it is parked no more, and the lists
+        // are emptied after another checkpoint has begun.
+        !is_any_parked() && self.left.load(Ordering::SeqCst) == 0 && self.is_of(checkpoint)
+    }
 }
 
 /// One instance's list.
@@ -72,45 +134,25 @@ impl ToImage {
 impl VersionSpace {
     /// A checkpoint of this S begins: leaves are listed from now on.
     pub fn begin_imaging(&self, checkpoint: Cts) {
-        let imaging = &self.imaging;
-        // Before the list is emptied: who raises an earlier checkpoint's floor reads it last.
-        imaging.checkpoint.store(checkpoint.0, Ordering::SeqCst);
-        let mut listed = imaging.listed.lock().expect("no holder panics");
-        listed.clear();
-        imaging.left.store(0, Ordering::SeqCst);
+        self.imaging.begin(checkpoint);
     }
 
     /// The checkpoint of this S has imaged everything, or came to nothing.
     pub fn end_imaging(&self, checkpoint: Cts) {
-        if self.is_imaging(checkpoint) {
-            self.begin_imaging(Cts::ZERO);
+        if self.imaging.is_of(checkpoint) {
+            self.imaging.begin(Cts::ZERO);
         }
     }
 
-    /// Whether the checkpoint of this S is the one whose leaves are listed.
-    fn is_imaging(&self, checkpoint: Cts) -> bool {
-        self.imaging.checkpoint.load(Ordering::SeqCst) == checkpoint.0
-    }
-
-    /// Lists a leaf for all that has a twin table from elsewhere. Its frame is held exclusively, or
-    /// nobody knows it yet.
+    /// Lists a leaf for all that has a twin table from elsewhere. Its frame is held exclusively.
     pub(super) fn list_for_all(&self, leaf: FrameRef) {
-        let imaging = &self.imaging;
-        if imaging.checkpoint.load(Ordering::Relaxed) != 0 && !mutant("checkpoint-forgets-splits") {
-            let mut listed = imaging.listed.lock().expect("no holder panics");
-            listed.push(leaf);
-            imaging.left.fetch_add(1, Ordering::SeqCst);
-        }
+        self.imaging.list(leaf);
     }
 
     /// Whether every leaf that had older versions below what all instances have reached is imaged
     /// by the checkpoint of this S. Asked after reading what they have reached.
     pub fn are_others_imaged(&self, checkpoint: Cts) -> bool {
-        // In this order: a leaf that comes back is listed before it is parked no more, and the lists
-        // are emptied after another checkpoint has begun.
-        !self.has_any_parked()
-            && self.imaging.left.load(Ordering::SeqCst) == 0
-            && self.is_imaging(checkpoint)
+        self.imaging.is_done(checkpoint, || self.has_any_parked())
     }
 }
 
@@ -123,14 +165,17 @@ impl InstanceVersions {
         self.listed.replace(Listed { checkpoint, leaves });
     }
 
-    /// Lists a leaf that has got a twin table.
+    /// Lists a leaf that has got a twin table, unless it is known to be imaged. Its frame is held
+    /// exclusively, or it is one of those that wait to be looked after by anybody.
     pub(super) fn list(&self, leaf: FrameRef) {
         let mut listed = self.listed.borrow_mut();
         if listed.checkpoint == Cts::ZERO {
             return;
         }
-        if self.space().is_imaging(listed.checkpoint) {
-            listed.leaves.push_back(leaf);
+        if self.space().imaging.is_of(listed.checkpoint) {
+            if leaf.imaged_as_of() != listed.checkpoint {
+                listed.leaves.push_back(leaf);
+            }
         } else {
             *listed = Listed::default();
         }
@@ -141,42 +186,30 @@ impl InstanceVersions {
     /// ([`InstanceVersions::imaged`]).
     pub fn next_to_image(&self, checkpoint: Cts) -> Option<ToImage> {
         let mut own = self.listed.borrow_mut();
-        if own.checkpoint != checkpoint || !self.space().is_imaging(checkpoint) {
+        if own.checkpoint != checkpoint || !self.space().imaging.is_of(checkpoint) {
             return None;
         }
         if let Some(leaf) = own.leaves.pop_front() {
             return Some(ToImage::Own(leaf));
         }
-        let imaging = &self.space().imaging;
-        if imaging.left.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        imaging.listed.lock().expect("no holder panics").pop().map(ToImage::Shared)
+        self.space().imaging.next().map(ToImage::Shared)
     }
 
     /// The leaf could not be imaged now.
     pub fn give_back(&self, checkpoint: Cts, leaf: ToImage) {
-        if !self.space().is_imaging(checkpoint) {
+        if !self.space().imaging.is_of(checkpoint) {
             return;
         }
         match leaf {
             ToImage::Own(leaf) => self.listed.borrow_mut().leaves.push_back(leaf),
-            ToImage::Shared(leaf) => {
-                let listed = &self.space().imaging.listed;
-                listed.lock().expect("no holder panics").push(leaf);
-            }
+            ToImage::Shared(leaf) => self.space().imaging.give_back(leaf),
         }
     }
 
     /// The leaf is imaged.
     pub fn imaged(&self, checkpoint: Cts, leaf: ToImage) {
-        let imaging = &self.space().imaging;
         if let ToImage::Shared(_) = leaf {
-            // Under the mutex: another checkpoint may begin.
-            let _listed = imaging.listed.lock().expect("no holder panics");
-            if self.space().is_imaging(checkpoint) {
-                imaging.left.fetch_sub(1, Ordering::SeqCst);
-            }
+            self.space().imaging.imaged(checkpoint);
         }
     }
 
@@ -185,6 +218,118 @@ impl InstanceVersions {
         let own = self.listed.borrow();
         own.checkpoint == checkpoint
             && (own.leaves.is_empty() || mutant("checkpoint-reaches-unimaged"))
-            && self.space().is_imaging(checkpoint)
+            && self.space().imaging.is_of(checkpoint)
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_imaging {
+    //! `RUSTFLAGS="--cfg loom" cargo test -p atoll-kernel --lib loom_imaging`
+    //!
+    //! One leaf has older versions; `imaged` is set when it is imaged. Who says that undo may go although it
+    //! is not fails the model.
+
+    use super::*;
+    use crate::sync::AtomicBool;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    const S: Cts = Cts(5);
+
+    struct World {
+        imaging: Imaging<u8>,
+        parked: AtomicUsize,
+        imaged: AtomicBool,
+        /// What the instance that listed the leaf has reached.
+        reached: AtomicU64,
+    }
+
+    impl World {
+        fn new(parked: usize) -> Arc<World> {
+            let world = World {
+                imaging: Imaging::default(),
+                parked: AtomicUsize::new(parked),
+                imaged: AtomicBool::new(false),
+                reached: AtomicU64::new(0),
+            };
+            world.imaging.begin(S);
+            Arc::new(world)
+        }
+
+        fn image_next(&self) {
+            if self.imaging.next().is_some() {
+                self.imaged.store(true, Ordering::SeqCst);
+                self.imaging.imaged(S);
+            }
+        }
+
+        fn may_let_go(&self) -> bool {
+            let reached = self.reached.load(Ordering::Acquire) > 0;
+            reached && self.imaging.is_done(S, || self.parked.load(Ordering::Acquire) != 0)
+        }
+
+        fn look(&self) {
+            if self.may_let_go() {
+                assert!(self.imaged.load(Ordering::SeqCst), "undo goes that an image needs");
+            }
+        }
+    }
+
+    /// A leaf that one instance has listed is split before that instance images it: the new leaf is
+    /// listed for all before the instance finds the rest of the old one alone.
+    #[test]
+    fn loom_imaging_of_a_split() {
+        loom::model(|| {
+            let world = World::new(0);
+            let split = {
+                let world = world.clone();
+                thread::spawn(move || {
+                    world.imaging.list(1);
+                    // The old leaf's latch is let go of, its lister finds it, and has imaged all.
+                    world.reached.store(1, Ordering::Release);
+                    world.image_next();
+                })
+            };
+            world.look();
+            split.join().unwrap();
+            world.look();
+        });
+    }
+
+    /// A leaf comes back from disk with its twin table.
+    #[test]
+    fn loom_imaging_of_a_leaf_that_comes_back() {
+        loom::model(|| {
+            let world = World::new(1);
+            world.reached.store(1, Ordering::Release);
+            let load = {
+                let world = world.clone();
+                thread::spawn(move || {
+                    world.imaging.list(1);
+                    world.parked.store(0, Ordering::Release);
+                    world.image_next();
+                })
+            };
+            world.look();
+            load.join().unwrap();
+            world.look();
+        });
+    }
+
+    /// Another checkpoint begins: the earlier one lets go of nothing by its emptied list.
+    #[test]
+    fn loom_imaging_of_another_checkpoint() {
+        loom::model(|| {
+            let world = World::new(0);
+            world.reached.store(1, Ordering::Release);
+            world.imaging.list(1);
+            let other = {
+                let world = world.clone();
+                thread::spawn(move || world.imaging.begin(Cts(9)))
+            };
+            world.look();
+            other.join().unwrap();
+            world.look();
+        });
     }
 }

@@ -7,7 +7,7 @@
 use super::TableTree;
 use super::append::RANGE_ROWS;
 use super::tree::row_key;
-use crate::base::{Outcome, RowId};
+use crate::base::{Cts, Outcome, RowId};
 use crate::buffer::PageWrite;
 use crate::page::keynode::Probe;
 use crate::page::pax;
@@ -57,6 +57,10 @@ impl MergeLeaf for Rows<'_> {
         }
         if mutant("merge_ignores_twins") {
             self.tree.sides.dropped(right.frame());
+        }
+        // It has rows now that a checkpoint may not have imaged.
+        if !mutant("merge-counts-as-imaged") {
+            left.frame().set_imaged_as_of(Cts::ZERO);
         }
         self.tree.leaves.fetch_sub(1, Ordering::Relaxed);
         Merged::Yes
