@@ -8,7 +8,7 @@ use atoll_kernel::log::LogCounters;
 use atoll_kernel::txn::TxnCounters;
 
 /// States that every run of some minutes must have met, or it did not test what it should.
-pub const RARE: [&str; 54] = [
+pub const RARE: [&str; 55] = [
     "preparing met",
     "read retried",
     "slot reused",
@@ -29,6 +29,7 @@ pub const RARE: [&str; 54] = [
     "out of memory",
     "old snapshots ended",
     "row gone before its checkpoint ended",
+    "undo let go before its checkpoint ended",
     "disk full",
     "disk failed",
     "instances changed",
@@ -122,6 +123,7 @@ impl Counters {
         self.add("row handed over", txn.row_turns);
         self.add("old snapshots ended", txn.snapshots_ended);
         self.add("row gone before its checkpoint ended", txn.rows_reaped);
+        self.add("undo let go before its checkpoint ended", txn.undo_let_go);
         self.add("waited for a table lock", txn.table_lock_waits);
         self.add("waited for stability", txn.stable_waits);
         self.add("waited for log room", txn.room_waits + log.waits);

@@ -119,7 +119,7 @@ impl Run {
             digest: Digest::default(),
             steps_left: setting.steps,
             crashes: 0,
-            next: 1,
+            next: if setting.seed % 2 == 0 { 1 } else { tables::WITHOUT_LONGS },
             rows: None,
             journal: BTreeSet::new(),
             image: None,
@@ -200,7 +200,7 @@ impl Run {
                 options.buffer_pool_bytes = kib << 10;
             }
             if self.random.one_in(3) {
-                options.checkpoint_interval_ms = 1;
+                options.checkpoint_interval_ms = 1 + self.random.below(10);
             }
             if self.random.one_in(3) {
                 options.checkpoint_wal_bytes = 4096 << self.random.below(6);

@@ -73,6 +73,8 @@ pub struct TxnCounters {
     pub snapshots_ended: u64,
     /// Deleted rows that went before the checkpoint had ended which held them back.
     pub rows_reaped: u64,
+    /// How often a checkpoint was seen to let go of undo before its end.
+    pub undo_let_go: u64,
 }
 
 /// One instance's transactions. Not `Sync`.
@@ -425,6 +427,11 @@ impl<E: Environment> TxnLocal<E> {
             collected.more = reaped.more;
         }
         Ok(collected)
+    }
+
+    /// The checkpoint that is being made has let go of undo.
+    pub fn note_let_go(&self) {
+        self.count(|counters| counters.undo_let_go += 1);
     }
 
     /// Undo memory is short: reclaims all that can be reclaimed now. True if that was anything. Ends

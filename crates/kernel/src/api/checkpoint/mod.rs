@@ -231,6 +231,7 @@ impl Checkpoints {
         let mut role = locked(&self.role);
         if role.is_taken && !mutant("checkpoint-trees-freed-meanwhile") {
             role.graves.push(Box::new(AtDrop(Some(bury))));
+            self.paces.hurry();
             return;
         }
         drop(role);

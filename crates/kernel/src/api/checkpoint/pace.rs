@@ -2,10 +2,11 @@
 //!
 //! Invariants: leaves are waited for only while undo is let go of as they are imaged (shares.rs): who
 //! went slowly while S holds all undo back would cost others more. Whoever waits for a checkpoint,
-//! or for the role, hurries the one that is being made.
+//! or for the role, hurries the one that is being made; so do trees that are dropped, which keep their
+//! pages until it ends.
 
 use super::{CheckpointCause, Checkpoints};
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// By when which part of a checkpoint's leaves is due.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +30,8 @@ pub(super) struct Paces {
     began_ns: AtomicU64,
     /// How many wait for a checkpoint.
     awaited: AtomicUsize,
+    /// Whether the one that is being made is to go as fast as it can.
+    is_hurried: AtomicBool,
 }
 
 /// Somebody waits for a checkpoint.
@@ -47,14 +50,19 @@ impl Paces {
         Awaiting(self)
     }
 
-    /// Whether anybody waits.
-    pub(super) fn is_awaited(&self) -> bool {
-        self.awaited.load(Ordering::Relaxed) > 0
+    /// The checkpoint that is being made keeps what somebody has given up.
+    pub(super) fn hurry(&self) {
+        self.is_hurried.store(true, Ordering::Relaxed);
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.awaited.load(Ordering::Relaxed) > 0 || self.is_hurried.load(Ordering::Relaxed)
     }
 
     /// That of a checkpoint that begins now: half of the interval, or if it is the log's growth that asks
     /// for it, half of the time since the one before began if that is less.
     pub(super) fn of(&self, cause: CheckpointCause, now_ns: u64, interval_ns: u64) -> Pace {
+        self.is_hurried.store(false, Ordering::Relaxed);
         let before_ns = self.began_ns.swap(now_ns, Ordering::Relaxed);
         let since_ns = if before_ns == 0 { 0 } else { now_ns.saturating_sub(before_ns) };
         let takes_ns = match cause {
@@ -68,7 +76,7 @@ impl Paces {
 }
 
 impl Checkpoints {
-    /// Whether anybody waits for a checkpoint.
+    /// Whether the checkpoint that is being made is to go as fast as it can.
     pub(super) fn is_awaited(&self) -> bool {
         self.paces.is_awaited()
     }

@@ -22,9 +22,11 @@ use crate::sync::AtomicUsize;
 use crate::txn::CheckpointSnapshot;
 use crate::version::{TableAccess, VersionSpace};
 
-/// Tables of at most so many leaves come before the indexes of others: their rows are changed most
-/// often, and the deleted ones of queues are let go of when their table is passed.
+/// Tables of at most so many leaves, and no more than such a part of all, come before the indexes of
+/// others: their rows are changed most often, and the deleted ones of queues are let go of when their
+/// table is passed.
 const SMALL_LEAVES: u64 = 256;
+const SMALL_PART: u64 = 16;
 
 /// Undo counts as held back if the floor has not risen for so long.
 const LAGS_NS: u64 = 50_000_000;
@@ -94,6 +96,7 @@ pub(super) fn image_all(
                     let floor = snapshot.let_go(|| asked.versions.are_others_imaged(s));
                     if floor > raised.get().0 {
                         raised.set((floor, context.now_ns()));
+                        core.txn.note_let_go();
                     }
                 }
             },
@@ -136,13 +139,15 @@ fn shares(shared: &Shared, catalog: &Catalog, instances: usize) -> Vec<Trees> {
         add(&table.access, indexes.collect());
     }
     tables.sort_by_key(|(leaves, trees)| (*leaves, trees[0].1.table));
+    let all: u64 = tables.iter().map(|(leaves, _)| leaves).sum();
+    let small = SMALL_LEAVES.min(all / SMALL_PART);
     let mut shares: Vec<Trees> = Vec::new();
     shares.resize_with(instances, Trees::default);
     for (leaves, trees) in tables {
         for (tree, left) in trees {
             let home = shared.home_of(tree.id());
             let share = &mut shares[usize::from(home.0) % instances];
-            if matches!(tree, AnyTree::Index(_)) || leaves <= SMALL_LEAVES {
+            if matches!(tree, AnyTree::Index(_)) || leaves <= small {
                 share.first.push((tree, left));
             } else {
                 share.others.push((tree, left));

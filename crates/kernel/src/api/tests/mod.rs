@@ -14,6 +14,7 @@ mod images;
 mod index_only;
 mod large;
 mod larger;
+mod let_go;
 mod long;
 mod opening;
 mod queues;
