@@ -322,7 +322,6 @@ impl<'a> Iterator for Changes<'a> {
     type Item = (u16, RedoValue<'a>);
 
     #[inline]
-
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let column = take_varint(&mut self.rest)? as u16;
