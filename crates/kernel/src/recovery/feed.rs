@@ -88,10 +88,20 @@ impl Feed {
         self.finished && self.commits.is_empty()
     }
 
-    /// The commits held, with their payloads, whose cts is at most `to`.
-    pub fn up_to(&self, to: Cts) -> impl Iterator<Item = (Cts, &[u8])> {
-        let within = self.commits.iter().take_while(move |commit| commit.cts <= to);
-        within.map(|commit| (commit.cts, &self.bytes[commit.payload.clone()]))
+    /// What is held: payloads are ranges of it.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The commits held whose cts is at most `to`, in `parts` runs of about as many each.
+    pub fn up_to(&self, to: Cts, parts: usize) -> impl Iterator<Item = Range<usize>> {
+        let count = self.commits.partition_point(|commit| commit.cts <= to);
+        (0..parts).map(move |part| count * part / parts..count * (part + 1) / parts)
+    }
+
+    /// Those commits, and where their payloads are.
+    pub fn commits(&self, run: Range<usize>) -> impl Iterator<Item = &Pending> {
+        self.commits.range(run)
     }
 
     /// Forgets the commits whose cts is at most `to`.
@@ -111,11 +121,11 @@ impl Feed {
     }
 
     /// Hands the large commit's changes to `take` in order, about `bytes_max` bytes of them at a
-    /// time; each reader is to be read to its end.
+    /// time, and a reader of them; each is to be read to its end.
     pub fn large_in_pieces(
         &self,
         bytes_max: usize,
-        mut take: impl FnMut(&mut RedoReader<'_>) -> Result<()>,
+        mut take: impl for<'b> FnMut(&'b [u8], &mut RedoReader<'b>) -> Result<()>,
     ) -> Result<()> {
         let parts = self.large.as_ref().map_or(&[][..], |large| &large.parts);
         let own = self.reader.current().payload;
@@ -133,7 +143,7 @@ impl Feed {
                 bytes.extend_from_slice(own);
             }
             let mut reader = RedoReader::piece(&bytes, place, ends);
-            take(&mut reader)?;
+            take(&bytes, &mut reader)?;
             let (whole, next) = reader.whole();
             if ends == Ends::Here {
                 return Ok(());

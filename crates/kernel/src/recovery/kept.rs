@@ -282,6 +282,11 @@ impl<'d> KeptEntries<'d> {
         }
     }
 
+    /// Whether some key has the column.
+    pub fn is_key(&self, column: u16) -> bool {
+        self.kept.is_key(column)
+    }
+
     /// A change of a row begins that changes these columns. None: no key has one, so that nobody
     /// need watch.
     pub fn watch(&mut self, mut columns: impl Iterator<Item = u16>) -> Option<&mut Self> {

@@ -14,10 +14,13 @@ mod feed;
 mod indexes;
 mod kept;
 mod load;
+mod order;
+mod parsed;
 mod replay;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod view;
+mod worker;
 
 pub use definitions::{Definitions, Loaded, catalog_objects};
 pub use indexes::build_catalog;

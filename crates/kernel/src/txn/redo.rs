@@ -282,6 +282,7 @@ pub struct Values<'a> {
 impl<'a> Iterator for Values<'a> {
     type Item = RedoValue<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         take_value(&mut self.rest)
@@ -294,6 +295,14 @@ impl<'a> Iterator for Values<'a> {
 
 impl ExactSizeIterator for Values<'_> {}
 
+impl<'a> Values<'a> {
+    /// The `count` values at the beginning of `bytes`, where a [`RedoReader`] has checked them.
+    #[inline]
+    pub fn at(bytes: &'a [u8], count: usize) -> Values<'a> {
+        Values { rest: bytes, left: count }
+    }
+}
+
 /// The changed columns of an update, checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Changes<'a> {
@@ -301,9 +310,18 @@ pub struct Changes<'a> {
     left: usize,
 }
 
+impl<'a> Changes<'a> {
+    /// The `count` changes at the beginning of `bytes`, where a [`RedoReader`] has checked them.
+    #[inline]
+    pub fn at(bytes: &'a [u8], count: usize) -> Changes<'a> {
+        Changes { rest: bytes, left: count }
+    }
+}
+
 impl<'a> Iterator for Changes<'a> {
     type Item = (u16, RedoValue<'a>);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let column = take_varint(&mut self.rest)? as u16;
@@ -317,7 +335,18 @@ impl<'a> Iterator for Changes<'a> {
 
 impl ExactSizeIterator for Changes<'_> {}
 
+#[inline]
 fn take_varint(rest: &mut &[u8]) -> Option<u64> {
+    match rest.split_first() {
+        Some((byte, after)) if *byte < 0x80 => {
+            *rest = after;
+            Some(u64::from(*byte))
+        }
+        _ => take_long_varint(rest),
+    }
+}
+
+fn take_long_varint(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
         let (byte, after) = rest.split_first()?;
@@ -334,12 +363,14 @@ fn take_varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
+#[inline]
 fn take_bytes<'a>(rest: &mut &'a [u8], len: u64) -> Option<&'a [u8]> {
     let (bytes, after) = rest.split_at_checked(usize::try_from(len).ok()?)?;
     *rest = after;
     Some(bytes)
 }
 
+#[inline]
 fn take_value<'a>(rest: &mut &'a [u8]) -> Option<RedoValue<'a>> {
     match take_varint(rest)? {
         VALUE_NULL => Some(RedoValue::Null),
@@ -372,6 +403,15 @@ pub enum Ends {
     Later,
 }
 
+/// Whether a change has long values among its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NamesLongs {
+    /// One at least.
+    Yes,
+    /// None.
+    No,
+}
+
 /// Reads a payload change by change; ends after the first error.
 pub struct RedoReader<'a> {
     rest: &'a [u8],
@@ -381,6 +421,8 @@ pub struct RedoReader<'a> {
     /// Long values of earlier pieces.
     longs_before: u64,
     longs: Vec<StoredLong<'a>>,
+    /// Where the values of the last change given out begin, and whether it names long ones.
+    values: (usize, NamesLongs),
     /// Bytes up to the end of the last change given out, and the place there.
     whole: (usize, RedoPlace),
 }
@@ -400,6 +442,7 @@ impl<'a> RedoReader<'a> {
             tree: place.tree,
             longs_before: place.longs,
             longs: Vec::new(),
+            values: (0, NamesLongs::No),
             whole: (0, place),
         }
     }
@@ -407,6 +450,13 @@ impl<'a> RedoReader<'a> {
     /// How many bytes the payload has, or this piece of it.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Where in the bytes given the values of the last change given out begin ([`Values::at`],
+    /// [`Changes::at`]), and whether it names long ones.
+    #[inline]
+    pub fn values(&self) -> (usize, NamesLongs) {
+        self.values
     }
 
     /// The bytes up to the end of the last change given out, and the place where the next piece
@@ -454,19 +504,22 @@ impl<'a> RedoReader<'a> {
         let tree = self.tree?;
         let row = RowId(take_varint(rest)?);
         if kind == DELETE {
+            self.values = (self.bytes - rest.len(), NamesLongs::No);
             return Some(Change::Delete { tree, row });
         }
         let left = usize::try_from(take_varint(rest)?).ok().filter(|n| *n <= COLUMNS_MAX)?;
         let start = *rest;
+        self.values = (self.bytes - start.len(), NamesLongs::No);
         for _ in 0..left {
             if kind == UPDATE && take_varint(rest)? >= COLUMNS_MAX as u64 {
                 return None;
             }
-            if let RedoValue::Long(number) = take_value(rest)?
-                && !(self.longs_before..self.longs_before + self.longs.len() as u64)
-                    .contains(&number)
-            {
-                return None;
+            if let RedoValue::Long(number) = take_value(rest)? {
+                let longs = self.longs_before..self.longs_before + self.longs.len() as u64;
+                self.values.1 = NamesLongs::Yes;
+                if !longs.contains(&number) {
+                    return None;
+                }
             }
         }
         let start = &start[..start.len() - rest.len()];

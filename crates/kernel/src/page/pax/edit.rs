@@ -108,7 +108,7 @@ impl<'a> LeafMut<'a> {
                 }
                 Some(value) => {
                     assert_eq!(value.len(), width, "a fixed value has its width");
-                    self.page[at..at + width].copy_from_slice(value);
+                    put_fixed(self.page, at, value);
                 }
                 None => self.page[at..at + width].fill(0),
             }
@@ -243,7 +243,7 @@ impl<'a> LeafMut<'a> {
     }
 
     #[inline(always)]
-    fn set_bit(&mut self, at: usize, slot: usize, on: bool) {
+    pub(super) fn set_bit(&mut self, at: usize, slot: usize, on: bool) {
         let mask = 1 << (slot % 8);
         let byte = &mut self.page[at];
         *byte = if on { *byte | mask } else { *byte & !mask };
@@ -276,6 +276,26 @@ impl<'a> LeafMut<'a> {
             let at = geometry.deleted + bitmap * geometry.bits_bytes;
             change(&mut self.page[at..at + geometry.bits_bytes]);
         }
+    }
+}
+
+/// Puts a value of a fixed width at `at`: the widths that columns have are copied as words.
+#[inline(always)]
+pub(super) fn put_fixed(page: &mut [u8; PAGE_BYTES], at: usize, value: &[u8]) {
+    let to = &mut page[at..at + value.len()];
+    match value.len() {
+        8 => copy::<8>(to, value),
+        4 => copy::<4>(to, value),
+        2 => copy::<2>(to, value),
+        _ => to.copy_from_slice(value),
+    }
+}
+
+/// Copies `N` bytes, of both.
+#[inline(always)]
+fn copy<const N: usize>(to: &mut [u8], from: &[u8]) {
+    if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {
+        *to = *from;
     }
 }
 

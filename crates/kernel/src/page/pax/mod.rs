@@ -27,6 +27,7 @@ mod edit;
 mod fixed;
 mod merge;
 mod reshape;
+mod restore;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -36,6 +37,7 @@ pub(crate) use edit::{reserve, reserved};
 pub use fixed::FixedValues;
 pub(crate) use merge::{fences, is_underfull, lower_fence, merge};
 pub(crate) use reshape::{format, relayout, split};
+pub use restore::Took;
 
 use super::header::HEADER_BYTES;
 use super::layout::Layout;

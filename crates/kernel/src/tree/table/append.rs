@@ -10,6 +10,7 @@ use super::tree::row_key;
 use super::{LeafWrite, TableTree};
 use crate::base::{HomeId, Outcome, RowId};
 use crate::buffer::{FrameRef, PageWrite};
+use crate::latch::OwnedPage;
 use crate::page::PageKind;
 use crate::page::keynode::Probe;
 use crate::page::pax::{self, SlotIndex, USABLE_BYTES};
@@ -154,12 +155,7 @@ impl TableTree {
     /// Whether one more row at the end belongs into this leaf rather than into a new one.
     #[inline]
     fn takes_append(&self, leaf: &LeafWrite<'_>, heap: usize) -> bool {
-        let view = leaf.view();
-        if leaf.layout().version() != self.layout().version() || !view.fits_row(heap) {
-            return false;
-        }
-        let at_once = view.count() < view.geometry().capacity && view.contiguous() >= heap;
-        at_once || view.free_bytes() >= RESHAPE_FREE_MIN || view.count() == 0
+        leaf.layout().version() == self.layout().version() && takes_last(&leaf.view(), heap)
     }
 
     /// The largest row id that may have been handed out: the end of the last range.
@@ -175,6 +171,17 @@ impl TableTree {
             self.next_range.fetch_max(range, Ordering::Relaxed);
         }
     }
+}
+
+/// Whether one more row behind all others belongs into a leaf of the newest layout rather than into
+/// a new one.
+#[inline]
+pub(super) fn takes_last(leaf: &pax::Leaf<'_, OwnedPage<'_>>, heap: usize) -> bool {
+    if !leaf.fits_row(heap) {
+        return false;
+    }
+    let at_once = leaf.count() < leaf.geometry().capacity && leaf.contiguous() >= heap;
+    at_once || leaf.free_bytes() >= RESHAPE_FREE_MIN || leaf.count() == 0
 }
 
 /// Links a new leaf whose first row id is `row`.

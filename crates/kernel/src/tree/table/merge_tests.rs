@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::*;
-use crate::base::{HomeId, Outcome, PAGE_BYTES, RowId, Stop, TreeId};
+use crate::base::{Cts, HomeId, Outcome, PAGE_BYTES, RowId, Stop, TreeId};
 use crate::buffer::BufferPool;
 use crate::page::{ColumnType, Layout};
 use crate::sync::{AtomicBool, Ordering};
@@ -64,6 +64,28 @@ fn rows(tree: &TableTree) -> Vec<RowId> {
 
 fn check(tree: &TableTree) {
     assert_eq!(shell(|| tree.check()), Vec::<String>::new());
+}
+
+/// A leaf that a checkpoint has imaged gets rows that it may not have.
+#[test]
+fn a_merged_leaf_does_not_count_as_imaged() {
+    let (_pool, tree) = make();
+    let mut cursor = AppendCursor::new(HomeId(0));
+    let all: Vec<RowId> = (0..200).map(|_| append(&tree, &mut cursor, 500)).collect();
+    assert!(tree.leaves() > 3);
+    for row in &all {
+        shell(|| tree.write(*row)).frame().set_imaged_as_of(Cts(7));
+    }
+    let before = tree.leaves();
+    let mut gone = 0;
+    while tree.leaves() == before {
+        remove(&tree, all[gone]);
+        gone += 1;
+    }
+    let merged = shell(|| tree.write(all[gone])).frame();
+    assert_eq!(merged.imaged_as_of(), Cts::ZERO, "after {gone} rows");
+    let other = shell(|| tree.write(*all.last().expect("rows"))).frame();
+    assert_eq!(other.imaged_as_of(), Cts(7));
 }
 
 #[test]

@@ -9,6 +9,9 @@
 mod ahead;
 mod append;
 mod check;
+mod held;
+#[cfg(all(test, not(loom)))]
+mod held_tests;
 mod leaf;
 mod merge;
 #[cfg(all(test, not(loom)))]
@@ -21,6 +24,7 @@ mod tests;
 mod tree;
 
 pub use append::{AppendCursor, RANGE_ROWS};
+pub use held::HeldLeaf;
 pub use leaf::{LeafView, LeafWrite, NoSideTables, SideTables};
 pub use restore::{RestoreCursor, Restored, Unwatched, Watch};
 pub use tree::TableTree;

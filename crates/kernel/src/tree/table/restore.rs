@@ -9,6 +9,7 @@
 //! ([`Watch`]), under the one latch that the change takes, and while its long values are still there.
 
 use super::append::Link;
+use super::held::takes;
 use super::tree::row_key;
 use super::{LeafWrite, TableTree};
 use crate::base::{HomeId, Outcome, Result, RowId};
@@ -120,24 +121,26 @@ impl TableTree {
                         self.free_longs(&before)?;
                         return Ok(());
                     }
-                } else if leaf.fits_row(heap) {
+                } else if takes(&leaf.view(), row, heap) {
                     let slot = leaf.insert(row, columns);
                     mark_longs(&mut leaf, slot, values.iter().enumerate());
                     watch.after(&leaf, slot);
                     return Ok(());
                 }
             }
-            let rows = leaf.view().count();
-            let last = rows.checked_sub(1).map(|last| leaf.view().row_id(SlotIndex(last as u16)));
+            let (rows, slot) = (leaf.view().count(), leaf.view().lower_bound(row));
+            let next = (slot.index() < rows).then(|| leaf.view().row_id(slot));
             drop(leaf);
-            if last.is_some_and(|last| last < row) {
-                // Behind all others: leave the full leaf full.
-                let key = row_key(row);
-                let mut link = Link { tree: self, row, heap, own: true, begins: false };
-                self.trunk.split_leaf(cursor.home, Probe::before(&key), &mut link)?;
-            } else {
+            if rows == 0 || next == Some(row) {
                 self.make_room(row, heap)?;
+                continue;
             }
+            // Behind all others: leave the full leaf full. Else the rows behind go: they came before
+            // their time, and those that come now will fill the leaf.
+            let first = next.unwrap_or(row);
+            let key = row_key(first);
+            let mut link = Link { tree: self, row: first, heap, own: true, begins: false };
+            self.trunk.split_leaf(cursor.home, Probe::before(&key), &mut link)?;
         }
     }
 
@@ -205,7 +208,11 @@ impl TableTree {
         references.iter().try_for_each(|reference| free_chain(self.pool(), reference.first))
     }
 
-    fn restore_leaf(&self, cursor: &mut RestoreCursor, row: RowId) -> Outcome<LeafWrite<'_>> {
+    pub(super) fn restore_leaf(
+        &self,
+        cursor: &mut RestoreCursor,
+        row: RowId,
+    ) -> Outcome<LeafWrite<'_>> {
         if let Some(frame) = cursor.leaf
             && let Some(leaf) = self.cached_leaf(frame)?
         {
