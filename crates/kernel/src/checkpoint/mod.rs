@@ -17,7 +17,7 @@ mod tree;
 use rustc_hash::FxHashMap as HashMap;
 use std::sync::Arc;
 
-use crate::base::{HomeId, PAGE_BYTES, Result, TreeId};
+use crate::base::{Error, HomeId, PAGE_BYTES, Result, TreeId};
 use crate::buffer::{BufferPool, ImageWriter, PageRead, WrittenLong, sync_all};
 use crate::runtime::{InstanceState, Parker, TaskContext};
 use crate::store::PageStore;
@@ -93,6 +93,17 @@ pub struct Share<'a> {
     pub let_go: &'a dyn Fn(),
     /// When the leaf behind so many of the share's tables is due, in nanoseconds of the database's clock.
     pub due_ns: &'a dyn Fn(u64) -> u64,
+}
+
+impl Share<'_> {
+    /// Why the checkpoint comes to nothing, if it does.
+    fn ask_whether_to_go_on(&self) -> Result<()> {
+        if self.common.has_failed() {
+            let detail = "another instance could not image its share".to_owned();
+            return Err(Error::Internal { detail });
+        }
+        (self.may_go_on)()
+    }
 }
 
 /// Images and writes the trees of a share. Waits for writes, for other shares and until leaves are due,

@@ -104,12 +104,16 @@ impl<'i, 'w, 'c, 's, S: InstanceState> TableImager<'i, 'w, 'c, 's, S> {
         let keep = |place: Place| moves.keep(place);
         let (snapshot, states, work) = (&self.share.snapshot, self.states, &mut self.work);
         self.imager.until_done(tree.pool(), |page| {
-            let keep_whole = |lower: &[u8], at: Place| Ok(row_of(lower) == row && keep(at)?);
+            // Only a leaf that is taken whole is held where it lies: what is held counts as the checkpoint's.
+            let fits = |upper: Option<&[u8]>| {
+                bound.is_none_or(|bound| upper.is_some_and(|upper| row_of(upper) <= bound))
+            };
+            let keep_whole = |lower: &[u8], upper: Option<&[u8]>, at: Place| {
+                Ok(row_of(lower) == row && fits(upper) && keep(at)?)
+            };
             let place = tree.leaf_place(row, &keep_whole)?;
-            let upper = place.upper.as_deref().map(row_of);
-            let fits = bound.is_none_or(|bound| upper.is_some_and(|upper| upper <= bound));
-            if let Some(on_disk) = place.on_disk.filter(|_| fits) {
-                return Ok((Leaf::Clean(on_disk), upper));
+            if let Some(on_disk) = place.on_disk {
+                return Ok((Leaf::Clean(on_disk), place.upper.as_deref().map(row_of)));
             }
             table_leaf(table, (row, bound), (snapshot, states, &keep), page, work)
         })
@@ -119,7 +123,7 @@ impl<'i, 'w, 'c, 's, S: InstanceState> TableImager<'i, 'w, 'c, 's, S> {
     pub(super) fn image_listed(&mut self) -> Result<()> {
         let share = self.share;
         while let Some(listed) = (share.next_listed)() {
-            (share.may_go_on)()?;
+            share.ask_whether_to_go_on()?;
             match covered_by(listed) {
                 Ok(None) => {}
                 Ok(Some((tree, first, upper))) => {
@@ -152,18 +156,20 @@ impl<'i, 'w, 'c, 's, S: InstanceState> TableImager<'i, 'w, 'c, 's, S> {
         while self.share.common.goes_on() {
             self.look_again()?;
         }
-        if self.share.common.has_failed() { Err(another_failed()) } else { Ok(()) }
+        self.share.ask_whether_to_go_on()
     }
 
     /// Waits until the next leaf is due, if nothing is held back meanwhile.
     fn wait_for_pace(&mut self) -> Result<()> {
-        (self.share.may_go_on)()?;
+        self.share.ask_whether_to_go_on()?;
         if !self.share.common.are_indexes_imaged() {
             return Ok(());
         }
         self.image_listed()?;
         let context = self.imager.writer.context();
         while context.now_ns() < (self.share.due_ns)(self.passed) {
+            // Not while others are waited for: one that stands still is to be found out.
+            self.share.turn.beat_ns.store(context.now_ns(), Ordering::Relaxed);
             self.look_again()?;
         }
         Ok(())
@@ -171,9 +177,7 @@ impl<'i, 'w, 'c, 's, S: InstanceState> TableImager<'i, 'w, 'c, 's, S> {
 
     /// Images what was listed meanwhile, then lets others run for a while.
     fn look_again(&mut self) -> Result<()> {
-        if self.share.common.has_failed() {
-            return Err(another_failed());
-        }
+        self.share.ask_whether_to_go_on()?;
         if self.share.common.are_indexes_imaged() {
             self.image_listed()?;
         }
@@ -181,15 +185,9 @@ impl<'i, 'w, 'c, 's, S: InstanceState> TableImager<'i, 'w, 'c, 's, S> {
         if context.instance().is_stopping() {
             return Err(Error::ShuttingDown);
         }
-        let now_ns = context.now_ns();
-        self.share.turn.beat_ns.store(now_ns, Ordering::Relaxed);
-        context.park(Some(now_ns + LOOK_NS));
+        context.park(Some(context.now_ns() + LOOK_NS));
         Ok(())
     }
-}
-
-fn another_failed() -> Error {
-    Error::Internal { detail: "another instance could not image its share".to_owned() }
 }
 
 /// Rows of a table's tree, from the first to below the last.

@@ -175,7 +175,8 @@ impl<'w, 'c, S: InstanceState> Imager<'w, 'c, S> {
             mutant("compaction-leaves-inner-nodes")
                 || !before.inner.iter().any(|place| store.must_move(*place))
         };
-        if let Some(before) = before.filter(|_| all_held).filter(may_stay) {
+        let is_same = |before: &&ImagedTree| all_held && before.image.leaves == count;
+        if let Some(before) = before.filter(is_same).filter(may_stay) {
             before.inner.iter().for_each(|place| self.writer.hold(*place));
             let image = TreeImage { leaves: count, ..before.image };
             return Ok(ImagedTree { image, inner: before.inner.clone() });
@@ -207,9 +208,10 @@ pub(super) fn image_index<S: InstanceState>(
     let (mut upper, mut key) = (Vec::new(), Vec::new());
     let (mut leaves, mut all_held) = (Vec::new(), true);
     loop {
-        (share.may_go_on)()?;
+        share.ask_whether_to_go_on()?;
         let (leaf, fence) = imager.until_done(tree.pool(), |page| {
-            let keep_whole = |lower: &[u8], at: Place| Ok(lower == key && keep(at)?);
+            let keep_whole =
+                |lower: &[u8], _: Option<&[u8]>, at: Place| Ok(lower == key && keep(at)?);
             let place = tree.leaf_place(&key, &keep_whole)?;
             if let Some(on_disk) = place.on_disk {
                 let fence = if place.upper.is_some() { UpperFence::Some } else { UpperFence::None };

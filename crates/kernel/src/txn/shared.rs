@@ -148,6 +148,8 @@ impl TxnShared {
     /// A checkpoint's S. It holds the horizon back until it is dropped, but for what it lets go of.
     pub fn checkpoint_snapshot(self: &Arc<Self>) -> CheckpointSnapshot {
         let snapshot = self.snapshot_of(Outside::Checkpoint);
+        // No two checkpoints have the same S, by which they are told apart: a counter stands still.
+        let _ = self.clock.commit_reading();
         CheckpointSnapshot::new(snapshot, self.options.instances)
     }
 

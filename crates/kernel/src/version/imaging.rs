@@ -79,30 +79,40 @@ impl<L> Imaging<L> {
         }
     }
 
-    fn next(&self) -> Option<L> {
+    fn next(&self, checkpoint: Cts) -> Option<L> {
         if self.left.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        self.listed.lock().expect("no holder panics").pop()
+        // Under the mutex, here and below: another checkpoint may begin.
+        let mut listed = self.listed.lock().expect("no holder panics");
+        if self.is_of(checkpoint) { listed.pop() } else { None }
     }
 
-    fn give_back(&self, leaf: L) {
-        self.listed.lock().expect("no holder panics").push(leaf);
+    fn give_back(&self, checkpoint: Cts, leaf: L) {
+        let mut listed = self.listed.lock().expect("no holder panics");
+        if self.is_of(checkpoint) {
+            listed.push(leaf);
+        }
     }
 
     fn imaged(&self, checkpoint: Cts) {
-        // Under the mutex: another checkpoint may begin.
         let _listed = self.listed.lock().expect("no holder panics");
         if self.is_of(checkpoint) {
             self.left.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
-    /// Whether nothing is listed for all that is not imaged, and nothing parked.
-    fn is_done(&self, checkpoint: Cts, is_any_parked: impl FnOnce() -> bool) -> bool {
+    /// Whether nothing is listed for all that is not imaged, and nothing parked. `parked` answers whether
+    /// anything is, and how often anything was.
+    fn is_done(&self, checkpoint: Cts, parked: impl Fn() -> (bool, u64)) -> bool {
         // In this order: a leaf that comes back is listed before it is parked no more, and the lists
-        // are emptied after another checkpoint has begun.
-        !is_any_parked() && self.left.load(Ordering::SeqCst) == 0 && self.is_of(checkpoint)
+        // are emptied after another checkpoint has begun. A leaf that leaves while this looks is parked
+        // before whoever it was listed for finds it gone.
+        let (is_any_parked, times) = parked();
+        !is_any_parked
+            && self.left.load(Ordering::SeqCst) == 0
+            && (parked() == (false, times) || mutant("checkpoint-looks-once-for-parked"))
+            && self.is_of(checkpoint)
     }
 }
 
@@ -152,7 +162,7 @@ impl VersionSpace {
     /// Whether every leaf that had older versions below what all instances have reached is imaged
     /// by the checkpoint of this S. Asked after reading what they have reached.
     pub fn are_others_imaged(&self, checkpoint: Cts) -> bool {
-        self.imaging.is_done(checkpoint, || self.has_any_parked())
+        self.imaging.is_done(checkpoint, || self.parked_now())
     }
 }
 
@@ -192,7 +202,7 @@ impl InstanceVersions {
         if let Some(leaf) = own.leaves.pop_front() {
             return Some(ToImage::Own(leaf));
         }
-        self.space().imaging.next().map(ToImage::Shared)
+        self.space().imaging.next(checkpoint).map(ToImage::Shared)
     }
 
     /// The leaf could not be imaged now.
@@ -202,7 +212,7 @@ impl InstanceVersions {
         }
         match leaf {
             ToImage::Own(leaf) => self.listed.borrow_mut().leaves.push_back(leaf),
-            ToImage::Shared(leaf) => self.space().imaging.give_back(leaf),
+            ToImage::Shared(leaf) => self.space().imaging.give_back(checkpoint, leaf),
         }
     }
 
@@ -239,6 +249,7 @@ mod loom_imaging {
     struct World {
         imaging: Imaging<u8>,
         parked: AtomicUsize,
+        parkings: AtomicU64,
         imaged: AtomicBool,
         /// What the instance that listed the leaf has reached.
         reached: AtomicU64,
@@ -249,6 +260,7 @@ mod loom_imaging {
             let world = World {
                 imaging: Imaging::default(),
                 parked: AtomicUsize::new(parked),
+                parkings: AtomicU64::new(parked as u64),
                 imaged: AtomicBool::new(false),
                 reached: AtomicU64::new(0),
             };
@@ -257,15 +269,21 @@ mod loom_imaging {
         }
 
         fn image_next(&self) {
-            if self.imaging.next().is_some() {
+            if self.imaging.next(S).is_some() {
                 self.imaged.store(true, Ordering::SeqCst);
                 self.imaging.imaged(S);
             }
         }
 
+        fn parked(&self) -> (bool, u64) {
+            // As `Parked` writes them, the other way round.
+            let is_any = self.parked.load(Ordering::Acquire) != 0;
+            (is_any, self.parkings.load(Ordering::SeqCst))
+        }
+
         fn may_let_go(&self) -> bool {
             let reached = self.reached.load(Ordering::Acquire) > 0;
-            reached && self.imaging.is_done(S, || self.parked.load(Ordering::Acquire) != 0)
+            reached && self.imaging.is_done(S, || self.parked())
         }
 
         fn look(&self) {
@@ -312,6 +330,30 @@ mod loom_imaging {
             };
             world.look();
             load.join().unwrap();
+            world.look();
+        });
+    }
+
+    /// A leaf that is listed for all leaves memory before it is imaged: who finds it gone says so.
+    #[test]
+    fn loom_imaging_of_a_leaf_that_leaves() {
+        loom::model(|| {
+            let world = World::new(0);
+            world.reached.store(1, Ordering::Release);
+            world.imaging.list(1);
+            let evict = {
+                let world = world.clone();
+                thread::spawn(move || {
+                    world.parkings.fetch_add(1, Ordering::SeqCst);
+                    world.parked.store(1, Ordering::Release);
+                    // Its frame is another's.
+                    if world.imaging.next(S).is_some() {
+                        world.imaging.imaged(S);
+                    }
+                })
+            };
+            world.look();
+            evict.join().unwrap();
             world.look();
         });
     }

@@ -25,11 +25,14 @@ use rustc_hash::FxHashMap;
 use super::twin::{Swept, VersionSpace};
 use crate::base::{Cts, InstanceId, Place};
 use crate::buffer::{FrameRef, SideSlot, SideStore};
-use crate::sync::{AtomicUsize, Ordering, PlainMutex as Mutex};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering, PlainMutex as Mutex};
 
 /// The parked tables of one database.
 pub(super) struct Parked {
     shards: Box<[CachePadded<Shard>]>,
+    /// How often a table was parked: for who must know that none was meanwhile (imaging.rs). Written under
+    /// a shard's mutex, before its count.
+    parkings: AtomicU64,
 }
 
 #[derive(Default)]
@@ -64,7 +67,8 @@ struct Table {
 impl Parked {
     /// With this many shards.
     pub fn new(shards: usize) -> Parked {
-        Parked { shards: (0..shards.max(1)).map(|_| CachePadded::default()).collect() }
+        let shards = (0..shards.max(1)).map(|_| CachePadded::default()).collect();
+        Parked { shards, parkings: AtomicU64::new(0) }
     }
 
     fn shard(&self, place: Place) -> &Shard {
@@ -90,9 +94,11 @@ impl VersionSpace {
         shard.count.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether any table is parked.
-    pub(super) fn has_any_parked(&self) -> bool {
-        self.parked.shards.iter().any(|shard| shard.count.load(Ordering::Acquire) != 0)
+    /// Whether any table is parked, and how often any was.
+    pub(super) fn parked_now(&self) -> (bool, u64) {
+        let count = |shard: &CachePadded<Shard>| shard.count.load(Ordering::Acquire);
+        let is_any = self.parked.shards.iter().any(|shard| count(shard) != 0);
+        (is_any, self.parked.parkings.load(Ordering::SeqCst))
     }
 
     /// Sweeps up to `tables_max` parked tables of the instance's shard that were not swept below this
@@ -138,6 +144,7 @@ impl SideStore for VersionSpace {
         side.store(leaf.side().load());
         leaf.side().store(std::ptr::null_mut());
         self.parked.shard(place).with(|tables| {
+            self.parked.parkings.fetch_add(1, Ordering::SeqCst);
             let number = tables.parked;
             tables.parked += 1;
             tables.by_place.insert(place, Table { side, number, ..Table::default() });

@@ -188,6 +188,7 @@ impl Checkpoints {
         }
         role.term = Term(role.term.0 + 1);
         role.is_taken = true;
+        self.paces.begin();
         self.beat_ns.store(now_ns, Ordering::Relaxed);
         self.store.begin(role.term);
         Some(Turn { term: role.term, beat_ns: self.beat_ns.clone() })
@@ -545,7 +546,14 @@ impl CoreInner {
         if !(by_time || by_log) {
             return;
         }
-        let Some(turn) = checkpoints.begin(now_ns) else { return };
+        let Some(turn) = checkpoints.begin(now_ns) else {
+            // What the log has grown by since the one that is being made was adopted asks for another; before it
+            // is adopted here, that is what asked for it.
+            if by_log && grown > share + share / 2 {
+                checkpoints.paces.hurry();
+            }
+            return;
+        };
         let cause = if by_time { CheckpointCause::Interval } else { CheckpointCause::Log };
         instance.spawn(Class::System, move |context| {
             let shared = context.instance().state().inner.shared.clone();

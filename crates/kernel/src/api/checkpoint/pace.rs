@@ -3,7 +3,7 @@
 //! Invariants: leaves are waited for only while undo is let go of as they are imaged (shares.rs): who
 //! went slowly while S holds all undo back would cost others more. Whoever waits for a checkpoint,
 //! or for the role, hurries the one that is being made; so do trees that are dropped, which keep their
-//! pages until it ends.
+//! pages until it ends, and logs that have grown as much again.
 
 use super::{CheckpointCause, Checkpoints};
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -50,6 +50,11 @@ impl Paces {
         Awaiting(self)
     }
 
+    /// A checkpoint begins; under the role's mutex.
+    pub(super) fn begin(&self) {
+        self.is_hurried.store(false, Ordering::Relaxed);
+    }
+
     /// The checkpoint that is being made keeps what somebody has given up.
     pub(super) fn hurry(&self) {
         self.is_hurried.store(true, Ordering::Relaxed);
@@ -62,7 +67,6 @@ impl Paces {
     /// That of a checkpoint that begins now: half of the interval, or if it is the log's growth that asks
     /// for it, half of the time since the one before began if that is less.
     pub(super) fn of(&self, cause: CheckpointCause, now_ns: u64, interval_ns: u64) -> Pace {
-        self.is_hurried.store(false, Ordering::Relaxed);
         let before_ns = self.began_ns.swap(now_ns, Ordering::Relaxed);
         let since_ns = if before_ns == 0 { 0 } else { now_ns.saturating_sub(before_ns) };
         let takes_ns = match cause {

@@ -91,13 +91,17 @@ pub struct LeafPlace {
     pub on_disk: Option<Place>,
 }
 
-/// Asked by [`Trunk::leaf_place`] whether the leaf with this lower fence is wanted where it lies, before
+/// Asked by [`Trunk::leaf_place`] whether the leaf with these fences is wanted where it lies, before
 /// that is known to be so still. May do something about the place.
-pub type KeepLeaf<'a> = &'a dyn Fn(&[u8], Place) -> Outcome<bool>;
+pub type KeepLeaf<'a> = &'a dyn Fn(&[u8], Option<&[u8]>, Place) -> Outcome<bool>;
 
-fn kept(place: Option<Place>, lower: &[u8], keep: KeepLeaf<'_>) -> Outcome<Option<Place>> {
+fn kept(
+    place: Option<Place>,
+    (lower, upper): (&[u8], Option<&[u8]>),
+    keep: KeepLeaf<'_>,
+) -> Outcome<Option<Place>> {
     let Some(place) = place else { return Ok(None) };
-    Ok(keep(lower, place)?.then_some(place))
+    Ok(keep(lower, upper, place)?.then_some(place))
 }
 
 /// Where an optimistic descent arrived.
@@ -366,19 +370,20 @@ impl Trunk {
         } else {
             node.upper(&mut upper) == UpperFence::Some
         };
+        let fences = (lower.as_slice(), has_upper.then_some(upper.as_slice()));
         let on_disk = match parent.child(node.swip_position(at)) {
             Ok(leaf) => {
                 let leaf = PageRead::begin_cold(leaf)?;
                 let has_twin = !leaf.frame().side().load().is_null();
                 let place = leaf.clean_place().filter(|_| !has_twin);
-                let kept = kept(place, &lower, keep)?;
+                let kept = kept(place, fences, keep)?;
                 parent.validate()?;
                 leaf.validate()?;
                 kept
             }
             Err(Stop::NeedPage(needed)) => {
                 let has_twin = self.pool.sides().is_some_and(|it| it.is_parked(needed.place));
-                kept((!has_twin).then_some(needed.place), &lower, keep)?
+                kept((!has_twin).then_some(needed.place), fences, keep)?
             }
             Err(stop) => return Err(stop),
         };
