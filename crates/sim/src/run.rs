@@ -119,7 +119,7 @@ impl Run {
             digest: Digest::default(),
             steps_left: setting.steps,
             crashes: 0,
-            next: if setting.seed % 2 == 0 { 1 } else { tables::WITHOUT_LONGS },
+            next: if setting.seed.is_multiple_of(2) { 1 } else { tables::WITHOUT_LONGS },
             rows: None,
             journal: BTreeSet::new(),
             image: None,
