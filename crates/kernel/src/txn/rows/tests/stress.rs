@@ -300,7 +300,8 @@ impl Worker<'_> {
     }
 }
 
-fn work(shared: &Shared, me: usize, seed: u64, until: Instant) -> [u64; 4] {
+/// Works until then, and until at least so much of each kind was done: a busy machine takes longer.
+fn work(shared: &Shared, me: usize, seed: u64, (until, least): (Instant, u64)) -> [u64; 4] {
     let versions = InstanceVersions::new(Arc::clone(&shared.space), InstanceId(me as u16), 8 << 20);
     let changes = SlotChanges::new(&versions, SlotId(0));
     let mut worker = Worker {
@@ -312,7 +313,7 @@ fn work(shared: &Shared, me: usize, seed: u64, until: Instant) -> [u64; 4] {
         observed: Vec::new(),
         random: fastrand::Rng::with_seed(seed + me as u64),
         counts: [0; 4],
-        deadline: until + Duration::from_secs(5),
+        deadline: until + Duration::from_secs(60),
     };
     if me == 0 && shared.slots.clock.load(SeqCst) == 1 {
         let snapshot = worker.begin();
@@ -328,7 +329,8 @@ fn work(shared: &Shared, me: usize, seed: u64, until: Instant) -> [u64; 4] {
         }
         worker.commit();
     }
-    while Instant::now() < until {
+    while Instant::now() < until || worker.counts.iter().any(|count| *count < least) {
+        assert!(Instant::now() < worker.deadline, "{:?} in a minute", worker.counts);
         match worker.random.u8(..10) {
             0 => worker.audit(),
             1..3 => worker.replace(),
@@ -355,21 +357,19 @@ fn snapshots_add_up_while_threads_transfer_and_collect() {
     slots.floors.iter().for_each(|floor| floor.store(u64::MAX, SeqCst));
     let shared = Shared { slots, table: access(&pool, &space), space };
     // Fills the table, and takes its own undo away again.
-    work(&shared, 0, seed, Instant::now());
+    work(&shared, 0, seed, (Instant::now(), 0));
     let until = Instant::now() + Duration::from_millis(1500);
     let counts: Vec<[u64; 4]> = std::thread::scope(|scope| {
         let start = |me| {
             let shared = &shared;
             std::thread::Builder::new()
-                .spawn_scoped(scope, move || work(shared, me, seed, until))
+                .spawn_scoped(scope, move || work(shared, me, seed, (until, 8)))
                 .expect("threads")
         };
         let threads: Vec<_> = (0..THREADS).map(start).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });
     println!("transfers, replacements, audits, collected: {counts:?}");
-    let sum = |at: usize| counts.iter().map(|count| count[at]).sum::<u64>();
-    assert!((0..4).all(|at| sum(at) > 20), "{counts:?}");
     // What the threads' last collections left for each other is only twin tables.
     assert_eq!(shared.table.tree.check().expect("readable"), Vec::<String>::new());
     let entries = shared.table.indexes[0].tree.check().expect("readable");
