@@ -155,12 +155,9 @@ impl Tiles {
     /// while one has no place yet. The tiles cover the table.
     pub(super) fn take(&self) -> Option<(Vec<(RowId, Place)>, bool)> {
         let mut tiles = self.tiles.lock().expect("no holder panics");
-        if tiles.values().any(|tile| tile.place.is_none()) {
-            return None;
-        }
+        let placed = tiles.iter().map(|(first, tile)| Some((*first, tile.place?)));
+        let leaves = placed.collect::<Option<_>>()?;
         let all_held = tiles.values().all(|tile| tile.is_held);
-        let placed = tiles.iter().filter_map(|(first, tile)| Some((*first, tile.place?)));
-        let leaves = placed.collect();
         // Who is told of a leaf later finds all of it covered.
         tiles.clear();
         tiles.insert(RowId(0), Tile { upper: None, place: None, is_held: false });

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "clippy sees helpers here as no tests under cfg(all)")]
 
+use super::queues::{Ends, counted};
 use super::read_checkpoint::reading;
 use super::*;
 use crate::sync::{AtomicBool, Ordering};
@@ -90,19 +91,7 @@ fn judge(statement: &mut Statement<'_>, tables: &Tables) -> Result<()> {
 }
 
 fn undo_let_go(database: &Database) -> u64 {
-    let of = |instance| {
-        let target = Target::Instance(crate::base::InstanceId(instance));
-        database.run(target, |context| context.instance().state().counters().0.undo_let_go).unwrap()
-    };
-    (0..2).map(of).sum()
-}
-
-struct Ends<'a>(&'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
+    counted(database, |counters| counters.undo_let_go)
 }
 
 #[test]

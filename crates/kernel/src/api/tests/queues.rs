@@ -7,6 +7,7 @@ use super::checkpoints::make_checkpoint;
 use super::read_checkpoint::reading;
 use super::*;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::txn::TxnCounters;
 
 /// Rows that wait in the queue: so many that it takes a while to copy them.
 const WAITING: i64 = 10_000;
@@ -81,12 +82,13 @@ fn judge(statement: &mut Statement<'_>, tables: &Tables) -> Result<i64> {
     Ok(is.len() as i64)
 }
 
+/// One of the counters of transactions, over all instances.
+pub(super) fn counted(database: &Database, of: fn(&TxnCounters) -> u64) -> u64 {
+    database.metrics().unwrap().transactions.iter().map(of).sum()
+}
+
 fn rows_reaped(database: &Database) -> u64 {
-    let of = |instance| {
-        let target = Target::Instance(crate::base::InstanceId(instance));
-        database.run(target, |context| context.instance().state().counters().0.rows_reaped).unwrap()
-    };
-    (0..2).map(of).sum()
+    counted(database, |counters| counters.rows_reaped)
 }
 
 fn make_tables(database: &Database) -> Tables {
@@ -106,7 +108,7 @@ fn make_tables(database: &Database) -> Tables {
 }
 
 /// Sets it when it is dropped.
-struct Ends<'a>(&'a AtomicBool);
+pub(super) struct Ends<'a>(pub &'a AtomicBool);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
