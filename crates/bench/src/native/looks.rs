@@ -37,6 +37,17 @@ pub struct Looks {
     untold: u64,
     beside: Part,
     between: Part,
+    begin: Option<Instant>,
+    /// What was done in each second since the begin.
+    seconds: Vec<Second>,
+}
+
+/// One second of a run. What was done between two looks counts for the second of the later.
+#[derive(Clone, Copy, Debug, Default)]
+struct Second {
+    transactions: u64,
+    /// How much of it a checkpoint was being made.
+    beside: Duration,
 }
 
 /// Whether a checkpoint was being made.
@@ -67,6 +78,13 @@ impl Looks {
             };
             part.time += now - since;
             part.transactions += transactions;
+            let begin = *self.begin.get_or_insert(since);
+            let at = (now - begin).as_secs() as usize;
+            self.seconds.resize(self.seconds.len().max(at + 1), Second::default());
+            self.seconds[at].transactions += transactions;
+            if before == Seen::Checkpoint {
+                self.seconds[at].beside += now - since;
+            }
         }
     }
 
@@ -88,9 +106,12 @@ impl Looks {
         ))
     }
 
-    /// The same for programs.
+    /// The same for programs; and for each second how many transactions were done, and for how long of it a
+    /// checkpoint was being made, in seconds.
     pub fn json(&self) -> Value {
+        let second = |it: &Second| json!([it.transactions, it.beside.as_secs_f64()]);
         json!({
+            "by_second": self.seconds.iter().map(second).collect::<Vec<_>>(),
             "seconds": self.beside.time.as_secs_f64(),
             "tps": self.beside.per_second(),
             "tps_between": self.between.per_second(),
@@ -119,6 +140,8 @@ mod tests {
         assert_eq!(looks.json()["tps"], 500.0);
         assert_eq!(looks.json()["tps_between"], 1000.0);
         assert_eq!(looks.ratio(), Some(0.5));
+        assert_eq!(looks.json()["by_second"], json!([[350, 0.3]]));
+        assert_eq!(looks.seconds.len(), 1);
         assert!(looks.line().is_some_and(|line| line.contains("0.500 times")));
     }
 }
