@@ -8,7 +8,7 @@ use atoll_kernel::log::LogCounters;
 use atoll_kernel::txn::TxnCounters;
 
 /// States that every run of some minutes must have met, or it did not test what it should.
-pub const RARE: [&str; 55] = [
+pub const RARE: [&str; 57] = [
     "preparing met",
     "read retried",
     "slot reused",
@@ -50,6 +50,8 @@ pub const RARE: [&str; 55] = [
     "crash behind a cut",
     "leaf loaded",
     "leaf evicted",
+    "inner node loaded",
+    "inner node evicted",
     "crash during the recovery of a recovery",
     "newest checkpoint judged after a crash",
     "checkpoint judged as a whole",

@@ -228,6 +228,8 @@ impl Life {
         let traffic = self.database.traffic();
         counters.add("leaf loaded", traffic.loads);
         counters.add("leaf evicted", traffic.evictions);
+        counters.add("inner node loaded", traffic.nodes_loaded);
+        counters.add("inner node evicted", traffic.nodes_evicted);
         counters.add("leaf loaded by a blocked thread", traffic.blocking);
         counters.add("evicted by who wanted a frame", traffic.inline);
         if let Some(checkpoints) = self.database.checkpoint_counters() {

@@ -18,8 +18,8 @@ use atoll_kernel::io::Seeded;
 use crate::clients::Clients;
 use crate::history::{Read, Row, TransactionId};
 use crate::tables::{
-    self, ALL, BALANCE, GROUP, GROUPS, Grouped, ID, MAIN_KEYS, PAD, SEQUENCES, SIDE_KEYS, SIDES,
-    THERE, WRITER, bytes, row_of, side_base, side_name,
+    self, ALL, BALANCE, GROUP, GROUPS, Grouped, ID, MAIN_KEYS, Names, PAD, SEQUENCES, SIDE_KEYS,
+    SIDES, THERE, WRITER, bytes, row_of, side_base, side_name,
 };
 
 /// One statement and whose it is.
@@ -501,7 +501,8 @@ pub fn definitions(op: &mut Op<'_>, statement: &mut Statement<'_>) -> Result<()>
     let side = op.random.below(SIDES as u64) as i64;
     let (name, base) = (side_name(side), side_base(side));
     let Some(found) = statement.catalog().table(PUBLIC_NAMESPACE, &name).cloned() else {
-        tables::make(statement, &name, Grouped::No)?;
+        let names = if op.id.0.is_multiple_of(3) { Names::Long } else { Names::None };
+        tables::make(statement, &name, (Grouped::No, names))?;
         op.wrote(base, None, Some(THERE));
         op.clients.count("table made");
         return fill(op, statement, &name, base);

@@ -17,7 +17,7 @@ use crate::counters::Counters;
 use crate::cut;
 use crate::history::{Digest, Row, TransactionId};
 use crate::life::{Life, options};
-use crate::tables::{self, Contents, GROUPS, MAIN_KEYS};
+use crate::tables::{self, Contents, GROUPS, MAIN_KEYS, Names};
 
 /// What to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,7 +261,8 @@ impl Run {
         self.journal = contents.journal;
         if contents.rows.is_empty() && self.rows.is_none() {
             let made = first_rows();
-            let made = life.run(&self.disk, 200_000, move |c| tables::make_all(c, &made))?;
+            let names = if self.setting.seed & 2 == 0 { Names::Long } else { Names::None };
+            let made = life.run(&self.disk, 200_000, move |c| tables::make_all(c, &made, names))?;
             if self.answer(life, made, "making tables")?.is_none() {
                 return Ok(Lived::Judged);
             }

@@ -3,7 +3,9 @@
 //! `main` has rows (id, balance, grp, writer, pad) with a primary key on id and a plain index on
 //! grp; pad has a length and bytes that follow from the others, so that rows grow, shrink and move,
 //! to overflow pages and back;
-//! `journal` has one row for each transaction that wrote; `side_0` to `side_2` come and go. In the
+//! `journal` has one row for each transaction that wrote; `side_0` to `side_2` come and go. Some of these
+//! have a name besides, which follows from the key and is so long that the index on it has many levels: inner
+//! nodes leave memory, too. In the
 //! model all rows share one space of keys: those of a side table begin at [`side_base`], and a key
 //! of its own says that the table is there.
 //!
@@ -52,6 +54,9 @@ pub const WRITER: ColumnId = ColumnId(3);
 /// What follows from the others.
 pub const PAD: ColumnId = ColumnId(4);
 
+/// The long name, of tables that have one.
+pub const NAME: ColumnId = ColumnId(5);
+
 /// A balance that no row has: its pad was not what it must be.
 pub const DAMAGED: i64 = i64::MIN;
 
@@ -75,6 +80,13 @@ pub fn pad(row: &Row) -> Vec<u8> {
     // Most are short, so that a leaf has room for many.
     let length = if mix & 7 == 0 { mix % 900 } else { mix % 90 };
     vec![mix as u8; length as usize]
+}
+
+/// The long name of a row: neighbours in order differ late, so what separates them in an index is long, and
+/// those that are far from each other early.
+fn name_of(key: i64) -> Vec<u8> {
+    let mix = (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    (0..6).flat_map(|digit| vec![(mix >> (2 * digit) & 3) as u8 + 1; 310]).collect()
 }
 
 /// The key that says that a side table is there; its rows' keys follow.
@@ -135,11 +147,17 @@ pub fn insert(
     let fixed = [bytes(key), bytes(row.balance), bytes(row.group), bytes(row.writer.0 as i64)];
     let pad = pad(row);
     let [id, balance, group, writer] = fixed.each_ref().map(|value| Some(value.as_slice()));
-    statement.insert(table, &[id, balance, group, writer, Some(&pad)]).map(drop)
+    let long = name_of(key);
+    let values = [id, balance, group, writer, Some(&pad), Some(&long)];
+    statement.insert(table, &values[..table.def.columns.len()]).map(drop)
 }
 
-/// Makes a table of rows of the model with a primary key, and perhaps an index on groups.
-pub fn make(statement: &mut Statement<'_>, name: &str, grouped: Grouped) -> Result<Oid> {
+/// Makes a table of rows of the model with a primary key, and perhaps an index on groups or long names.
+pub fn make(
+    statement: &mut Statement<'_>,
+    name: &str,
+    (grouped, names): (Grouped, Names),
+) -> Result<Oid> {
     let column = |name: &str| ColumnDef::plain(name, ColumnType::Int8);
     let table = statement.create_table(NewTable {
         namespace: PUBLIC_NAMESPACE,
@@ -148,6 +166,7 @@ pub fn make(statement: &mut Statement<'_>, name: &str, grouped: Grouped) -> Resu
             .map(column)
             .into_iter()
             .chain([ColumnDef::plain("pad", ColumnType::Bytes)])
+            .chain((names == Names::Long).then(|| ColumnDef::plain("name", ColumnType::Bytes)))
             .collect(),
         options: Vec::new(),
     })?;
@@ -155,7 +174,19 @@ pub fn make(statement: &mut Statement<'_>, name: &str, grouped: Grouped) -> Resu
     if grouped == Grouped::Yes {
         make_index(statement, table, format!("{name}_grp"), GROUP, IndexKind::Plain)?;
     }
+    if names == Names::Long {
+        make_index(statement, table, format!("{name}_name"), NAME, IndexKind::Plain)?;
+    }
     Ok(table)
+}
+
+/// Whether a table's rows have long names, and an index on them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Names {
+    /// Yes.
+    Long,
+    /// No.
+    None,
 }
 
 /// Whether a table has an index on its groups.
@@ -181,15 +212,15 @@ pub fn make_index(
 
 /// Makes `main` with `rows`, and `journal`, in one transaction, unless they are there. Answers
 /// when that is stable.
-pub fn make_all(context: &Context, rows: &BTreeMap<i64, Row>) -> Result<()> {
+pub fn make_all(context: &Context, rows: &BTreeMap<i64, Row>, names: Names) -> Result<()> {
     let mut session = Session::new(context.instance());
     if session.catalog().table(PUBLIC_NAMESPACE, "main").is_some() {
         return Ok(());
     }
     let mut transaction = session.begin(context, Isolation::ReadCommitted, Access::ReadWrite)?;
     let mut statement = transaction.statement(&mut session, context)?;
-    make(&mut statement, "main", Grouped::Yes)?;
-    make(&mut statement, "journal", Grouped::No)?;
+    make(&mut statement, "main", (Grouped::Yes, Names::None))?;
+    make(&mut statement, "journal", (Grouped::No, names))?;
     for (name, cache) in SEQUENCES {
         statement.create_sequence(NewSequence {
             namespace: PUBLIC_NAMESPACE,

@@ -46,7 +46,8 @@ impl Database {
     }
 
     /// Recovers what `directory` holds, in memory, and checks every table and index; on disk
-    /// nothing changes. Errors as [`Database::open`]; `Unusable` if there is no database.
+    /// nothing changes that the database refers to (what a small buffer pool has no room for is written to free
+    /// places). Errors as [`Database::open`]; `Unusable` if there is no database.
     pub fn inspect(
         directory: &Path,
         options: Options,

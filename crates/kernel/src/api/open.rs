@@ -327,8 +327,8 @@ impl Restart<'_> {
     }
 }
 
-/// Replays what `disk` holds and puts its catalog together, without changing anything on disk but
-/// the lock file. `Unusable` if there is no database.
+/// Replays what `disk` holds and puts its catalog together, without changing anything on disk that the
+/// database refers to, but the lock file. `Unusable` if there is no database.
 pub(super) fn inspect(
     disk: &Arc<dyn Disk>,
     options: &Options,

@@ -9,7 +9,7 @@
 //! again, or could not be read, is loaded when the scan needs it.
 
 use super::statement::Statement;
-use crate::base::RowId;
+use crate::base::{RowId, Stop};
 use crate::tree::table::TableTree;
 
 /// Leaves in the first piece, and in the largest.
@@ -43,8 +43,13 @@ impl ReadAhead {
         let first = self.asked.max(from);
         let most = self.leaves.min(pool.frames() / POOL_PART).max(1);
         let mut missing = Vec::new();
-        // If somebody changes the parent just now, the next leaf is as good for another look.
-        let Ok(end) = tree.missing_leaves(first, most, &mut missing) else { return };
+        let end = match tree.missing_leaves(first, most, &mut missing) {
+            Ok(end) => end,
+            // The node above them; another look when it is there.
+            Err(Stop::NeedPage(node)) => return statement.load_soon(tree, &[node]),
+            // If somebody changes the parent just now, the next leaf is as good for another look.
+            Err(_) => return,
+        };
         self.due = end.map(|_| first);
         self.asked = end.unwrap_or(first);
         self.leaves = (self.leaves * 2).min(LEAVES_MAX);

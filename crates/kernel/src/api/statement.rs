@@ -24,6 +24,9 @@ use crate::txn::rows::{
 use crate::txn::{Isolation, LockMode, Reads, TxnHandle, Waited, Waiter};
 use crate::version::{Presence, RowBuffer, TableAccess};
 
+/// Looks for pages that rows need and that are not in memory: one finds what the next level is missing.
+const LOOKS_AHEAD: u32 = 6;
+
 /// A command being executed.
 pub struct Statement<'t> {
     pub(super) core: &'t Rc<CoreInner>,
@@ -487,8 +490,8 @@ impl<'t> Statement<'t> {
 
     fn load_ahead(&self, look: impl Fn(&mut Vec<NeededPage>)) {
         let (pool, mut missing) = (&self.core.shared.pool, Vec::new());
-        // An index's pages, then the table's; another look if one of them had gone.
-        for _ in 0..3 {
+        // An index's pages from above, then the table's; another look if one of them had gone.
+        for _ in 0..LOOKS_AHEAD {
             if pool.has_evicted() {
                 look(&mut missing);
             }

@@ -1,5 +1,5 @@
-//! Replacement: leaves leave memory when nobody has used them for a while, and come back when they
-//! are needed (rules 4.4 and 4.5).
+//! Replacement: pages leave memory when nobody has used them for a while, and come back when they
+//! are needed (rules 4.4 and 4.5): leaves, and inner nodes after them (module `inner`).
 //!
 //! A page counts as used when a read of it begins (`FrameRef::heat`: one store a look of the page
 //! provider, to the line of the latch). Whoever looks for frames picks random ones: a page that was
@@ -8,16 +8,16 @@
 //! (docs/adr/2026-11-23-pages-cool-by-degrees.md). So the mark of rule 4.4 is in the frame rather
 //! than in the swip: leaves are found by hints, too, without a look at their parents.
 //!
-//! Invariants: only leaves are evicted; their twin tables stay in memory ([`SideStore`]), and nothing
-//! else refers to their frames but their parent, hints, and who looks after twins. The parent's
-//! swip is changed with parent and leaf held exclusively (parent before child, both tried, not waited
-//! for), and both get a new version: whoever read the one or the other begins again. Inner nodes (but
-//! those of checkpoints that are read, when they have no child in memory) stay in memory. Pages of long values
-//! have no parent: module `long`.
+//! Invariants: twin tables of leaves stay in memory ([`SideStore`]), and nothing
+//! else refers to the frame of a page but its parent, hints, and who looks after twins. The parent's
+//! swip is changed with parent and page held exclusively (parent before child, both tried, not waited
+//! for), and both get a new version: whoever read the one or the other begins again. Roots
+//! stay in memory. Pages of long values have no parent: module `long`.
 
 use std::collections::HashMap;
 
 use super::guard::{PageRead, PageWrite};
+use super::inner::{assert_writable, check_child, place_of};
 use super::long::is_long;
 use super::pool::{BufferPool, PageReservation};
 use super::trace::{Noted, note};
@@ -25,13 +25,15 @@ use super::writer::note_written;
 use super::{FrameRef, Pace, Swip};
 use crate::base::{Error, HomeId, NeededPage, Outcome, PAGE_BYTES, Place, Result, Stop};
 use crate::io::IoBuffer;
-use crate::latch::{OwnedPage, PageBytes};
+use crate::latch::{OwnedPage, PageBytes, held_latches};
 use crate::page::keynode::KeyNode;
 use crate::page::{PageKind, header, pax};
 use crate::store::{PageStore, Run, file_name, offset};
 use crate::sync::{Ordering, mutant, point};
 
-/// Frames looked at for one that is wanted now, before a page is written for it, and at most.
+/// Frames looked at for one that is wanted now, before a page is written for it, and at most. In a small
+/// pool the first are as many as it has: what was just loaded may be the only page that need not be written, and
+/// who needs it and a frame besides would load it for ever.
 const LOOKS_CLEAN: usize = 2_000;
 const LOOKS_MAX: usize = 20_000;
 
@@ -117,15 +119,18 @@ impl BufferPool {
             return Ok(Looked::Stays);
         }
         let read = PageRead::begin_cold(frame)?;
-        let kind = header::kind(read.racy());
-        let may_leave = match kind {
+        // A root, a page in the making, or a long value's that is not complete.
+        if frame.parent_hint() == 0 {
+            return Ok(Looked::Stays);
+        }
+        let may_leave = match header::kind(read.racy()) {
             Some(PageKind::TableLeaf) => frame.side().load().is_null() || self.sides().is_some(),
             Some(PageKind::IndexLeaf) => true,
-            Some(PageKind::Inner) => is_childless_view(&read),
+            Some(PageKind::Inner) => self.may_node_leave(&read),
             Some(PageKind::Overflow) => frame.is_complete(),
             _ => false,
         };
-        if !may_leave || frame.parent_hint() == 0 {
+        if !may_leave {
             return Ok(Looked::Stays);
         }
         let clean = place_of(&read);
@@ -135,13 +140,13 @@ impl BufferPool {
         Ok(Looked::Evicted)
     }
 
-    /// Evicts the leaf that lies at `place` as it was read, or the page of a long value. `Retry` if
-    /// anybody is in the way.
-    pub fn evict(&self, leaf: PageRead, place: Place) -> Outcome<()> {
-        if is_long(&leaf) {
-            return self.evict_long(leaf, place);
+    /// Evicts the leaf or inner node that lies at `place` as it was read, or the page of a long value.
+    /// `Retry` if anybody is in the way.
+    pub fn evict(&self, read: PageRead, place: Place) -> Outcome<()> {
+        if is_long(&read) {
+            return self.evict_long(read, place);
         }
-        let frame = leaf.frame();
+        let frame = read.frame();
         let parent = self.frame_at(frame.parent_hint()).ok_or(Stop::Retry)?;
         let mut parent = PageWrite::try_lock(parent)?;
         let Some(at) = swip_of(&parent, Swip::hot(frame)) else {
@@ -149,13 +154,13 @@ impl BufferPool {
             return Err(Stop::Retry);
         };
         point("evict.parent");
-        let Ok(page) = leaf.upgrade() else {
+        let Ok(page) = read.upgrade() else {
             parent.unchanged();
             return Err(Stop::Retry);
         };
         // It may have been written again, elsewhere, without a change. Or somebody loads it who does not
         // know that it is here: what he has read of the place may be older.
-        if place_of(&leaf) != Some(place) || self.is_loaded_by_any(place) {
+        if place_of(&read) != Some(place) || self.is_loaded_by_any(place) {
             page.unchanged();
             parent.unchanged();
             return Err(Stop::Retry);
@@ -167,10 +172,15 @@ impl BufferPool {
                 sides.park(place, frame);
             }
         }
+        let kind = header::kind(page.owned());
+        if kind == Some(PageKind::Inner) && !header::tree(page.owned()).is_view() {
+            assert_writable(page.bytes());
+        }
         header::put_u64(parent.bytes_mut(), at, Swip::evicted(place).raw());
+        parent.frame().spare();
         note(frame, Noted::Left(place));
         self.forget(page);
-        self.note_evicted(place.home());
+        self.note_evicted(place.home(), kind);
         Ok(())
     }
 
@@ -254,19 +264,23 @@ impl BufferPool {
     }
 
     /// Puts the page that was read from disk into a frame of the reservation, where its parent refers
-    /// to it; does nothing if the parent does not, or no more. `Retry` if the parent is in use.
+    /// to it; does nothing if the parent does not, or no more. `Retry` if the parent is in use; `Corrupt`
+    /// if it is no page that the parent may have there.
     pub fn install(
         &self,
         needed: NeededPage,
         contents: &[u8; PAGE_BYTES],
         reserved: &mut PageReservation,
     ) -> Outcome<()> {
-        let Some(parent) = self.frame_at(needed.parent) else { return Ok(()) };
-        let mut parent = PageWrite::lock(parent)?;
+        let Some(mut parent) = self.lock_parent(needed)? else { return Ok(()) };
         let Some(at) = swip_of(&parent, Swip::evicted(needed.place)) else {
             parent.unchanged();
             return Ok(());
         };
+        if let Err(error) = check_child(&parent, at, contents) {
+            parent.unchanged();
+            return Err(error.into());
+        }
         let view = OwnedPage(contents);
         let kind = header::kind(view).unwrap_or(PageKind::Free);
         // A checkpoint that is read has trees with numbers of their own.
@@ -294,8 +308,17 @@ impl BufferPool {
         };
         point("install.parent");
         header::put_u64(parent.bytes_mut(), at, Swip::hot(frame).raw());
-        self.traffic(needed.place.home()).loads.fetch_add(1, Ordering::Relaxed);
+        self.note_loaded(needed.place.home(), kind);
         Ok(())
+    }
+
+    /// The parent of a page that is needed, or whatever inner node is in its frame now; none if no inner
+    /// node is. That is asked first, unlatched: who holds the page of a long value may wait for the right
+    /// to load its place, which the caller may have, if page and place are what frame and place are now.
+    fn lock_parent(&self, needed: NeededPage) -> Outcome<Option<PageWrite>> {
+        let frame = self.frame_at(needed.parent);
+        let node = frame.filter(|frame| header::kind(frame.racy()) == Some(PageKind::Inner));
+        node.map(PageWrite::lock).transpose()
     }
 
     pub(super) fn load_blocking(
@@ -303,6 +326,9 @@ impl BufferPool {
         needed: NeededPage,
         reserve: impl FnOnce(HomeId) -> Result<PageReservation>,
     ) -> Result<()> {
+        if cfg!(any(feature = "invariants", feature = "interleave")) {
+            assert_eq!(held_latches(), 0, "a thread is blocked with a latch held");
+        }
         self.load_as_thread(needed.place);
         let loaded = self.load_as_owner(needed, reserve);
         self.end_load_as_thread(needed.place);
@@ -320,9 +346,13 @@ impl BufferPool {
         let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
         let read = store.read(needed.place, &mut buffer);
         let contents = buffer.first_chunk().expect("a buffer of a page");
-        let installed = read.map(|_| {
-            while self.install(needed, contents, &mut reserved).is_err() {
-                crate::sync::spin();
+        let installed = read.and_then(|_| {
+            loop {
+                match self.install(needed, contents, &mut reserved) {
+                    Ok(()) => return Ok(()),
+                    Err(Stop::Error(error)) => return Err(error),
+                    Err(_) => crate::sync::spin(),
+                }
             }
         });
         self.put_back_all(reserved);
@@ -336,13 +366,15 @@ impl BufferPool {
     /// Whether the parent still refers to the place.
     pub(super) fn is_needed(&self, needed: NeededPage) -> bool {
         loop {
-            let Some(parent) = self.frame_at(needed.parent) else { return false };
-            if let Ok(parent) = PageWrite::lock(parent) {
-                let found = swip_of(&parent, Swip::evicted(needed.place)).is_some();
-                parent.unchanged();
-                return found;
+            match self.lock_parent(needed) {
+                Ok(Some(parent)) => {
+                    let found = swip_of(&parent, Swip::evicted(needed.place)).is_some();
+                    parent.unchanged();
+                    return found;
+                }
+                Ok(None) => return false,
+                Err(_) => crate::sync::spin(),
             }
-            crate::sync::spin();
         }
     }
 
@@ -353,12 +385,13 @@ impl BufferPool {
             return false;
         }
         let (mut freed, mut looked, mut full) = (0, 0, Vec::new());
+        let looks_clean = LOOKS_CLEAN.min(self.frames());
         while freed < wanted && looked < LOOKS_MAX {
             let at = HomeId(home.0.wrapping_add((looked / 64) as u16) % self.homes() as u16);
             looked += 1;
             match self.look(at, Pace::Fast) {
                 Looked::Evicted => freed += 1,
-                Looked::Dirty(read) if looked > LOOKS_CLEAN => {
+                Looked::Dirty(read) if looked > looks_clean => {
                     freed += usize::from(self.write_and_evict(read, &mut full).is_ok());
                 }
                 Looked::Stays | Looked::Dirty(_) => {}
@@ -384,6 +417,9 @@ impl BufferPool {
         // Only now: from here on nobody else writes to the place.
         read.racy().copy(0, page);
         let is_as_read = read.validate().map_err(changed);
+        if is_as_read.is_ok() {
+            assert_writable(page);
+        }
         header::seal(page, run.first);
         let file = is_as_read.and_then(|()| store.file(run.first.home()));
         let written = file.and_then(|file| file.write_at(offset(run.first), &buffer));
@@ -451,22 +487,6 @@ fn retake(store: &PageStore, read: &PageRead) -> Option<Run> {
         store.written(run);
     }
     is_own.then_some(run)
-}
-
-/// Where a page that may leave memory lies as it is. An inner node of a checkpoint that is read has
-/// changed only by the coming and going of its children, so without any it is as it was.
-fn place_of(read: &PageRead) -> Option<Place> {
-    match header::kind(read.racy()) {
-        Some(PageKind::Inner) => is_childless_view(read).then(|| read.frame().place()),
-        _ => read.clean_place(),
-    }
-}
-
-/// Whether it is an inner node of a checkpoint that is read, with no child in memory. Racy.
-fn is_childless_view(read: &PageRead) -> bool {
-    let node = KeyNode::new(read.racy());
-    header::tree(read.racy()).is_view()
-        && (0..node.count()).all(|at| read.racy().u64(node.swip_position(at)) >> 63 != 0)
 }
 
 /// The error of a load where no page is on disk.

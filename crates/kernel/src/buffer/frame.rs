@@ -215,6 +215,12 @@ impl FrameRef {
         self.frame().heat.store(1, Ordering::Relaxed);
     }
 
+    /// The page is worth as many looks as one that is used.
+    #[cold]
+    pub(crate) fn spare(self) {
+        self.frame().heat.store(HOT, Ordering::Relaxed);
+    }
+
     /// Whether the page was used lately; it cools down by one degree, or at once. Lost if somebody uses
     /// it at this very moment, which costs a degree.
     pub(super) fn cool(self, pace: Pace) -> bool {

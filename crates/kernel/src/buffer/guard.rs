@@ -117,6 +117,17 @@ impl PageRead {
         Ok(before)
     }
 
+    /// Forgets where the page lies, whether it is clean there or not: it is to be written elsewhere before it
+    /// leaves memory. Answers that place, or none. `Retry` if it has changed since it was read here or is
+    /// held by another: nothing is forgotten.
+    pub fn leave_place(self) -> Outcome<Place> {
+        let page = self.upgrade()?;
+        let before = self.frame.place();
+        self.frame.set_dirty(Place::NONE);
+        page.unchanged();
+        Ok(before)
+    }
+
     /// Takes the page exclusively as it was read; one attempt, else `Retry`. Never waits, so it
     /// may be called with any latches held.
     #[inline]

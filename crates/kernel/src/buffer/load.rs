@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::evict::{LoadId, LoadTurn, nowhere};
 use super::pool::BufferPool;
-use crate::base::{Error, NeededPage, Place, Result};
+use crate::base::{Error, NeededPage, Place, Result, Stop};
 use crate::io::{Op, Returned};
 use crate::runtime::{Class, InstanceState, Parker, TaskContext, UnparkClass, Unparker};
 use crate::store::{file_name, offset, verify};
@@ -114,14 +114,22 @@ impl BufferPool {
         }
         let contents = buffer.first_chunk().expect("a whole page was verified");
         let mut reserved = self.reserve_shared(place.home(), 1)?;
-        while self.begin_install(place, id)
-            && self.install(needed, contents, &mut reserved).is_err()
-        {
-            self.pause_install(place, id);
-            parker.yield_now();
+        let mut installed = Ok(());
+        while self.begin_install(place, id) {
+            match self.install(needed, contents, &mut reserved) {
+                Ok(()) => break,
+                Err(Stop::Error(error)) => {
+                    installed = Err(error);
+                    break;
+                }
+                Err(_) => {
+                    self.pause_install(place, id);
+                    parker.yield_now();
+                }
+            }
         }
         self.put_back_all(reserved);
         store.give_back(place.home(), buffer);
-        Ok(())
+        installed
     }
 }

@@ -10,6 +10,7 @@ mod directory;
 mod evict;
 mod frame;
 mod guard;
+mod inner;
 mod load;
 mod long;
 mod pool;
@@ -20,15 +21,17 @@ mod swip;
 #[cfg(all(test, not(loom)))]
 mod tests;
 pub mod trace;
+mod traffic;
 mod writer;
 
 pub use evict::{LoadId, LoadTurn, Looked, WakeLoader};
 pub use frame::{FrameRef, Pace, SideSlot};
 pub use guard::{PageRead, PageShared, PageWrite};
 pub use long::{FreedLong, LongPage, WrittenLong};
-pub use pool::{BufferPool, PageReservation, PoolStats, PoolTraffic};
+pub use pool::{BufferPool, PageReservation, PoolStats};
 pub use provide::{Watermarks, provide};
 pub use side::SideStore;
 pub use surely::{StepLoads, until_done};
 pub use swip::{Swip, SwipState};
+pub use traffic::PoolTraffic;
 pub use writer::{Equals, ImageWriter, Turn, Written, sync_all};

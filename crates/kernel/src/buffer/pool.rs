@@ -24,19 +24,20 @@ use super::guard::PageWrite;
 use super::side::SideStore;
 use super::surely::Surely;
 use super::trace::{Noted, note};
+use super::traffic::Traffic;
 use crate::base::{Error, HomeId, INSTANCES_MAX, PAGE_BYTES, Pid, Place, Result, TreeId};
 use crate::latch::SpinLock;
 use crate::page::{PageKind, header};
 use crate::store::PageStore;
-use crate::sync::{AtomicBool, AtomicU64, Ordering, PlainMutex as Mutex, ledger};
+use crate::sync::{AtomicBool, Ordering, PlainMutex as Mutex, ledger};
 
 /// PIDs that a home takes from the shared allocator at once.
 const EXTENT_PIDS: u64 = 256;
 
 /// Frames of a partition that are kept for loads for which a thread is blocked, half of them for those
 /// that cannot fail: one at a time is needed of these, for what was loaded so can be evicted when the next
-/// is (surely.rs).
-const KEPT_FRAMES: usize = 8;
+/// is (surely.rs). The others may have to hold all that one step needs at the same time.
+const KEPT_FRAMES: usize = 16;
 
 /// Attempts to find frames, when others take those that were made free.
 const RESERVE_TRIES: usize = 8;
@@ -64,36 +65,11 @@ struct Free {
     random: u64,
 }
 
-/// What went in and out of one partition, over the life of the pool.
-#[derive(Default)]
-pub(super) struct Traffic {
-    pub loads: AtomicU64,
-    pub evictions: AtomicU64,
-    pub written: AtomicU64,
-    pub inline: AtomicU64,
-    pub blocking: AtomicU64,
-}
-
-/// What went in and out of memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PoolTraffic {
-    /// Pages loaded: misses.
-    pub loads: u64,
-    /// Pages evicted.
-    pub evictions: u64,
-    /// Pages written so that they could be evicted, but for those of checkpoints.
-    pub written: u64,
-    /// Times that somebody who wanted frames had to evict pages himself.
-    pub inline: u64,
-    /// Loads for which a thread was blocked.
-    pub blocking: u64,
-}
-
 pub(super) struct Partition {
     arena: Arena,
     frames: u32,
     free: CachePadded<SpinLock<Free>>,
-    traffic: CachePadded<Traffic>,
+    pub(super) traffic: CachePadded<Traffic>,
     /// This home's overflow pages, wherever their frames are.
     pub(super) overflow: Directory,
     /// Trees of which this home has overflow pages, or had. Taken for each long value written.
@@ -290,10 +266,6 @@ impl BufferPool {
         self.partitions.iter().find_map(|partition| partition.arena.at(address))
     }
 
-    pub(super) fn traffic(&self, home: HomeId) -> &Traffic {
-        &self.partition_of(home).traffic
-    }
-
     /// What is being loaded of the home that `place` belongs to.
     pub(super) fn loads(&self, place: Place) -> impl DerefMut<Target = Loads> {
         self.partition_of(place.home()).loads.lock().expect("no holder panics")
@@ -303,39 +275,10 @@ impl BufferPool {
         &self.surely
     }
 
-    /// The page provider has written so many pages.
-    pub(super) fn note_provided(&self, home: HomeId, pages: u64) {
-        self.traffic(home).written.fetch_add(pages, Ordering::Relaxed);
-    }
-
     /// Frames of the home's partition, and how many of them are free.
     pub fn frames_of(&self, home: HomeId) -> (usize, usize) {
         let partition = self.partition_of(home);
         (partition.frames as usize, partition.free_frames())
-    }
-
-    /// What went in and out of memory since the start.
-    pub fn traffic_sum(&self) -> PoolTraffic {
-        let homes = (0..self.homes()).map(|home| self.traffic_of(HomeId(home as u16)));
-        homes.fold(PoolTraffic::default(), |sum, it| PoolTraffic {
-            loads: sum.loads + it.loads,
-            evictions: sum.evictions + it.evictions,
-            written: sum.written + it.written,
-            inline: sum.inline + it.inline,
-            blocking: sum.blocking + it.blocking,
-        })
-    }
-
-    /// What of one home's pages went in and out of memory since the start.
-    pub fn traffic_of(&self, home: HomeId) -> PoolTraffic {
-        let (of, traffic) = (|count: &AtomicU64| count.load(Ordering::Relaxed), self.traffic(home));
-        PoolTraffic {
-            loads: of(&traffic.loads),
-            evictions: of(&traffic.evictions),
-            written: of(&traffic.written),
-            inline: of(&traffic.inline),
-            blocking: of(&traffic.blocking),
-        }
     }
 
     /// Makes a page out of a reserved frame: formatted, exclusively latched, with a PID of the
@@ -420,7 +363,7 @@ impl BufferPool {
         self.partition_of(pid.home())
     }
 
-    fn partition_of(&self, home: HomeId) -> &Partition {
+    pub(super) fn partition_of(&self, home: HomeId) -> &Partition {
         &self.partitions[usize::from(home.0) % self.partitions.len()]
     }
 
@@ -532,16 +475,16 @@ impl BufferPool {
         }
     }
 
-    /// Whether pages may be on disk only.
-    pub fn has_evicted(&self) -> bool {
-        self.has_evicted.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn note_evicted(&self, home: HomeId) {
-        self.traffic(home).evictions.fetch_add(1, Ordering::Relaxed);
+    /// A page was evicted.
+    pub(super) fn note_any_evicted(&self) {
         if !self.has_evicted() {
             self.has_evicted.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Whether pages may be on disk only.
+    pub fn has_evicted(&self) -> bool {
+        self.has_evicted.load(Ordering::Relaxed)
     }
 
     /// Frames in use and free, over all partitions.

@@ -12,6 +12,7 @@ use rustc_hash::FxHashSet;
 
 use super::evict::Looked;
 use super::frame::HOT;
+use super::inner::assert_writable;
 use super::long::{WrittenLong, is_long};
 use super::pool::{BufferPool, kept_of};
 use super::writer::{Equals, ImageWriter, Turn};
@@ -89,6 +90,7 @@ pub fn provide<S: InstanceState>(
             }
             read.racy().copy(0, &mut *page);
             if read.validate().is_ok() {
+                assert_writable(&page);
                 gathered.insert(read.frame());
                 writer.add(&page, Equals::Contents(read))?;
             }

@@ -12,7 +12,21 @@
 //! was made. An index leaf may be in a checkpoint, changed or not, so it is not loaded surely: its entry
 //! is left where it is then (txn/rows/rollback.rs).
 //!
+//! Inner nodes above such a leaf have been in memory since the change (`inner.rs`), so a rollback's load of
+//! a row's leaf is one load. Rows that were frozen as they were put (COPY FREEZE) have no twin, and their table
+//! is new in this transaction: no checkpoint has its pages, so each can leave again, and the frames that are lent
+//! to one path after the other hold it if they are as many as the table has levels.
+//!
 //! What remains is waited for: who is just using such a page, a write of it that is under way.
+//!
+//! Other steps may need several pages at the same time: the path to an index leaf below the last node of it that
+//! is in memory, and that to a table's leaf. They get them one by one, from above: what is loaded keeps what is
+//! above it in memory, so a load loses at most what was loaded last. When loads drive each other out, the
+//! step's next ones go to kept frames without evicting anything. These are eight in a pool that is no
+//! toy, as many as nodes are on the paths in an index of a million pages with keys of 150 bytes (four
+//! levels) and in its table (three), or of an index alone with the longest keys (a node has seven
+//! children at least when it is full: seven levels). A step of a larger one still comes to an end, for which
+//! pages are evicted is a matter of chance; who must not try for ever counts its loads.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -61,7 +75,7 @@ impl StepLoads {
         self.load_by(pool, needed, |home| pool.reserve_shared(home, 1))
     }
 
-    /// As [`StepLoads::load`], for a rollback that can go on without the page: `OutOfMemory` at once if no
+    /// As [`StepLoads::load`], for who can go on without the page: `OutOfMemory` at once if no
     /// frame was found lately.
     pub fn load_if_room(&mut self, pool: &BufferPool, needed: NeededPage) -> Result<()> {
         self.load_by(pool, needed, |home| pool.reserve_evicting(home))

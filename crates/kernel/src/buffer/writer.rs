@@ -242,10 +242,11 @@ impl<'c, S: InstanceState> ImageWriter<'c, S> {
     }
 
     /// Lets others run if this has gone on for long: longer than other tasks may, for it is seldom
-    /// let go on while those are busy, and what it makes should be done soon.
+    /// let go on while those are busy, and what it makes should be done soon. A sign that it goes on.
     pub fn breathe(&self) {
         let now_ns = self.context.now_ns();
         if now_ns >= self.since_ns.get() + SLICE_NS {
+            self.turn.beat_ns.store(now_ns, Ordering::Relaxed);
             self.context.yield_now();
             self.since_ns.set(self.context.now_ns());
         }

@@ -18,6 +18,7 @@ use crate::buffer::{FrameRef, PageRead};
 use crate::page::{PageKind, header, pax};
 use crate::runtime::{InstanceState, Parker};
 use crate::sync::{Ordering, mutant};
+use crate::tree::descent::LeavePlaces;
 use crate::version::{TableAccess, ToImage, TransactionStates};
 
 /// How often who waits looks for listed leaves, and whether others have ended.
@@ -59,8 +60,14 @@ impl<'i, 'w, 'c, 's, S: InstanceState> TableImager<'i, 'w, 'c, 's, S> {
     ) -> Result<ImagedTree> {
         let (table, tiles) = self.share.common.table(table).expect("it is in the checkpoint");
         let mut from = Some(RowId(0));
+        let mut nodes_done = Some(RowId(0));
         while let Some(row) = from {
             self.wait_for_pace()?;
+            if nodes_done.is_some_and(|end| end <= row) {
+                let tree = &table.tree;
+                let leave = |how: LeavePlaces<'_>| tree.leave_places(row, how);
+                nodes_done = self.imager.leave_places(tree.pool(), leave)?;
+            }
             from = self.go_past(table, tiles, row)?;
             self.passed += 1;
         }

@@ -15,6 +15,9 @@
 //! Of a leaf that is not as it lies on disk, and whose image is not what it is now, the place is given
 //! up if a checkpoint has it, or the file is to be shorter: it would keep what only a checkpoint needs, if
 //! anybody. Another's is kept: on a full disk it is the one where the leaf can be written.
+//! Inner nodes in memory are not imaged, so their places are no checkpoint's (but those that a
+//! start has found): where a file is to be shorter they leave them, and are written elsewhere when they leave
+//! memory. The walk loads each node that is not in memory.
 //! The place of a leaf that is not written again is held before what was read of the leaf is believed:
 //! nobody writes it anew in between.
 
@@ -32,10 +35,15 @@ use crate::page::{PageKind, header};
 use crate::runtime::{InstanceState, Parker};
 use crate::store::{PageStore, Term};
 use crate::sync::mutant;
+use crate::tree::descent::LeavePlaces;
 use crate::tree::index::IndexTree;
 use crate::tree::nodes::{NodeSink, Nodes};
 
 type Page = [u8; PAGE_BYTES];
+
+/// Inner nodes that are read before the walk is there, and at most such a part of the pool.
+const NODES_AHEAD: usize = 16;
+const NODES_AHEAD_PART: usize = 64;
 
 /// A tree's image and the places of its inner nodes.
 #[derive(Clone, Debug)]
@@ -127,15 +135,36 @@ impl<'w, 'c, S: InstanceState> Imager<'w, 'c, S> {
                 Err(Stop::Retry | Stop::WaitFor(_)) => self.writer.context().yield_now(),
                 Err(Stop::Error(error)) => return Err(error),
                 // Evicted since it was looked for; rarely its image needs less than all of it. Or it
-                // is to be moved, for which no checkpoint is to fail.
+                // is to be moved, for which no checkpoint is to fail. Or it is an inner node, which no
+                // other page can stand for: at last a frame is found for it that is kept.
                 Err(Stop::NeedPage(page)) => match pool.load(page, self.writer.context()) {
                     Err(Error::OutOfMemory { .. }) if !self.moves.are_given_up.get() => {
                         self.moves.are_given_up.set(true);
                     }
+                    Err(Error::OutOfMemory { .. }) => pool.load_now(page)?,
                     loaded => loaded?,
                 },
             }
         }
+    }
+
+    /// Has the inner nodes above a leaf leave places where the file is to be shorter, and begins to read those that
+    /// the walk needs next: `leave` is a tree's, and answers where the keys below the leaf's parent end.
+    pub(super) fn leave_places<K>(
+        &mut self,
+        pool: &Arc<BufferPool>,
+        mut leave: impl FnMut(LeavePlaces<'_>) -> Outcome<Option<K>>,
+    ) -> Result<Option<K>> {
+        let moves = self.moves.clone();
+        let must_leave = |place| moves.store.must_move(place);
+        let most = NODES_AHEAD.min(pool.frames() / NODES_AHEAD_PART);
+        let context = self.writer.context();
+        self.until_done(pool, |_| {
+            let mut missing = Vec::new();
+            let left = leave(LeavePlaces { must_leave: &must_leave, missing: &mut missing, most });
+            pool.load_soon(context, &missing);
+            left
+        })
     }
 
     /// Takes the leaf just imaged into the checkpoint; answers its place, and whether the published
@@ -207,8 +236,12 @@ pub(super) fn image_index<S: InstanceState>(
     let keep = |place: Place| moves.keep(place);
     let (mut upper, mut key) = (Vec::new(), Vec::new());
     let (mut leaves, mut all_held) = (Vec::new(), true);
+    let mut nodes_done = Some(Vec::new());
     loop {
         share.ask_whether_to_go_on()?;
+        if nodes_done.as_ref().is_some_and(|end| *end <= key) {
+            nodes_done = imager.leave_places(tree.pool(), |how| tree.leave_places(&key, how))?;
+        }
         let (leaf, fence) = imager.until_done(tree.pool(), |page| {
             let keep_whole =
                 |lower: &[u8], _: Option<&[u8]>, at: Place| Ok(lower == key && keep(at)?);

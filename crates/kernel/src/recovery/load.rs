@@ -1,8 +1,12 @@
 //! Loading a checkpoint: its inner nodes and long values, and what else it says (rules 9.1 and 9.7).
 //!
-//! Invariants: nothing is written; every page that is read is verified, and damage names file and
-//! page. Leaves stay on disk until somebody needs them; inner nodes are made anew above them. Long
-//! values are loaded with the rows that refer to them, so pages that no row refers to are free.
+//! Invariants: nothing is written, and no place is given out before all that the checkpoint has are known
+//! (`PageStore::find`): of an inner node that is changed by its children's coming in the meantime nothing
+//! can be written. Every page that is read is verified, and damage names file and
+//! page. A tree's root is put into a frame; all else stays on disk until somebody needs it, inner nodes, too,
+//! whose places are their current ones then: they are clean there until a child comes. All of them are read
+//! here once, for the places of the leaves. Long
+//! values are found with the rows that refer to them, so pages that no row refers to are free.
 //! Trees are loaded by several threads, a tree by one.
 
 use rustc_hash::FxHashMap as HashMap;
@@ -22,9 +26,8 @@ use crate::page::pax::{Leaf, SlotIndex};
 use crate::page::{Layout, PageKind, header};
 use crate::store::{Found, PageStore, file_name};
 use crate::sync::in_parallel;
-use crate::tree::frames::FrameSink;
+use crate::tree::frames::trunk_on_disk;
 use crate::tree::index::{Exact, IndexTree};
-use crate::tree::nodes::Nodes;
 use crate::tree::table::{SideTables, TableTree};
 use crate::txn::SequenceState;
 
@@ -57,16 +60,13 @@ pub(super) enum Kind {
     Index,
 }
 
-/// Children of an inner node with their lower fences.
-type Children = Vec<(Vec<u8>, Place)>;
-
 /// A tree that was loaded.
 enum Tree {
     Table(TableTree),
     Index(IndexTree),
 }
 
-/// Loads `checkpoint` with `workers` threads. `Corrupt`; `OutOfMemory` if it does not fit the pool.
+/// Loads `checkpoint` with `workers` threads. `Corrupt`; `OutOfMemory` if its roots do not fit the pool.
 pub fn load(
     checkpoint: &Checkpoint,
     places: Places<'_>,
@@ -76,6 +76,14 @@ pub fn load(
         checkpoint.trees.iter().map(|image| (image.tree, image)).collect();
     let image_of =
         |tree: TreeId| images.get(&tree).copied().ok_or_else(|| no_tree(checkpoint, tree));
+    places.store.find(|| load_all(checkpoint, (places, workers), &image_of))
+}
+
+fn load_all<'c>(
+    checkpoint: &'c Checkpoint,
+    (places, workers): (Places<'_>, usize),
+    image_of: &dyn Fn(TreeId) -> Result<&'c TreeImage>,
+) -> Result<LoadedCheckpoint> {
     let mut imaged = HashMap::default();
     let mut take = |image: &TreeImage, tree: Loader<'_>| {
         imaged.insert(image.tree, ImagedTree { image: *image, inner: tree.inner });
@@ -164,11 +172,11 @@ impl<'a> Loader<'a> {
             Kind::Index => PageKind::IndexLeaf,
         };
         let Places { pool, sides, .. } = self.places;
-        let frames = FrameSink::new(pool.clone(), self.home, self.tree, leaf_kind);
-        let mut nodes = Nodes::above_leaves(frames);
-        self.node(image.root, None, (&kind, leaf_kind), &mut nodes)?;
-        let (_, frames) = nodes.finish()?;
-        let trunk = frames.into_trunk();
+        self.read(image.root, PageKind::Inner)?;
+        // In memory from now on: it lies nowhere else.
+        let root = page_of(&self.buffer);
+        let trunk = trunk_on_disk(pool, (self.home, self.tree), leaf_kind, root)?;
+        self.below(image.root, (None, Found::ImageOnly), (&kind, leaf_kind))?;
         let tree = match kind {
             Kind::Table(layout) => {
                 let (leaves, rows_next) = (image.leaves, image.rows_next);
@@ -181,31 +189,30 @@ impl<'a> Loader<'a> {
         Ok((tree, self))
     }
 
-    /// Loads what is below the inner node at `place`, which is at `level` if that is known.
-    fn node(
+    /// Finds the inner node at `place`, which is in the buffer, and what is below it. It is at `level` if that is
+    /// known.
+    fn below(
         &mut self,
         place: Place,
-        level: Option<u16>,
+        (level, found): (Option<u16>, Found),
         kind: (&Kind, PageKind),
-        nodes: &mut Nodes<FrameSink>,
     ) -> Result<()> {
-        self.read(place, PageKind::Inner)?;
-        self.places.store.found(place, Found::ImageOnly);
+        self.places.store.found(place, found);
         self.inner.push(place);
         let (level, children) = self.children(place, level)?;
-        for (lower, child) in children {
+        for child in children {
             if level > 1 {
-                self.node(child, Some(level - 1), kind, nodes)?;
+                self.read(child, PageKind::Inner)?;
+                self.below(child, (Some(level - 1), Found::Current), kind)?;
             } else {
                 self.leaf(child, kind)?;
-                nodes.push_leaf(&lower, Swip::evicted(child).raw())?;
             }
         }
         Ok(())
     }
 
-    /// The level of the node in the buffer, and its children with their lower fences.
-    fn children(&self, place: Place, level: Option<u16>) -> Result<(u16, Children)> {
+    /// The level of the node in the buffer, and its children.
+    fn children(&self, place: Place, level: Option<u16>) -> Result<(u16, Vec<Place>)> {
         let page = OwnedPage(page_of(&self.buffer));
         let node = KeyNode::new(page);
         let is_sound = node.level() > 0 && level.is_none_or(|level| level == node.level());
@@ -213,10 +220,8 @@ impl<'a> Loader<'a> {
             return Err(damaged(place, "it is no inner node of this level"));
         }
         let children = (0..node.count()).map(|at| {
-            let mut lower = Vec::new();
-            node.key(at, &mut lower);
             let child = Swip::place_on_disk(page.u64(node.swip_position(at)));
-            Ok((lower, child.ok_or_else(|| damaged(place, "a child has no place"))?))
+            child.ok_or_else(|| damaged(place, "a child has no place"))
         });
         Ok((node.level(), children.collect::<Result<_>>()?))
     }

@@ -21,7 +21,7 @@ use crate::base::{Error, HomeId, PAGE_BYTES, Place, Result};
 use crate::io::{Direct, Disk, FileRef, IoBuffer, OpenHow};
 use crate::page::PageKind;
 use crate::page::header;
-use crate::sync::Mutex;
+use crate::sync::{AtomicBool, Mutex, Ordering, mutant};
 use buffers::Buffers;
 use space::{Space, Wanted};
 
@@ -52,6 +52,9 @@ pub struct PageStore {
     extent: u64,
     homes: Vec<Mutex<Home>>,
     buffers: Buffers,
+    /// Whether places are being found: none is given out. Written by recovery, before others run; read by who
+    /// wants a place.
+    is_finding: AtomicBool,
 }
 
 /// One home's file and what is in it.
@@ -76,7 +79,8 @@ impl PageStore {
     pub fn new(disk: Arc<dyn Disk>, database: u128, homes: u16, extent: u64) -> Arc<PageStore> {
         let buffers = Buffers::new(homes);
         let homes = (0..homes).map(|_| Mutex::default()).collect();
-        Arc::new(PageStore { disk, database, extent: extent.max(1), homes, buffers })
+        let (extent, is_finding) = (extent.max(1), AtomicBool::new(false));
+        Arc::new(PageStore { disk, database, extent, homes, buffers, is_finding })
     }
 
     /// How many homes there are.
@@ -170,6 +174,9 @@ impl PageStore {
 
     /// As [`PageStore::take`], of one place; none if the file would have to grow for it.
     pub fn take_free(&self, home: HomeId) -> Option<Run> {
+        if self.is_finding() {
+            return None;
+        }
         let mut held = locked(self.home(home));
         let (first, count) = held.space.take(Wanted::Run(1))?;
         Some(Run { first: Place::new(home, first), count })
@@ -180,6 +187,9 @@ impl PageStore {
     /// checkpoint takes it, until [`PageStore::written`]. The caller looks afterwards whether it is the
     /// page's place still.
     pub fn retake(&self, place: Place) -> Option<Run> {
+        if self.is_finding() {
+            return None;
+        }
         let mut held = locked(self.home(place.home()));
         held.space.retake(place.number()).then_some(Run { first: place, count: 1 })
     }
@@ -190,6 +200,10 @@ impl PageStore {
     }
 
     fn take_of(&self, home: HomeId, wanted: Wanted) -> Result<Run> {
+        if self.is_finding() {
+            let detail = "a place is wanted before all that are in use are known";
+            return Err(Error::Internal { detail: detail.to_owned() });
+        }
         let mut held = locked(self.home(home));
         let file = self.file_of(home, &mut held)?;
         loop {
@@ -274,6 +288,20 @@ impl PageStore {
     /// Whether the published checkpoint has this page.
     pub fn is_held(&self, place: Place) -> bool {
         locked(self.home(place.home())).space.is_held(place.number())
+    }
+
+    /// Recovery: runs `find`, which tells all places that the published checkpoint has
+    /// ([`PageStore::found`]). Until it has, without an error, no place is given out: it could be one of those.
+    pub fn find<T>(&self, find: impl FnOnce() -> Result<T>) -> Result<T> {
+        // Release, and acquire in `is_finding`: who is given a place knows all that were found.
+        self.is_finding.store(true, Ordering::Release);
+        let found = find()?;
+        self.is_finding.store(false, Ordering::Release);
+        Ok(found)
+    }
+
+    fn is_finding(&self) -> bool {
+        self.is_finding.load(Ordering::Acquire) && !mutant("places-given-before-found")
     }
 
     /// Recovery: the published checkpoint has this page.

@@ -116,3 +116,22 @@ fn a_file_is_as_long_as_a_crash_leaves_it() {
     }
     assert_eq!((shortest, longest), (2 * EXTENT + 1, 64 * EXTENT + 1));
 }
+
+/// A place that is given out before all that the checkpoint has are known may be one of those.
+#[test]
+fn no_place_is_given_out_while_places_are_being_found() {
+    let disk = SimDisk::new(SimOptions::seeded(9));
+    let store = emptied(&disk);
+    store.begin(Term(2));
+    store.publish(Term(2));
+    let found: Result<()> = store.find(|| {
+        assert!(store.take_free(HOME).is_none() && store.retake(place(1)).is_none());
+        assert!(store.take(HOME, 1).is_err() && store.take_own(HOME).is_err());
+        Ok(())
+    });
+    assert_eq!(found, Ok(()));
+    store.written(store.take_free(HOME).expect("most places are free"));
+    let failed = store.find(|| Err::<(), _>(Error::Cancelled));
+    assert_eq!(failed, Err(Error::Cancelled));
+    assert!(store.take_free(HOME).is_none(), "they are not known");
+}

@@ -1,7 +1,8 @@
 //! Nodes that are built into frames, and leaves that come from disk: trees in the making.
 //!
 //! Invariants: nobody sees a page before its trunk is made; what was made is given back if the sink
-//! is dropped before that.
+//! is dropped before that. A page has no parent's hint before its parent is made, so it stays in memory as long
+//! as only the nodes in the making name its frame.
 
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ impl FrameSink {
     }
 }
 
-/// The trunk of a tree that lies on disk and is only read: `root` is its root's page. Other pages are
+/// The trunk of a tree that lies on disk: `root` is its root's page. Other pages are
 /// loaded when they are needed. `OutOfMemory`.
 pub fn trunk_on_disk(
     pool: &Arc<BufferPool>,

@@ -9,7 +9,8 @@
 //! root above inner nodes that has one child left takes that child's contents: it keeps frame and
 //! PID.
 //!
-//! Invariants: nothing is allocated, so a merge cannot fail for want of memory; it may be given up
+//! Invariants: nothing is allocated (but frames for inner nodes that are loaded, and it may go without),
+//! so a merge cannot fail for want of memory; it may be given up
 //! at any step and leaves a valid tree. Latches of children are tried, not waited for, while the
 //! parent is held. Whoever has read the freed page or its parent finds their versions changed;
 //! whoever remembers the page by frame and PID finds another or none, and descends. A scan goes on
@@ -19,7 +20,7 @@
 //! (`split.rs` looks at the parent's level).
 
 use crate::base::{Outcome, Stop};
-use crate::buffer::{PageRead, PageWrite};
+use crate::buffer::{PageRead, PageWrite, StepLoads};
 use crate::page::keynode::{self, KeyNode, Probe};
 use crate::sync::{mutant, point};
 
@@ -28,6 +29,8 @@ use super::{Side, Trunk};
 
 /// Attempts that may meet others' changes.
 const TRIES: u32 = 16;
+/// Loads for the merge of two inner nodes.
+const LOADS_MAX: u32 = 32;
 
 /// What came of a merge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,28 +60,50 @@ impl MergeLeaf for MergeKeys {
     }
 }
 
-/// Whether the parent of two merged nodes has little left.
+/// How much the parent of two merged nodes has left.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parent {
+    /// One child: no later merge below it comes by.
+    Alone,
+    /// Little.
     Underfull,
+    /// Enough.
     Fine,
 }
 
 impl Trunk {
     /// Merges the leaf that covers `place` with a neighbour under the same parent, if `how` can,
     /// and then its ancestors as far as they need it. Returns with nothing held. `Later` also if
-    /// others were in the way all the time.
+    /// others were in the way all the time, or the neighbour is not in memory.
     pub fn merge_leaf(&self, place: Probe<'_>, how: &mut dyn MergeLeaf) -> Outcome<Merged> {
         let (merged, mut parent) = self.try_merge(place, 0, how)?;
+        if merged != Merged::Yes {
+            return Ok(merged);
+        }
+        // The leaves are one, whatever comes of the rest: nothing of it is told.
         let mut level = 1;
-        while merged == Merged::Yes && parent == Parent::Underfull {
-            parent = self.try_merge(place, level, &mut MergeKeys)?.1;
+        while parent != Parent::Fine {
+            let Ok((_, above)) = self.merge_nodes(place, level, parent) else { break };
+            parent = above;
             level += 1;
         }
-        if merged == Merged::Yes {
-            self.shrink_root()?;
-        }
+        let _ = self.shrink_root();
         Ok(merged)
+    }
+
+    /// Merges the inner node of `level` at `place`, which has so much left, with a neighbour. If that is not in
+    /// memory it is loaded, with the thread blocked, when the node is alone: once in the shrinking of a node.
+    /// Else a later merge comes by.
+    fn merge_nodes(&self, place: Probe<'_>, level: u16, left: Parent) -> Outcome<(Merged, Parent)> {
+        let mut loads = StepLoads::default();
+        loop {
+            match self.try_merge(place, level, &mut MergeKeys) {
+                Err(Stop::NeedPage(page)) if left == Parent::Alone && loads.made() < LOADS_MAX => {
+                    loads.load_if_room(&self.pool, page)?;
+                }
+                done => return done,
+            }
+        }
     }
 
     fn try_merge(
@@ -118,7 +143,7 @@ impl Trunk {
         }
         let (at, count) = (node.child_at(place), node.count());
         let pairs = [at + 1, at].into_iter().filter(|right| *right > 0 && *right < count);
-        let mut answer = Merged::No;
+        let mut answer = Ok((Merged::No, Parent::Fine));
         for right in pairs {
             match self.merge_pair(&parent, right, how) {
                 Ok(Merged::Yes) => {
@@ -126,11 +151,16 @@ impl Trunk {
                     return Ok((Merged::Yes, underfull));
                 }
                 Ok(Merged::No) => {}
-                Ok(Merged::Later) | Err(_) => answer = Merged::Later,
+                // A leaf is not loaded for this: its neighbour changes again.
+                Err(Stop::NeedPage(page)) if level > 0 => answer = Err(Stop::NeedPage(page)),
+                Ok(Merged::Later) | Err(_) if answer.is_ok() => {
+                    answer = Ok((Merged::Later, Parent::Fine));
+                }
+                Ok(Merged::Later) | Err(_) => {}
             }
         }
         parent.unchanged();
-        Ok((answer, Parent::Fine))
+        answer
     }
 
     /// Merges the children in slots `right - 1` and `right` of a held parent.
@@ -142,8 +172,10 @@ impl Trunk {
     ) -> Outcome<Merged> {
         let node = KeyNode::new(parent.owned());
         let child = |at: usize| parent.child(node.swip_position(at));
-        let mut left = lock_child(child(right - 1)?).ok_or(Stop::Retry)?;
-        let Some(mut right) = lock_child(child(right)?) else {
+        // Both are looked for first: what is locked has changed, unless it is said that it has not.
+        let (left, right) = (child(right - 1)?, child(right)?);
+        let mut left = lock_child(left).ok_or(Stop::Retry)?;
+        let Some(mut right) = lock_child(right) else {
             left.unchanged();
             return Err(Stop::Retry);
         };
@@ -166,11 +198,11 @@ impl Trunk {
             parent.unchanged();
             return Parent::Fine;
         }
-        let alone = KeyNode::new(parent.owned()).count() == 1;
-        if parent.frame() != self.root && (alone || keynode::is_underfull(parent.bytes())) {
-            Parent::Underfull
-        } else {
-            Parent::Fine
+        match () {
+            () if parent.frame() == self.root => Parent::Fine,
+            () if KeyNode::new(parent.owned()).count() == 1 => Parent::Alone,
+            () if keynode::is_underfull(parent.bytes()) => Parent::Underfull,
+            () => Parent::Fine,
         }
     }
 

@@ -22,6 +22,8 @@
 mod loom_loads;
 #[cfg(all(test, loom))]
 mod loom_merge;
+#[cfg(all(test, loom))]
+mod loom_nodes;
 mod merge;
 mod split;
 #[cfg(all(test, not(loom)))]
@@ -89,6 +91,16 @@ pub struct LeafPlace {
     /// Where it lies on disk as it is, if it has no twin, whether or not it is in memory, too, and if
     /// that was wanted.
     pub on_disk: Option<Place>,
+}
+
+/// What is to be done with inner nodes; see [`Trunk::leave_places`].
+pub struct LeavePlaces<'a> {
+    /// Whether a node is to leave its place.
+    pub must_leave: &'a dyn Fn(Place) -> bool,
+    /// Gets the nodes that are not in memory of the next ones of level 1, whatever the answer.
+    pub missing: &'a mut Vec<NeededPage>,
+    /// So many are looked at.
+    pub most: usize,
 }
 
 /// Asked by [`Trunk::leaf_place`] whether the leaf with these fences is wanted where it lies, before
@@ -181,7 +193,12 @@ impl Trunk {
             Side::At => view.child_at(place),
             Side::Before => view.child_before(place),
         };
-        node.child(view.swip_position(slot))
+        node.child(view.swip_position(slot)).inspect_err(|stop| {
+            // That is when an inner node is used (buffer/inner.rs).
+            if matches!(stop, Stop::NeedPage(_)) {
+                node.frame().spare();
+            }
+        })
     }
 
     /// Descends optimistically to the node of `level` at the place, which is below the root's.
@@ -313,7 +330,7 @@ impl Trunk {
 
     /// Those that are not in memory of the leaf at `place` and of the next ones below the same parent,
     /// `most` in all; answers where they end, none if they are the last. Reads no leaf. Stops:
-    /// `Retry`, and `missing` is as it was.
+    /// `Retry`, `NeedPage` of an inner node, and `missing` is as it was.
     pub fn missing_leaves(
         &self,
         place: Probe<'_>,
@@ -357,7 +374,7 @@ impl Trunk {
     }
 
     /// What the parent of the leaf at `place` says of it: its fences, and where it lies as it is, if
-    /// `keep` wants that. Reads no leaf. Stops: `Retry`, and those of `keep`.
+    /// `keep` wants that. Reads no leaf. Stops: `Retry`, `NeedPage` of an inner node, and those of `keep`.
     pub fn leaf_place(&self, place: Probe<'_>, keep: KeepLeaf<'_>) -> Outcome<LeafPlace> {
         let parent = self.leaf_parent(place)?;
         let node = KeyNode::new(parent.racy());
@@ -389,6 +406,54 @@ impl Trunk {
         };
         parent.validate()?;
         Ok(LeafPlace { lower, upper: has_upper.then_some(upper), on_disk })
+    }
+
+    /// Has the inner nodes above the leaf at `place`, but the root, leave the places where `how` says so:
+    /// they are written elsewhere when they leave memory. Answers where the keys below the leaf's parent
+    /// end; none if they are the last. Reads no leaf. Stops: `Retry`, `NeedPage`.
+    pub fn leave_places(&self, place: Probe<'_>, how: LeavePlaces<'_>) -> Outcome<Option<Vec<u8>>> {
+        let mut node = PageRead::begin_cold(self.root)?;
+        let mut level = self.root_level(&node)?;
+        while level > 1 {
+            if level == 2 {
+                Trunk::missing_behind(&node, place, how.most, how.missing)?;
+            }
+            let child = PageRead::begin_cold(Trunk::child(&node, place, Side::At)?)?;
+            node.validate()?;
+            (node, level) = (child, level - 1);
+            let at = node.frame().place();
+            if at.is_none() || !(how.must_leave)(at) || mutant("compaction-leaves-evicted-nodes") {
+                continue;
+            }
+            let left = node.leave_place()?;
+            if let Some(store) = self.pool.store()
+                && !left.is_none()
+            {
+                store.replaced(left);
+            }
+        }
+        let mut upper = Vec::new();
+        let fence = KeyNode::new(node.racy()).upper(&mut upper);
+        node.validate()?;
+        Ok((fence == UpperFence::Some).then_some(upper))
+    }
+
+    /// The children of a node behind the one at `place` that are not in memory, of the next `most`.
+    fn missing_behind(
+        node: &PageRead,
+        place: Probe<'_>,
+        most: usize,
+        missing: &mut Vec<NeededPage>,
+    ) -> Outcome<()> {
+        let view = KeyNode::new(node.racy());
+        let next = view.child_at(place) + 1;
+        for at in next..next.saturating_add(most).min(view.count()) {
+            match node.child(view.swip_position(at)) {
+                Err(Stop::NeedPage(page)) => missing.push(page),
+                other => drop(other?),
+            }
+        }
+        node.validate()
     }
 
     /// Descends with shared latches, parent held until the child is, to the node of `level`.

@@ -22,6 +22,8 @@ mod exact_tests;
 #[cfg(all(test, not(loom)))]
 mod merge_tests;
 mod near;
+#[cfg(all(test, not(loom)))]
+mod node_tests;
 mod read;
 #[cfg(all(test, not(loom)))]
 mod stress_tests;
@@ -37,7 +39,7 @@ use crate::latch::OwnedPage;
 use crate::page::keynode::{self, KEY_BYTES_MAX, Probe};
 use crate::page::{PageKind, header};
 
-use super::descent::{FreedLeaves, KeepLeaf, LeafPlace, Side, Trunk, fence_problems};
+use super::descent::{FreedLeaves, KeepLeaf, LeafPlace, LeavePlaces, Side, Trunk, fence_problems};
 
 pub use ahead::KeyPlace;
 pub use batch::{Continue, IndexBatch, LeafStamp, ScanDirection};
@@ -84,6 +86,11 @@ impl IndexTree {
     /// What the parent of the leaf that covers `key` says of it; see [`Trunk::leaf_place`].
     pub fn leaf_place(&self, key: &[u8], keep: KeepLeaf<'_>) -> Outcome<LeafPlace> {
         self.trunk.leaf_place(Probe::before(key), keep)
+    }
+
+    /// As [`Trunk::leave_places`], above the leaf that covers `key`.
+    pub fn leave_places(&self, key: &[u8], how: LeavePlaces<'_>) -> Outcome<Option<Vec<u8>>> {
+        self.trunk.leave_places(Probe::before(key), how)
     }
 
     /// Runs `read` on the leaf that covers `key`, as `Trunk::read_leaf`: for checkpoints.

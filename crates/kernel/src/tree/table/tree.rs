@@ -16,7 +16,7 @@ use crate::page::keynode::{KeyNode, Probe};
 use crate::page::pax::{self, Leaf};
 use crate::page::{Layout, PageKind};
 use crate::sync::{AtomicU64, Ordering};
-use crate::tree::descent::{KeepLeaf, LeafPlace, Side, Trunk};
+use crate::tree::descent::{KeepLeaf, LeafPlace, LeavePlaces, Side, Trunk};
 use crate::tree::overflow::{LongOwner, LongPages};
 
 /// Layouts that a tree may have over its life.
@@ -217,6 +217,12 @@ impl TableTree {
         missing: &mut Vec<NeededPage>,
     ) -> Outcome<Option<RowId>> {
         let end = self.trunk.missing_leaves(Probe::before(&row_key(row)), most, missing)?;
+        Ok(end.map(|key| row_of(&key)))
+    }
+
+    /// As [`Trunk::leave_places`], above the leaf that covers `row`.
+    pub fn leave_places(&self, row: RowId, how: LeavePlaces<'_>) -> Outcome<Option<RowId>> {
+        let end = self.trunk.leave_places(Probe::before(&row_key(row)), how)?;
         Ok(end.map(|key| row_of(&key)))
     }
 

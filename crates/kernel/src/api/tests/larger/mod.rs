@@ -1,4 +1,6 @@
-//! Databases larger than the buffer pool: leaves leave memory and come back.
+//! Databases larger than the buffer pool: leaves leave memory and come back, and inner nodes after them.
+
+mod nodes;
 
 use std::ops::Bound;
 
