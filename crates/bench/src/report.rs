@@ -228,6 +228,7 @@ impl Report {
                 "written_by_checkpoints":
                     measured.checkpoints(|it| it.pages) as f64 / transactions,
             },
+            "inner_nodes_read": measured.traffic(|it| it.nodes_loaded),
             "evictions": measured.traffic(|it| it.evictions),
             "evictions_awaited": measured.traffic(|it| it.inline),
             "reads_that_block": measured.traffic(|it| it.blocking),

@@ -61,6 +61,8 @@ fn memory_rows<'a>(_: &'a CatalogView, session: &'a dyn FunctionContext) -> Rows
             count(part.traffic.written),
             count(part.traffic.inline),
             count(part.undo_bytes),
+            count(part.traffic.nodes_loaded),
+            count(part.traffic.nodes_evicted),
         ]
     }))
 }

@@ -127,6 +127,7 @@ pub(super) static ATOLL_MEMORY: &[VirtualColumn] = &[
     n("home", T::INT4), n("pages_max", T::INT8), n("pages_free", T::INT8),
     n("pages_loaded", T::INT8), n("pages_loaded_blocking", T::INT8), n("pages_evicted", T::INT8),
     n("pages_written", T::INT8), n("evictions_awaited", T::INT8), n("undo_bytes", T::INT8),
+    n("inner_nodes_loaded", T::INT8), n("inner_nodes_evicted", T::INT8),
 ];
 
 /// The columns of atoll_checkpoints.

@@ -69,8 +69,8 @@ fn a_checkpoint_answers_where_postgresql_answers() {
         ("select count(*) from atoll_checkpoints", "0\nSELECT 1"),
         ("select count(*) from pg_stat_bgwriter", "0\nSELECT 1"),
         (
-            "select home, pages_max > pages_free, pages_free > 0, pages_loaded, pages_loaded_blocking, pages_evicted, pages_written, evictions_awaited, undo_bytes > 0 from atoll_memory where home = 0",
-            "0|t|t|0|0|0|0|0|t\nSELECT 1",
+            "select home, pages_max > pages_free, pages_free > 0, pages_loaded, pages_loaded_blocking, pages_evicted, pages_written, evictions_awaited, undo_bytes > 0, inner_nodes_loaded, inner_nodes_evicted from atoll_memory where home = 0",
+            "0|t|t|0|0|0|0|0|t|0|0\nSELECT 1",
         ),
     ]);
 }
