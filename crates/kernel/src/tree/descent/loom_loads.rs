@@ -16,6 +16,7 @@ use super::*;
 use crate::base::PAGE_BYTES;
 use crate::buffer::{LoadTurn, SideStore};
 use crate::latch::PageBytes;
+use crate::page::pax;
 
 const HOME: HomeId = HomeId(0);
 const PLACE: Place = Place::new(HOME, 7);
@@ -74,6 +75,7 @@ impl World {
         let mut image = None;
         let trunk = Trunk::create(pool, HOME, TreeId(4), PageKind::TableLeaf, &mut |leaf| {
             leaf.bytes_mut()[VALUE..VALUE + 8].copy_from_slice(&OLD.to_le_bytes());
+            header::put_u64(leaf.bytes_mut(), pax::AT_UPPER, pax::NO_FENCE);
             leaf.frame().side().store(TWIN);
             image = Some(Box::new(*leaf.bytes()));
         });
