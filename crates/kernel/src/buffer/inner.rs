@@ -118,13 +118,7 @@ fn fences(page: OwnedPage<'_>, kind: Option<PageKind>) -> Fences {
 fn fences_of_child(node: &KeyNode<OwnedPage<'_>>, swip: usize) -> Fences {
     let at = (0..node.count()).find(|at| node.swip_position(*at) == swip).unwrap_or(0);
     let (mut lower, mut upper) = (Vec::new(), Vec::new());
-    node.key(at, &mut lower);
-    let has_upper = if at + 1 < node.count() {
-        node.key(at + 1, &mut upper);
-        true
-    } else {
-        node.upper(&mut upper) == UpperFence::Some
-    };
+    let has_upper = node.child_fences(at, &mut lower, &mut upper) == UpperFence::Some;
     (lower, has_upper.then_some(upper))
 }
 

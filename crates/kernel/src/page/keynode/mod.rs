@@ -289,6 +289,16 @@ impl<P: PageBytes> KeyNode<P> {
         self.page.append(slot.offset, slot.len, out);
     }
 
+    /// Appends the fences of the child in slot `at` of an inner node, the upper one if there is one.
+    pub fn child_fences(&self, at: usize, lower: &mut Vec<u8>, upper: &mut Vec<u8>) -> UpperFence {
+        self.key(at, lower);
+        if at + 1 < self.count() {
+            self.key(at + 1, upper);
+            return UpperFence::Some;
+        }
+        self.upper(upper)
+    }
+
     /// The row id at the end of the entry in slot `at` of an index leaf.
     #[inline]
     pub fn row(&self, at: usize) -> RowId {

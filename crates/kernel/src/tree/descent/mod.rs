@@ -380,13 +380,7 @@ impl Trunk {
         let node = KeyNode::new(parent.racy());
         let at = node.child_at(place);
         let (mut lower, mut upper) = (Vec::new(), Vec::new());
-        node.key(at, &mut lower);
-        let has_upper = if at + 1 < node.count() {
-            node.key(at + 1, &mut upper);
-            true
-        } else {
-            node.upper(&mut upper) == UpperFence::Some
-        };
+        let has_upper = node.child_fences(at, &mut lower, &mut upper) == UpperFence::Some;
         let fences = (lower.as_slice(), has_upper.then_some(upper.as_slice()));
         let on_disk = match parent.child(node.swip_position(at)) {
             Ok(leaf) => {
