@@ -9,6 +9,8 @@ pub mod frames;
 pub mod hints;
 pub mod index;
 pub mod key;
+#[cfg(all(test, loom))]
+mod loom_threads;
 pub mod nodes;
 pub mod overflow;
 pub mod table;

@@ -17,6 +17,7 @@ use crate::base::PAGE_BYTES;
 use crate::buffer::{LoadTurn, SideStore};
 use crate::latch::PageBytes;
 use crate::page::pax;
+use crate::tree::loom_threads::{model, with_stack};
 
 const HOME: HomeId = HomeId(0);
 const PLACE: Place = Place::new(HOME, 7);
@@ -201,22 +202,6 @@ impl World {
         assert!(!self.sides.is_parked(PLACE));
         assert_eq!(self.pool().stats().used, 2);
     }
-}
-
-/// Loads keep a copy of the page on the stack; loom's own are smaller. In words.
-const STACK_WORDS: usize = 1 << 14;
-
-fn model(preemptions: usize, body: fn()) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 20_000;
-    builder.check(move || with_stack(body).join().unwrap());
-}
-
-fn with_stack<R: Send + 'static>(
-    work: impl FnOnce() -> R + Send + 'static,
-) -> thread::JoinHandle<R> {
-    thread::Builder::new().stack_size(STACK_WORDS).spawn(work).unwrap()
 }
 
 fn spawn<R: Send + 'static>(

@@ -14,6 +14,7 @@ use loom::thread;
 use super::*;
 use crate::base::{PAGE_BYTES, Pid};
 use crate::page::keynode::UpperFence;
+use crate::tree::loom_threads::{model, with_stack};
 
 const HOME: HomeId = HomeId(0);
 /// Keys that are there from the beginning; the last two are in the right leaf.
@@ -146,22 +147,6 @@ fn check_end(trunk: &Trunk, expected: &[u8], merged: Merged) {
     assert_eq!(problems.expect("nobody is in the way"), Vec::<String>::new());
     let pages = if merged == Merged::Yes { 2 } else { 3 };
     assert_eq!(trunk.pool().stats().used, pages);
-}
-
-/// Changes of a node keep a copy of the page on the stack; loom's own are smaller. In words.
-const STACK_WORDS: usize = 1 << 14;
-
-fn model(preemptions: usize, body: fn()) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 20_000;
-    builder.check(move || with_stack(body).join().unwrap());
-}
-
-fn with_stack<R: Send + 'static>(
-    work: impl FnOnce() -> R + Send + 'static,
-) -> thread::JoinHandle<R> {
-    thread::Builder::new().stack_size(STACK_WORDS).spawn(work).unwrap()
 }
 
 fn spawn<R: Send + 'static>(trunk: &Arc<Trunk>, work: fn(&Trunk) -> R) -> thread::JoinHandle<R> {

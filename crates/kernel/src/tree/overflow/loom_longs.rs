@@ -17,14 +17,12 @@ use crate::buffer::{BufferPool, Looked, Pace};
 use crate::io::{SimDisk, SimOptions};
 use crate::page::overflow::{LongRef, encode_block};
 use crate::store::PageStore;
+use crate::tree::loom_threads::{model, with_stack};
 
 const TREE: TreeId = TreeId(4);
 const HOME: HomeId = HomeId(0);
 const OLD: &[u8] = b"old";
 const NEW: &[u8] = b"new";
-/// Loads keep a copy of the page on the stack; loom's own are smaller. In words.
-const STACK_WORDS: usize = 1 << 14;
-
 struct World {
     pool: Arc<BufferPool>,
     store: Arc<PageStore>,
@@ -75,19 +73,6 @@ fn is_old_or_gone(found: &Result<Vec<u8>>) -> bool {
         Err(Error::Corrupt { page, .. }) => page.is_some(),
         Err(_) => false,
     }
-}
-
-fn model(preemptions: usize, body: fn()) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 20_000;
-    builder.check(move || with_stack(body).join().unwrap());
-}
-
-fn with_stack<R: Send + 'static>(
-    work: impl FnOnce() -> R + Send + 'static,
-) -> thread::JoinHandle<R> {
-    thread::Builder::new().stack_size(STACK_WORDS).spawn(work).unwrap()
 }
 
 fn reader(world: &loom::sync::Arc<World>, long: &NewLong) -> thread::JoinHandle<Result<Vec<u8>>> {
