@@ -128,6 +128,22 @@ fn a_comparison_is_measured_and_written() {
     }
     assert!(json["servers"][1]["server"].as_str().unwrap().starts_with("PostgreSQL "));
     desk.is_left_alone();
+
+    // Nothing is measured again that stands there.
+    let all = desk.path("all.json").to_string_lossy().into_owned();
+    let again = [&arguments[..], &["--from", &all]].concat();
+    let output = desk.command(&against, &again).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !said.contains("loading "), "{said}");
+    assert!(said.contains("smallbank: taken from ") && said.contains("for 0 minutes"), "{said}");
+    let again = std::fs::read_to_string(desk.path("all.json")).unwrap();
+    let again: serde_json::Value = serde_json::from_str(&again).unwrap();
+    assert_eq!(again["results"], json["results"]);
+    let other = [&arguments[..], &["--from", &all, "--scale", "2"]].concat();
+    let other = without_first(&other, "--scale");
+    let output = desk.command(&against, &other).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("\"scale\" is 1, here 2"), "{said}");
 }
 
 #[test]

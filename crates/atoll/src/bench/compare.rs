@@ -75,9 +75,14 @@ pub struct Arguments {
     /// repository and for runs as long as documented]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// A file that gets everything as JSON, single rounds included.
+    /// A file that gets everything as JSON, single rounds included, after each workload what has been
+    /// measured so far.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// JSON of earlier comparisons under the same conditions: the workloads in it are taken from there, not
+    /// run again.
+    #[arg(long, value_name = "FILES", value_delimiter = ',')]
+    from: Vec<PathBuf>,
     /// Install what is missing: Debian's packages by apt-get, newer PostgreSQL by Maven.
     #[arg(long)]
     install: bool,
@@ -96,7 +101,8 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let command = format!("atoll {}", words.join(" "));
     let plan = arguments.plan()?;
-    println!("{}", compare::run(plan, command, &targets, &Watch::new(&ask), &mut say)?);
+    let files = (&arguments.from[..], &targets);
+    println!("{}", compare::run(plan, command, files, &Watch::new(&ask), &mut say)?);
     Ok(())
 }
 

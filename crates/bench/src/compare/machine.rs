@@ -8,6 +8,9 @@ use super::Result;
 use super::figures::Spread;
 use super::process::read;
 
+/// Between what a machine is and what was measured on it.
+const MEASURED: &str = "; ";
+
 /// Synced writes that are timed.
 const WRITES: usize = 200;
 
@@ -31,10 +34,16 @@ pub fn describe(folder: &Path) -> Result<String> {
     let files = file_system(&mounts, &path).unwrap_or("an unknown file system");
     let micros = synced_write_us(folder)?;
     Ok(format!(
-        "{model}, {count} processors, {memory:.0} GiB, Linux {}, {files}; a synced 8 KiB write takes \
+        "{model}, {count} processors, {memory:.0} GiB, Linux {}, {files}{MEASURED}a synced 8 KiB write takes \
          {micros:.0} us (median of {WRITES})",
         kernel.trim()
     ))
+}
+
+/// Whether two such lines are of one machine, but for what was measured.
+pub fn is_same(one: &str, other: &str) -> bool {
+    let what = |line: &'_ str| line.split(MEASURED).next().map(str::to_owned);
+    what(one) == what(other)
 }
 
 /// The value of `name : value` or `name: value`.

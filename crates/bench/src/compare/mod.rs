@@ -2,14 +2,17 @@
 //!
 //! `contender` finds (`install` installs) the servers, `engine` knows how each kind is started,
 //! `server` keeps one running, `clients` runs pgbench, sysbench and our own drivers and `parse`
-//! reads what they print, `rounds` lets the servers take turns, `figures` draws medians and ratios
-//! from it, `report`, `plot` and `output` write them down. `process` is how all programs are run.
+//! reads what they print, `rounds` lets the servers take turns, `earlier` takes what was measured before,
+//! `figures` draws medians and ratios from it, `report`, `plot` and `output` write them down. `process` is
+//! how all programs are run.
 //!
-//! Invariants: nothing is written before everything has been measured; every error is one line;
-//! no process that was started here outlives the comparison, and no other is signalled.
+//! Invariants: no document is written before everything has been measured; JSON is, whole, after each
+//! workload. Every error is one line; no process that was started here outlives the comparison, and no other
+//! is signalled.
 
 pub mod clients;
 pub mod contender;
+pub mod earlier;
 pub mod engine;
 pub mod figures;
 pub mod install;
@@ -25,10 +28,11 @@ pub mod workload;
 
 use std::path::{Path, PathBuf};
 
+use earlier::Earlier;
 use output::{Document, Staged};
 use process::Watch;
 use report::{Comparison, Pictures};
-use rounds::Plan;
+use rounds::{Measured, Plan};
 
 use crate::cpu;
 
@@ -47,12 +51,12 @@ pub struct Targets {
     pub json: Option<PathBuf>,
 }
 
-/// Compares, and writes what came of it. Nothing is written if anything fails. The report is also
-/// answered, as Markdown.
+/// Compares, and writes what came of it; workloads that are in the JSON of an earlier comparison are taken
+/// from there. No document is written if anything fails. The report is also answered, as Markdown.
 pub fn run(
     plan: Plan,
     command: String,
-    targets: &Targets,
+    (earlier, targets): (&[PathBuf], &Targets),
     watch: &Watch<'_>,
     say: &mut dyn FnMut(&str),
 ) -> Result<String> {
@@ -68,14 +72,56 @@ pub fn run(
     let machine = machine::describe(within)?;
     let names: Vec<&str> = plan.contenders.iter().map(|it| it.version.as_str()).collect();
     say(&format!("comparing {}", names.join(", ")));
-    say(&format!(
-        "clients will run for {} minutes, and loading comes to that",
-        plan.seconds() / 60
-    ));
-    let measured = plan.run(watch, say)?;
-    watch.check()?;
-    let comparison = Comparison { plan, measured, command, machine, date: machine::today() };
+    let taken = take(earlier, &plan, &machine, say)?;
+    let left = plan.workloads.iter().zip(&taken).filter(|(_, taken)| taken.is_none());
+    let minutes = left.map(|(it, _)| plan.seconds(it)).sum::<u64>() / 60;
+    say(&format!("clients will run for {minutes} minutes, and loading comes to that"));
+    let workloads = plan.workloads.clone();
+    let (measured, date) = (Vec::new(), machine::today());
+    let mut comparison = Comparison { plan, measured, command, machine, date };
+    for (workload, taken) in workloads.iter().zip(taken) {
+        let measured = match taken {
+            Some(taken) => taken,
+            None => comparison.plan.run(workload, watch, say)?,
+        };
+        comparison.measured.push(measured);
+        watch.check()?;
+        write_json(&comparison, targets)?;
+    }
     write(&comparison, document, targets)
+}
+
+/// What of the plan has been measured before, by workload.
+fn take(
+    earlier: &[PathBuf],
+    plan: &Plan,
+    machine: &str,
+    say: &mut dyn FnMut(&str),
+) -> Result<Vec<Option<Measured>>> {
+    let read = |path: &PathBuf| Earlier::read(path, plan, machine);
+    let earlier: Vec<Earlier> = earlier.iter().map(read).collect::<Result<_>>()?;
+    let mut all = Vec::new();
+    for workload in &plan.workloads {
+        let mut taken = None;
+        for earlier in &earlier {
+            if taken.is_none()
+                && let Some(found) = earlier.take(plan, workload)?
+            {
+                say(&format!("{}: taken from {}", workload.name, earlier.path().display()));
+                taken = Some(found);
+            }
+        }
+        all.push(taken);
+    }
+    Ok(all)
+}
+
+/// What has been measured so far.
+fn write_json(comparison: &Comparison, targets: &Targets) -> Result<()> {
+    let Some(path) = &targets.json else { return Ok(()) };
+    let mut staged = Staged::default();
+    staged.add(path, &format!("{:#}\n", comparison.json()))?;
+    staged.publish()
 }
 
 /// Writes everything beside its place, and then moves it there.

@@ -7,12 +7,12 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::clients::Sample;
+use super::earlier::sample_json;
 use super::figures::{Against, Figures, Spread};
 use super::plot::{self, Line, number};
 use super::rounds::{Measured, Plan, Series};
 use super::workload::Tool;
-use crate::arrivals::{self, Rate};
+use crate::arrivals;
 
 /// What the host takes away is told from so much on.
 const STOLEN_PERCENT_TOLD: f64 = 2.0;
@@ -202,35 +202,27 @@ impl Comparison {
         });
         let all = [("Tries that failed", failed), ("Processors taken away by the host", stolen)];
         let told = all.into_iter().filter(|it| !it.1.is_empty());
-        told.map(|(what, which)| format!("{what}: {}.", which.join("; "))).collect()
+        let told = told.map(|(what, which)| format!("{what}: {}.", which.join("; ")));
+        let date = (measured.date != self.date).then(|| format!("Measured {}.", measured.date));
+        date.into_iter().chain(told).collect()
     }
 
     /// Everything, single rounds included.
     pub fn json(&self) -> Value {
-        let plan = &self.plan;
-        let contenders = plan
-            .contenders
-            .iter()
-            .map(|it| json!({"server": it.version, "settings": it.engine.settings(&plan.tuning)}));
         let results = self.measured.iter().map(|measured| {
             let series = measured.series.iter().map(|it| self.series_json(measured, it));
-            json!({"workload": measured.workload.name, "series": series.collect::<Vec<_>>()})
+            json!({
+                "workload": measured.workload.name,
+                "date": measured.date,
+                "series": series.collect::<Vec<_>>(),
+            })
         });
-        json!({
-            "command": self.command,
-            "date": self.date,
-            "machine": self.machine,
-            "seconds": plan.length.seconds,
-            "warmup_seconds": plan.length.warmup_seconds,
-            "rounds": plan.rounds,
-            "rate": plan.rate.map(Rate::per_second),
-            "scale": plan.sizes.scale,
-            "tables": plan.sizes.tables,
-            "table_rows": plan.sizes.table_rows,
-            "warehouses": plan.sizes.warehouses,
-            "servers": contenders.collect::<Vec<_>>(),
-            "results": results.collect::<Vec<_>>(),
-        })
+        let mut report = self.plan.conditions();
+        report["command"] = self.command.as_str().into();
+        report["date"] = self.date.as_str().into();
+        report["machine"] = self.machine.as_str().into();
+        report["results"] = results.collect();
+        report
     }
 
     fn series_json(&self, measured: &Measured, series: &Series) -> Value {
@@ -270,23 +262,6 @@ fn against(measured: &Measured, series: &Series) -> Option<Against> {
     Some(Against::of(&subject.samples, &series.samples))
 }
 
-fn sample_json(sample: &Sample) -> Value {
-    json!({
-        "tps": sample.told.per_second,
-        "transactions": sample.told.transactions,
-        "failed": sample.told.failed,
-        "latency_us": {
-            "mean": sample.told.latency.mean,
-            "p50": sample.told.latency.p50,
-            "p95": sample.told.latency.p95,
-            "p99": sample.told.latency.p99,
-        },
-        "client_cpu_seconds": sample.client.as_secs_f64(),
-        "server_cpu_seconds": sample.server.as_secs_f64(),
-        "machine_seconds": sample.machine.json(),
-    })
-}
-
 fn spread(it: Spread) -> String {
     format!("{} ({} to {})", number(it.median), number(it.least), number(it.most))
 }
@@ -323,4 +298,4 @@ fn wrapped(text: &str) -> String {
 
 #[cfg(test)]
 #[path = "report_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::*;
 use crate::arrivals::Rate;
-use crate::compare::clients::{Length, Tools};
+use crate::compare::clients::{Length, Sample, Tools};
 use crate::compare::contender::{Contender, tests::places};
 use crate::compare::engine::{Atoll, Postgres, Tuning};
 use crate::compare::figures::tests::sample;
@@ -15,7 +15,7 @@ use crate::compare::workload::{ALL, Sizes};
 use crate::compare::{Targets, write};
 
 /// Two servers, one workload, 8 and 32 clients, two rounds.
-fn comparison() -> Comparison {
+pub fn comparison() -> Comparison {
     let contender = |version: &str, engine: Box<dyn crate::compare::engine::Engine>| {
         Rc::new(Contender { version: version.to_owned(), engine })
     };
@@ -26,6 +26,7 @@ fn comparison() -> Comparison {
     };
     let measured = Measured {
         workload: ALL[0],
+        date: "2026-11-21".to_owned(),
         series: vec![
             series(0, 8, [sample(10_000, 500, 1000, 1500), sample(12_000, 600, 1200, 1800)]),
             series(1, 8, [sample(5_000, 400, 1400, 1900), sample(3_000, 100, 800, 1000)]),
@@ -76,7 +77,7 @@ fn figures_stand_in_their_rows() {
         "| PostgreSQL 99 | `shared_buffers=4096MB, max_wal_size=16GB",
         "synchronous_commit=on",
         "--buffer-pool 4096MB",
-        "Tries that failed: Atoll 1 with 8 clients 2; PostgreSQL 99 with 8 clients 2; Atoll 1 with",
+        "Measured 2026-11-21. Tries that failed: Atoll 1 with 8 clients 2; PostgreSQL 99 with 8 clients 2; Atoll 1 with",
         "Processors taken away by the host: Atoll 1 with 8 clients 20 %; PostgreSQL 99 with",
         "![pgbench-select-only](plots/compare-pgbench-select-only.svg)",
     ] {

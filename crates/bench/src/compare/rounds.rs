@@ -8,10 +8,13 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use serde_json::{Value, json};
+
 use super::Result;
 use super::clients::{Clients, Length, Sample, Tools};
 use super::contender::Contender;
 use super::engine::Tuning;
+use super::machine;
 use super::process::Watch;
 use super::server::{Folder, Server};
 use super::workload::{Sizes, Tool, Workload};
@@ -37,7 +40,7 @@ pub struct Plan {
     pub tuning: Tuning,
     /// Who runs the clients.
     pub tools: Tools,
-    /// Everything is under this folder, which is new.
+    /// Everything is under this folder, which is new for each workload.
     pub folder: PathBuf,
 }
 
@@ -57,6 +60,8 @@ pub struct Series {
 pub struct Measured {
     /// Which.
     pub workload: Workload,
+    /// When, as 2026-11-22.
+    pub date: String,
     /// By clients, then by contender.
     pub series: Vec<Series>,
 }
@@ -68,12 +73,40 @@ impl Plan {
         (0..self.contenders.len()).filter(speaks).collect()
     }
 
-    /// Seconds that clients run, loading left out.
-    pub fn seconds(&self) -> u64 {
+    /// Seconds that clients run a workload, loading left out.
+    pub fn seconds(&self, workload: &Workload) -> u64 {
         let run = self.length.seconds + self.length.warmup_seconds;
-        let servers = |it| self.takes_part(it).len() as u64;
-        let turns: u64 = self.workloads.iter().map(servers).sum();
-        turns * self.clients.len() as u64 * self.rounds * run
+        self.takes_part(workload).len() as u64 * self.clients.len() as u64 * self.rounds * run
+    }
+
+    /// All that figures depend on besides the machine and the workload, as JSON.
+    pub fn conditions(&self) -> Value {
+        let servers = self
+            .contenders
+            .iter()
+            .map(|it| json!({"server": it.version, "settings": it.engine.settings(&self.tuning)}));
+        json!({
+            "seconds": self.length.seconds,
+            "warmup_seconds": self.length.warmup_seconds,
+            "rounds": self.rounds,
+            "rate": self.rate.map(Rate::per_second),
+            "scale": self.sizes.scale,
+            "tables": self.sizes.tables,
+            "table_rows": self.sizes.table_rows,
+            "warehouses": self.sizes.warehouses,
+            "servers": servers.collect::<Vec<_>>(),
+        })
+    }
+
+    /// What a workload's rounds are put into: by clients, then by contender.
+    pub fn series(&self, workload: &Workload) -> Vec<Series> {
+        let takes_part = self.takes_part(workload);
+        let of = |clients: &u64| {
+            let clients = *clients;
+            let series = move |contender| Series { contender, clients, samples: Vec::new() };
+            takes_part.clone().into_iter().map(series)
+        };
+        self.clients.iter().flat_map(of).collect()
     }
 
     /// One line for what cannot be run.
@@ -86,12 +119,17 @@ impl Plan {
         }
     }
 
-    /// Runs everything. Errors are one line, and leave nothing behind.
-    pub fn run(&self, watch: &Watch<'_>, say: &mut dyn FnMut(&str)) -> Result<Vec<Measured>> {
+    /// Runs one workload on new servers. Errors are one line, and leave nothing behind.
+    pub fn run(
+        &self,
+        workload: &Workload,
+        watch: &Watch<'_>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Measured> {
         let (folder, sizes) = (Folder::new(self.folder.clone())?, self.sizes);
         let clients =
             Clients { tools: &self.tools, sizes, rate: self.rate, folder: folder.path(), watch };
-        self.workloads.iter().map(|it| self.one(it, &clients, say)).collect()
+        self.one(workload, &clients, say)
     }
 
     fn one(
@@ -111,14 +149,7 @@ impl Plan {
             server.pause();
             servers.push((at, server));
         }
-        let series = |clients: &u64| {
-            let clients = *clients;
-            let of = move |(at, _): &(usize, Server)| (*at, clients);
-            servers.iter().map(of).collect::<Vec<_>>()
-        };
-        let mut series: Vec<Series> = (self.clients.iter().flat_map(series))
-            .map(|(contender, clients)| Series { contender, clients, samples: Vec::new() })
-            .collect();
+        let mut series = self.series(workload);
         for round in 0..self.rounds {
             for count in &self.clients {
                 for turn in turns(servers.len(), round) {
@@ -144,7 +175,7 @@ impl Plan {
                 }
             }
         }
-        Ok(Measured { workload: *workload, series })
+        Ok(Measured { workload: *workload, date: machine::today(), series })
     }
 }
 
