@@ -1,10 +1,12 @@
 //! The workloads of `atoll bench` over the wire, tiny, against the real server; and what the
-//! program says when it cannot run one.
+//! program says when it cannot run one, or is interrupted.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader, Lines};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 use atoll_bench::arrivals::Rate;
 use atoll_bench::choice::Choice;
@@ -17,6 +19,10 @@ use atoll_bench::wire::{Wire, connect_to, run};
 use atoll_bench::workload::Workload;
 use atoll_bench::ycsb::{KeyForm, Kind, Mix, Settings, Ycsb};
 use common::{Scratch, atoll_with_pool};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A server that is never reached.
+const NOBODY: &str = "postgres://postgres@127.0.0.1:1/postgres";
 
 fn setting(isolation: Isolation, durability: Durability) -> Setting {
     let (clients, seconds, warmup_seconds) = (4, 1, 0);
@@ -150,11 +156,10 @@ fn what_cannot_run_is_said_in_a_line() {
     fails(&["ycsb", "--records", "0"], "0 is not in 1..");
     fails(&["ycsb", "--clients", "0"], "0 is not in 1..");
     fails(&["tpcc", "--mix", "delivery"], "invalid value");
-    let nobody = "postgres://postgres@127.0.0.1:1/postgres";
-    fails(&["ycsb", "--url", nobody], "cannot connect");
+    fails(&["ycsb", "--url", NOBODY], "cannot connect");
     for rate in ["0", "-5", "nan", "inf", "1e-9", "1e12", "many"] {
         let expect = "the rate must be from 0.001 to 10000000 a second";
-        fails(&["ycsb", "--url", nobody, &format!("--rate={rate}")], expect);
+        fails(&["ycsb", "--url", NOBODY, &format!("--rate={rate}")], expect);
         fails(&["orders", &format!("--rate={rate}")], expect);
         fails(&["tpcb", &format!("--rate={rate}")], expect);
     }
@@ -162,6 +167,163 @@ fn what_cannot_run_is_said_in_a_line() {
     let used = tempfile::tempdir().unwrap();
     std::fs::write(used.path().join("a file"), "").unwrap();
     fails(&["ycsb", "--data", used.path().to_str().unwrap()], "is not empty");
+}
+
+#[test]
+fn options_out_of_range_are_said_in_a_line() {
+    let huge = "18446744073709551615";
+    for (benchmark, option, most) in [
+        ("tpcb", "--scale", "21474"),
+        ("tpcb", "--clients", "100000"),
+        ("tpcb", "--seconds", "1000000"),
+        ("insert", "--clients", "10000"),
+        ("insert", "--seconds", "1000000"),
+        ("insert", "--commit-every", "1000000"),
+        ("insert", "--rows-max", "1000000000000"),
+    ] {
+        for value in ["0", huge] {
+            let expect = format!("{value} is not in 1..={most}");
+            fails(&[benchmark, &format!("{option}={value}")], &expect);
+        }
+    }
+    fails(&["tpcb", "--scale", "21475"], "21475 is not in 1..=21474");
+    fails(&["tpcb", "--warmup", huge], "is not in 0..=1000000");
+    fails(&["recovery", "--data", "/nowhere", "--scale", huge], "is not in 1..=21474");
+    fails(&["insert", "--rows-max", "100"], "fewer --clients");
+    // More than any machine has.
+    fails(&["tpcb", "--scale", "21474", "--seconds", "1000000"], "GiB");
+    let rows = ["insert", "--seconds", "1000000", "--rows-max", "1000000000000"];
+    fails(&rows, "a smaller --rows-max");
+    let folder = tempfile::tempdir().unwrap();
+    for option in ["--bench-seconds", "--bench-clients"] {
+        for value in ["0", huge] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
+            command.args(["serve", "--bench", "tpcc", &format!("{option}={value}"), "--data"]);
+            let output = command.arg(folder.path().join("data")).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            let is_said = said.contains(&format!("{value} is not in 1..="));
+            assert!(!output.status.success() && is_said, "{option}: {said}");
+        }
+    }
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+}
+
+/// What would change nothing is not accepted.
+#[test]
+fn options_of_another_way_to_run_are_said_in_a_line() {
+    for workload in ["tpcc", "ycsb", "smallbank", "tatp", "orders"] {
+        fails(&[workload, "--url", NOBODY, "--ledger"], "cannot be used with");
+    }
+    fails(&["connections", "--url", NOBODY, "--ledger"], "unexpected argument '--ledger'");
+    fails(&["sync", "--ledger"], "unexpected argument '--ledger'");
+    fails(&["tpcc", "--url", NOBODY, "--affinity", "none"], "cannot be used with");
+    fails(&["ycsb", "--mix", "insert", "--access", "uniform"], "leave --access out");
+    let nobody = ["ycsb", "--url", NOBODY, "--server-pid", "4294967295"];
+    fails(&nobody, "no processor time of process 4294967295");
+}
+
+#[test]
+fn only_what_tpcb_has_left_is_recovered() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fails(&["recovery", "--data", &path("wrong")], "there is no such directory");
+    assert!(!Path::new(&path("wrong")).exists());
+    std::fs::create_dir(path("empty")).unwrap();
+    fails(&["recovery", "--data", &path("empty")], "there is no database here");
+    assert_eq!(Path::new(&path("empty")).read_dir().unwrap().count(), 0);
+    let short = ["--clients", "2", "--seconds", "1", "--instances", "2", "--data"];
+    let left = |benchmark: &[&str], data: &str| {
+        let output = bench(&[benchmark, &short, &[data]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    left(&["smallbank", "--customers", "100"], &path("other"));
+    fails(&["recovery", "--data", &path("other")], "there is no table accounts");
+    left(&["tpcb"], &path("data"));
+    fails(&["recovery", "--data", &path("data"), "--scale", "3"], "loaded at scale 1, not 3");
+    let output = bench(&["recovery", "--data", &path("data"), "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(json["commits"].as_u64() > Some(0), "{json}");
+    assert!(json["row_changes"].as_u64() > json["commits"].as_u64(), "{json}");
+}
+
+/// A benchmark that runs, and what it says.
+fn started(arguments: &[&str], temporary: &Path) -> (Child, Lines<BufReader<ChildStderr>>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
+    command.arg("bench").args(arguments).env("TMPDIR", temporary);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let said = BufReader::new(child.stderr.take().unwrap()).lines();
+    (child, said)
+}
+
+/// The signal ends it with one line and the code that shells have for it.
+fn ends_by(signal: Signal, mut child: Child, said: Lines<BufReader<ChildStderr>>) {
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    let said = said.map(Result::unwrap).filter(|line| !line.starts_with('*'));
+    assert_eq!(said.collect::<Vec<String>>(), ["atoll: interrupted"]);
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(128 + signal.as_raw()), "{status}");
+}
+
+/// In the middle of a load and of a run, while instances write.
+#[test]
+fn an_interrupted_run_leaves_nothing() {
+    let temporary = tempfile::tempdir().unwrap();
+    let long = ["--instances", "2", "--seconds", "600"];
+    for (benchmark, until) in [
+        ("ycsb --workload c --records 300000", "loading about"),
+        ("smallbank --customers 1000", "transactions a second"),
+        ("insert --clients 500 --rows-max 100000 --commit-every 1", "making 500 tables"),
+    ] {
+        for signal in [Signal::INT, Signal::TERM] {
+            let arguments: Vec<&str> = benchmark.split(' ').chain(long).collect();
+            let (child, mut said) = started(&arguments, temporary.path());
+            assert!(said.any(|line| line.unwrap().contains(until)), "{benchmark} ended before");
+            assert_eq!(temporary.path().read_dir().unwrap().count(), 1);
+            ends_by(signal, child, said);
+            assert_eq!(temporary.path().read_dir().unwrap().count(), 0, "{benchmark}");
+        }
+    }
+    // It has nothing to say, but its folder is seen.
+    let disk = tempfile::tempdir().unwrap();
+    let folder = disk.path().to_str().unwrap();
+    let arguments = ["sync", "--seconds", "600", "--folder", folder];
+    let (mut child, said) = started(&arguments, temporary.path());
+    let is_there = |folder: &Path| folder.read_dir().unwrap().next().is_some();
+    let is_used = || disk.path().read_dir().unwrap().any(|it| is_there(&it.unwrap().path()));
+    while !is_used() {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    ends_by(Signal::INT, child, said);
+    assert_eq!(disk.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_not_temporary_stays_after_an_interrupt() {
+    let (temporary, given) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let data = given.path().join("data");
+    let arguments = ["smallbank", "--customers", "1000", "--seconds", "600", "--data"];
+    let arguments = [&arguments[..], &[data.to_str().unwrap()]].concat();
+    let (child, mut said) = started(&arguments, temporary.path());
+    assert!(said.any(|line| line.unwrap().contains("transactions a second")));
+    ends_by(Signal::TERM, child, said);
+    let mut check = Command::new(env!("CARGO_BIN_EXE_atoll"));
+    let checked = check.arg("check").arg(&data).output().unwrap();
+    let told = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success() && told.contains("nothing is wrong"), "{told}");
+
+    let scratch = Scratch::new();
+    let url = server(&scratch).url;
+    let arguments = ["smallbank", "--customers", "100", "--seconds", "600", "--url", &url];
+    let (child, mut said) = started(&arguments, temporary.path());
+    assert!(said.any(|line| line.unwrap().contains("transactions a second")));
+    ends_by(Signal::INT, child, said);
+    let count = "select count(*) from account";
+    let count: i64 = connect_to(&url).unwrap().query_one(count, &[]).unwrap().get(0);
+    assert_eq!(count, 100, "the server goes on");
+    assert_eq!(temporary.path().read_dir().unwrap().count(), 0);
 }
 
 #[test]

@@ -16,6 +16,8 @@ use atoll_kernel::sync::{AtomicU64, Ordering};
 
 /// How long clients serve what has arrived after the end.
 pub const GRACE: Duration = Duration::from_secs(5);
+/// Longer than anybody waits, and not so long that the clock could not say when it is over.
+const LONGEST: Duration = Duration::from_secs(1 << 40);
 /// How often one that waits for an arrival looks whether everything is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -99,6 +101,7 @@ impl Arrivals {
     }
 
     fn from(began: Instant, duration: Duration, rate: Option<Rate>) -> Arrivals {
+        let duration = duration.min(LONGEST);
         let open = rate.map(|rate| Open {
             rate,
             all: (duration.as_secs_f64() * rate.0).ceil() as u64,
@@ -235,6 +238,17 @@ mod tests {
         assert_eq!(arrivals.take(began), Some(began));
         assert_eq!(arrivals.take(last), Some(last));
         assert_eq!((arrivals.take(began + SECOND), arrivals.unserved()), (None, 0));
+    }
+
+    /// `atoll serve --bench-seconds` once took any number, and the largest ones panicked.
+    #[test]
+    fn what_lasts_for_ever_begins() {
+        for rate in [None, Rate::new(0.001).ok(), Rate::new(10_000_000.0).ok()] {
+            let began = Instant::now();
+            let arrivals = Arrivals::from(began, Duration::MAX, rate);
+            assert_eq!(arrivals.take(began), Some(began));
+            assert!(arrivals.take(began + LONGEST / 2).is_some());
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use crate::arrivals::GRACE;
+use crate::arrivals::{GRACE, Rate};
 use crate::setting::{Place, Setting};
 
 /// What a database needs besides, of either.
@@ -35,6 +35,24 @@ pub struct Each {
     pub log: u64,
 }
 
+/// With which options of its own a run needs less, for the line that refuses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// Less memory.
+    pub memory: &'static str,
+    /// Less disk.
+    pub disk: &'static str,
+}
+
+impl Advice {
+    /// For the workloads, which all have the same options.
+    pub const WORKLOADS: Advice = Advice {
+        memory: "fewer seconds or rows, or a database on disk (--data) with a smaller \
+                 --buffer-pool",
+        disk: "fewer seconds or rows, or another --data",
+    };
+}
+
 impl Need {
     /// Of so many rows, and of so many seconds in which each instance may do `rate` transactions.
     pub fn of(rows: (u64, Each), (instance_seconds, rate): (u64, u64), each: Each) -> Need {
@@ -47,13 +65,18 @@ impl Need {
     }
 }
 
-/// Seconds of all instances together that a run lasts, at most: an open loop that falls behind is
-/// served for a while after its end, and that of its warm-up, too.
+/// Seconds of all instances together that a run lasts, at most.
 pub fn instance_seconds(setting: &Setting, instances: u16) -> u64 {
-    let seconds = setting.seconds.saturating_add(setting.warmup_seconds);
-    let loops = 1 + u64::from(setting.warmup_seconds > 0);
-    let grace = if setting.rate.is_some() { loops * GRACE.as_secs() } else { 0 };
-    seconds.saturating_add(grace).saturating_mul(instances.into())
+    let lasts = seconds(setting.seconds, setting.warmup_seconds, setting.rate);
+    lasts.saturating_mul(instances.into())
+}
+
+/// Seconds that a run with its warm-up lasts, at most: an open loop that falls behind is served for
+/// a while after its end, and that of its warm-up, too.
+pub fn seconds(measured: u64, warmup: u64, rate: Option<Rate>) -> u64 {
+    let loops = 1 + u64::from(warmup > 0);
+    let grace = if rate.is_some() { loops * GRACE.as_secs() } else { 0 };
+    measured.saturating_add(warmup).saturating_add(grace)
 }
 
 /// Bytes that the files of a database on disk may take: pages, with room for the copies that
@@ -67,8 +90,8 @@ fn disk(need: &Need, place: &Place) -> u64 {
     log.saturating_add(need.pool_bytes.saturating_mul(2))
 }
 
-/// An error that names what is missing, if anything is.
-pub fn refuse(need: &Need, pool_bytes: u64, place: &Place) -> Result<(), String> {
+/// An error that names what is missing, if anything is, and advises.
+pub fn refuse(need: &Need, pool_bytes: u64, place: &Place, advice: &Advice) -> Result<(), String> {
     let gib = |bytes: u64| bytes as f64 / (1_u64 << 30) as f64;
     let data = place.data.as_deref();
     if data.is_some() && pool_bytes < POOL_LEAST.min(need.pool_bytes) {
@@ -92,19 +115,19 @@ pub fn refuse(need: &Need, pool_bytes: u64, place: &Place) -> Result<(), String>
         && memory < wanted
     {
         return Err(format!(
-            "the run may need {:.1} GiB of memory, {:.1} are available: fewer seconds or rows, or \
-             a database on disk (--data) with a smaller --buffer-pool",
+            "the run may need {:.1} GiB of memory, {:.1} are available: {}",
             gib(wanted),
-            gib(memory)
+            gib(memory),
+            advice.memory
         ));
     }
     let (free, wanted) = (data.map(disk_free).transpose()?, disk(need, place));
     match free {
         Some(free) if free < wanted => Err(format!(
-            "the files may grow to {:.1} GiB, the disk has {:.1} free: fewer seconds or rows, \
-             or another --data",
+            "the files may grow to {:.1} GiB, the disk has {:.1} free: {}",
             gib(wanted),
-            gib(free)
+            gib(free),
+            advice.disk
         )),
         _ => Ok(()),
     }
@@ -129,7 +152,6 @@ fn disk_free(path: &Path) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrivals::Rate;
     use crate::setting::Isolation;
 
     /// What an open loop does after its end needs room, too.
@@ -142,6 +164,10 @@ mod tests {
         assert_eq!(instance_seconds(&Setting { warmup_seconds: 3, ..open }, 2), 46);
     }
 
+    fn refusal(need: &Need, pool_bytes: u64, place: &Place) -> Option<String> {
+        refuse(need, pool_bytes, place, &Advice::WORKLOADS).err()
+    }
+
     #[test]
     fn what_will_not_fit_is_refused_by_name() {
         let each = Each { pages: 700, log: 1300 };
@@ -149,19 +175,19 @@ mod tests {
         assert_eq!(need.pool_bytes, BASE + 60_001 * 700);
         assert_eq!(need.log_bytes, BASE + 60_001 * 1300);
         let place = Place::default();
-        let told = refuse(&need, need.pool_bytes - 1, &place).expect_err("the pool is too small");
+        let told = refusal(&need, need.pool_bytes - 1, &place).expect("the pool is too small");
         assert!(told.contains("--buffer-pool"), "{told}");
         let need = Need::of((1, each), (1_000_000_000, 60_000), each);
-        let told = refuse(&need, need.pool_bytes, &place).expect_err("no machine has that memory");
+        let told = refusal(&need, need.pool_bytes, &place).expect("no machine has that memory");
         assert!(told.contains("of memory"), "{told}");
         let folder = std::env::temp_dir().join("not/there/yet");
         let place = Place { data: Some(folder), checkpoint_wal_bytes: 0, ..Place::default() };
         let need = Need { pool_bytes: 2, log_bytes: u64::MAX };
-        let told = refuse(&need, 1, &place).expect_err("too few frames");
+        let told = refusal(&need, 1, &place).expect("too few frames");
         assert!(told.contains("a larger --buffer-pool"), "{told}");
-        let told = refuse(&need, 2, &place).expect_err("no disk has so much room");
+        let told = refusal(&need, 2, &place).expect("no disk has so much room");
         assert!(told.contains("--data"), "{told}");
         let recycled = Place { checkpoint_wal_bytes: 1 << 20, ..place };
-        assert_eq!(refuse(&need, 2, &recycled), Ok(()));
+        assert_eq!(refusal(&need, 2, &recycled), None);
     }
 }

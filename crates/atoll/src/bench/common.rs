@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use atoll_bench::arrivals::Rate;
+use atoll_bench::cpu;
 use atoll_bench::native::{self, Native};
 use atoll_bench::setting::{Durability, Isolation, Place, Server, Setting};
 use atoll_bench::wire::{self, Wire};
 use atoll_kernel::api::Instances;
 use atoll_server::config::{interval_ms, wal_bytes};
 
+use super::folder::Folder;
 use super::output::Output;
-use super::{Folder, parse_instances};
+use super::{interrupt, parse_instances};
 
 #[derive(clap::Args, Debug)]
 pub struct Common {
@@ -49,7 +51,7 @@ pub struct Common {
     /// Run over the wire against the server at this URL, as single prepared statements; loads the
     /// tables unless they are there.
     #[arg(long, conflicts_with_all = ["data", "instances", "buffer_pool", "checkpoint_interval",
-        "checkpoint_wal"])]
+        "checkpoint_wal", "ledger"])]
     url: Option<String>,
     /// Transactions that arrive a second, evenly (open loop: latency counts from the arrival);
     /// without this a client's next begins when its last has ended.
@@ -81,12 +83,24 @@ impl Common {
         }
     }
 
+    /// An error if the process whose time is to be counted is not there.
+    fn find_server_process(&self) -> Result<(), String> {
+        match self.server_pid {
+            Some(pid) if cpu::of_process(pid).is_none() => {
+                Err(format!("no processor time of process {pid}: another --server-pid"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Runs a workload and prints what was measured; progress goes to standard error.
     pub fn run<W: Native + Wire>(&self, workload: &W) -> Result<(), String> {
         self.output.validate()?;
         let mut say = |line: &str| eprintln!("* {line}");
         let report = match &self.url {
             Some(url) => {
+                interrupt::watch(None)?;
+                self.find_server_process()?;
                 let server = Server { url: url.clone(), pid: self.server_pid };
                 wire::run(workload, &self.setting(), &server, &mut say)?
             }

@@ -2,7 +2,8 @@
 
 use atoll_bench::connections::{self, Settings, Work};
 
-use super::output::Output;
+use super::interrupt;
+use super::output::Format;
 
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
@@ -40,12 +41,12 @@ pub struct Arguments {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    output: Output,
+    format: Format,
 }
 
 /// Runs and prints what was measured; progress goes to standard error.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    arguments.output.validate()?;
+    interrupt::watch(None)?;
     let work = |name: &String| if name == "update" { Work::Update } else { Work::Select };
     let settings = Settings {
         url: arguments.url.clone(),
@@ -60,6 +61,6 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         seed: arguments.seed,
     };
     let report = connections::run(&settings, &mut |line| eprintln!("* {line}"))?;
-    arguments.output.print(&report, report.json(), None);
+    arguments.format.print(&report, &report.json());
     Ok(())
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use atoll_bench::insert::{self, Setting};
 use atoll_kernel::api::Instances;
 
+use super::folder::Folder;
 use super::output::Output;
-use super::{Folder, parse_instances};
+use super::parse_instances;
 
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
@@ -17,13 +18,15 @@ pub struct Arguments {
     #[arg(long, default_value = "auto", value_parser = parse_instances)]
     instances: Instances,
     /// Seconds that are measured.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seconds: u64,
     /// Rows of a transaction.
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 1000,
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     commit_every: u64,
     /// Rows after which the run ends early.
-    #[arg(long, default_value_t = 20_000_000)]
+    #[arg(long, default_value_t = 20_000_000,
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     rows_max: u64,
     /// A new directory for the data; a temporary one without this.
     #[arg(long)]

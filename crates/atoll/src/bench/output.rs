@@ -1,17 +1,42 @@
 //! How a benchmark's figures are printed: for people or as JSON, with the ledger if it is asked for.
 //!
-//! Invariants: a build that counts nothing refuses `--ledger` before anything runs.
+//! Invariants: a build that counts nothing refuses `--ledger` before anything runs; what runs no
+//! instances in this process is not offered it.
 
 use std::fmt::Display;
 
 use atoll_bench::ledger::{self, Costs};
 use serde_json::Value;
 
+/// For people or for programs.
 #[derive(clap::Args, Debug)]
-pub struct Output {
+pub struct Format {
     /// Print one JSON object instead of lines for people.
     #[arg(long)]
-    pub json: bool,
+    json: bool,
+}
+
+impl Format {
+    /// Whether it is JSON.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Prints a report, or `json` of the same.
+    pub fn print(&self, report: &impl Display, json: &Value) {
+        if self.json {
+            println!("{json}");
+        } else {
+            println!("{report}");
+        }
+    }
+}
+
+/// The same for what runs instances, whose costs are counted.
+#[derive(clap::Args, Debug)]
+pub struct Output {
+    #[command(flatten)]
+    format: Format,
     /// Print what transactions write that is shared, and what they wait for, by type and by site.
     /// For builds with `--features ledger`; counting costs half as much processor time again.
     #[arg(long)]
@@ -24,19 +49,20 @@ impl Output {
         if self.ledger { ledger::refuse() } else { Ok(()) }
     }
 
+    /// Whether it is JSON.
+    pub fn is_json(&self) -> bool {
+        self.format.is_json()
+    }
+
     /// Prints a report, `json` of the same, and what the ledger counted.
     pub fn print(&self, report: &impl Display, json: Value, costs: Option<&Costs>) {
-        let costs = costs.filter(|_| self.ledger);
-        if self.json {
-            let mut json = json;
-            if let (Some(costs), Value::Object(all)) = (costs, &mut json) {
-                all.insert("ledger".to_owned(), costs.json());
-            }
-            return println!("{json}");
+        let Some(costs) = costs.filter(|_| self.ledger) else {
+            return self.format.print(report, &json);
+        };
+        let mut json = json;
+        if let Value::Object(all) = &mut json {
+            all.insert("ledger".to_owned(), costs.json());
         }
-        println!("{report}");
-        if let Some(costs) = costs {
-            println!("{costs}");
-        }
+        self.format.print(&format_args!("{report}\n{costs}"), &json);
     }
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use atoll_bench::sync::{self, Setting};
 
-use super::output::Output;
+use super::folder::Folder;
+use super::output::Format;
 
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
@@ -20,15 +21,19 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
     #[command(flatten)]
-    output: Output,
+    format: Format,
 }
 
 /// Runs and prints what was measured.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    arguments.output.validate()?;
-    let folder = arguments.folder.clone().unwrap_or_else(std::env::temp_dir);
-    let setting = Setting { bytes: arguments.bytes, seconds: arguments.seconds, folder };
+    let disk = arguments.folder.clone().unwrap_or_else(std::env::temp_dir);
+    if !disk.is_dir() {
+        return Err(format!("{} is not a folder", disk.display()));
+    }
+    let folder = Folder::within(&disk)?;
+    let (bytes, seconds) = (arguments.bytes, arguments.seconds);
+    let setting = Setting { bytes, seconds, folder: folder.path().to_owned() };
     let report = sync::run(&setting)?;
-    arguments.output.print(&report, report.json(), None);
+    arguments.format.print(&report, &report.json());
     Ok(())
 }

@@ -16,7 +16,7 @@ pub struct Arguments {
     mix: String,
     /// Natively: `home`, a terminal's transactions run on the instance of its home warehouse; `none`:
     /// a warehouse's terminals are spread over all instances.
-    #[arg(long, default_value = "home", value_parser = ["home", "none"])]
+    #[arg(long, default_value = "home", value_parser = ["home", "none"], conflicts_with = "url")]
     affinity: String,
     #[command(flatten)]
     common: Common,

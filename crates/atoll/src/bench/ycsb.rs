@@ -1,7 +1,7 @@
 //! `atoll bench ycsb`: YCSB's workloads natively, in this process; over the wire with `--url`.
 
 use atoll_bench::choice::Choice;
-use atoll_bench::ycsb::{KeyForm, Mix, Settings, Ycsb};
+use atoll_bench::ycsb::{KeyForm, Kind, Mix, Settings, Ycsb};
 
 use super::common::Common;
 
@@ -42,6 +42,10 @@ fn parse_workload(text: &str) -> Result<char, String> {
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let of_paper = Mix::of_letter(arguments.workload);
     let mix = arguments.mix.clone().or(of_paper).ok_or("there is no such workload")?;
+    let chooses = Kind::ALL.into_iter().any(|it| it != Kind::Insert && mix.share(it) > 0);
+    if arguments.access.is_some() && !chooses {
+        return Err("who only inserts chooses no records: leave --access out".to_owned());
+    }
     let newest = arguments.mix.is_none() && arguments.workload == 'd';
     let by_default = if newest { Choice::Latest } else { Choice::Zipfian };
     let ycsb = Ycsb::new(Settings {

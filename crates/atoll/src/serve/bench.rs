@@ -35,10 +35,11 @@ pub struct Arguments {
     bench_warehouses: i32,
     /// The benchmark's clients
     #[arg(long, value_name = "N", default_value_t = 64, requires = "bench",
-        value_parser = clap::value_parser!(u64).range(1..))]
+        value_parser = clap::value_parser!(u64).range(1..=100_000))]
     bench_clients: u64,
     /// How long it runs [default: until the server ends]
-    #[arg(long, value_name = "SECONDS", requires = "bench")]
+    #[arg(long, value_name = "SECONDS", requires = "bench",
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     bench_seconds: Option<u64>,
     /// A file to which every entered order is written (warehouse, district, number) once it is
     /// durable [default: none]

@@ -216,11 +216,11 @@ impl<'a, W: Native> Client<'a, W> {
                 Ok(Ended::Commit(mark))
             }
             Ok(Ended::Rollback) => {
-                transaction.rollback(&mut self.session);
+                transaction.rollback(&mut self.session, self.context);
                 Ok(Ended::Rollback)
             }
             Err(error) => {
-                transaction.rollback(&mut self.session);
+                transaction.rollback(&mut self.session, self.context);
                 Err(error)
             }
         }

@@ -16,7 +16,7 @@ use crate::cpu;
 use crate::ledger::Counting;
 use crate::report::{Driven, Report, Side};
 use crate::setting::{Place, Setting};
-use crate::space;
+use crate::space::{self, Advice};
 use crate::ticker::Ticker;
 use crate::workload::Loaded;
 
@@ -32,7 +32,7 @@ pub fn run<W: Native>(
     let instances = place.instances.count();
     let need = workload.need(setting, instances);
     let pool = place.buffer_pool_bytes.unwrap_or(need.pool_bytes);
-    space::refuse(&need, pool, place)?;
+    space::refuse(&need, pool, place, &Advice::WORKLOADS)?;
     let options = Options {
         instances: place.instances,
         buffer_pool_bytes: pool,

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use atoll_kernel::api::{
-    Access, ColumnDef, ColumnId, ColumnType, Context, Database, Direction, IndexColumn, IndexKind,
-    Isolation, NewIndex, NewTable, Nulls, Oid, PUBLIC_NAMESPACE, Result, Session, Statement,
-    TableEntry, Target,
+    Access, Catalog, ColumnDef, ColumnId, ColumnType, Context, Database, Direction, Error,
+    IndexColumn, IndexKind, Isolation, NewIndex, NewTable, Nulls, Oid, PUBLIC_NAMESPACE, Result,
+    Session, Statement, TableEntry, Target,
 };
 
 use super::{ACCOUNTS, TELLERS};
+use crate::native::table as named;
 
 /// The tables, as transactions use them.
 #[derive(Clone)]
@@ -20,21 +21,33 @@ pub struct Tables {
     pub history: Arc<TableEntry>,
 }
 
+impl Tables {
+    /// Looks them up; an error names what is not there, or is another's.
+    pub fn find(catalog: &Catalog) -> std::result::Result<Tables, String> {
+        let table = |name: &str, column: &str| {
+            let found = named(catalog, name)?;
+            match found.def.column(column) {
+                Some(_) => Ok(found),
+                None => Err(format!("table {name} has no column {column}")),
+            }
+        };
+        Ok(Tables {
+            accounts: table("accounts", "abalance")?,
+            tellers: table("tellers", "tbalance")?,
+            branches: table("branches", "bbalance")?,
+            history: table("history", "delta")?,
+        })
+    }
+}
+
 /// Loads; answers the tables and rows a second.
 pub fn load(database: &Database, scale: u64, say: &mut dyn FnMut(&str)) -> Result<(Tables, f64)> {
     say(&format!("loading {} accounts", scale * ACCOUNTS));
     let began = Instant::now();
     database.run(Target::Any, |context| load_on(context, scale))??;
     let rate = (scale * (ACCOUNTS + TELLERS + 1)) as f64 / began.elapsed().as_secs_f64();
-    let catalog = database.catalog();
-    let table = |name| catalog.table(PUBLIC_NAMESPACE, name).expect("it was just made").clone();
-    let tables = Tables {
-        accounts: table("accounts"),
-        tellers: table("tellers"),
-        branches: table("branches"),
-        history: table("history"),
-    };
-    Ok((tables, rate))
+    let tables = Tables::find(&database.catalog());
+    Ok((tables.map_err(|detail| Error::Internal { detail })?, rate))
 }
 
 fn load_on(context: &Context, scale: u64) -> Result<()> {

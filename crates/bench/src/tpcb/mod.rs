@@ -6,6 +6,7 @@
 //! standard says; without, everything is drawn from everywhere. At the end the sums must agree.
 
 mod load;
+mod recover;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -13,18 +14,35 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use atoll_kernel::api::{Database, Error, Instances, Metrics, Options, Pin, RecoveryReport};
+use atoll_kernel::api::{Database, Error, Instances, Metrics, Options, Pin};
 
 use crate::arrivals::{self, Rate};
 use crate::cpu;
 use crate::latency::Latencies;
 use crate::ledger::{Costs, Counting};
-use crate::setting::Durability;
+use crate::setting::{Durability, Place};
+use crate::space::{self, Advice, Each, Need};
+
+pub use recover::recover;
 
 /// Accounts of a branch.
 pub(crate) const ACCOUNTS: u64 = 100_000;
 /// Tellers of a branch.
 pub(crate) const TELLERS: u64 = 10;
+/// Branches at most: the keys of their accounts are int4.
+pub const SCALE_MAX: u64 = i32::MAX as u64 / ACCOUNTS;
+
+/// Transactions that an instance may do in a second.
+const RATE: u64 = 200_000;
+/// What a branch takes with its accounts: about 13 MB of pages, with their index about 16.
+const BRANCH: Each = Each { pages: 20 << 20, log: 20 << 20 };
+/// What a transaction adds: a row of history.
+const TRANSACTION: Each = Each { pages: 100, log: 500 };
+/// What a run needs less with.
+const ADVICE: Advice = Advice {
+    memory: "a smaller --scale",
+    disk: "a smaller --scale, fewer seconds, or another --data",
+};
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -49,6 +67,37 @@ pub struct Setting {
     pub data: Option<PathBuf>,
     /// The seed of all random choices.
     pub seed: u64,
+}
+
+impl Setting {
+    /// One line for what cannot be run.
+    fn validate(&self) -> Result<(), String> {
+        validate_scale(self.scale)?;
+        if self.clients == 0 || self.seconds == 0 {
+            return Err("clients and seconds must be at least 1".to_owned());
+        }
+        Ok(())
+    }
+
+    /// What a run may need, at most.
+    fn need(&self) -> Need {
+        let seconds = space::seconds(self.seconds, self.warmup_seconds, self.rate);
+        let instance_seconds = seconds.saturating_mul(self.instances.count().into());
+        Need::of((self.scale, BRANCH), (instance_seconds, RATE), TRANSACTION)
+    }
+}
+
+/// One line for a scale whose keys would not fit their columns.
+fn validate_scale(scale: u64) -> Result<(), String> {
+    if (1..=SCALE_MAX).contains(&scale) {
+        return Ok(());
+    }
+    Err(format!("scale must be from 1 to {SCALE_MAX}"))
+}
+
+/// Memory for pages; on disk history may outgrow it.
+fn pool_bytes(scale: u64) -> u64 {
+    scale.saturating_mul(24 << 20).saturating_add(512 << 20)
 }
 
 /// Which branches a client uses.
@@ -189,11 +238,14 @@ impl std::fmt::Display for Report {
 
 /// Loads, runs, checks. `say` gets progress for people. Errors are one line.
 pub fn run(setting: &Setting, say: &mut dyn FnMut(&str)) -> Result<Report, String> {
-    if setting.scale == 0 || setting.clients == 0 || setting.seconds == 0 {
-        return Err("scale, clients and seconds must be at least 1".to_owned());
-    }
-    // 100,000 accounts take about 13 MB of pages, with their index about 16.
-    let pool = (setting.scale * 24 + 512) << 20;
+    setting.validate()?;
+    let need = setting.need();
+    let pool = match &setting.data {
+        Some(_) => pool_bytes(setting.scale),
+        None => pool_bytes(setting.scale).max(need.pool_bytes),
+    };
+    let place = Place { data: setting.data.clone(), ..Place::default() };
+    space::refuse(&need, pool, &place, &ADVICE)?;
     let options = Options {
         instances: setting.instances,
         buffer_pool_bytes: pool,
@@ -234,15 +286,6 @@ pub fn run(setting: &Setting, say: &mut dyn FnMut(&str)) -> Result<Report, Strin
         ledger,
         loaded_per_second,
     };
-    database.close().map_err(text)?;
-    Ok(report)
-}
-
-/// Opens `data` again and says how fast it was recovered.
-pub fn recover(data: &std::path::Path, scale: u64) -> Result<RecoveryReport, String> {
-    let options = Options { buffer_pool_bytes: (scale * 24 + 512) << 20, ..Options::default() };
-    let database = Database::open(data, options).map_err(text)?;
-    let report = database.recovery();
     database.close().map_err(text)?;
     Ok(report)
 }

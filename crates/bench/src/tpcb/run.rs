@@ -1,8 +1,8 @@
 //! The clients, each a task of one instance, and the check of the sums.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use atoll_kernel::api::{
@@ -41,14 +41,15 @@ pub fn drive(
     let (sender, receiver) = mpsc::channel();
     let duration = Duration::from_secs(setting.seconds);
     let arrivals = Arc::new(Arrivals::new(duration, setting.rate));
+    let stop = Arc::new(OnceLock::new());
     let instances = database.instances() as u64;
     for number in 0..setting.clients {
         let instance = InstanceId((number % instances) as u16);
         let (tables, setting, sender) = (tables.clone(), setting.clone(), sender.clone());
-        let arrivals = arrivals.clone();
+        let (arrivals, stop) = (arrivals.clone(), stop.clone());
         database.spawn(Target::Instance(instance), move |context| {
             let mut client = Client::new(context, tables, setting, number, instances);
-            let error = client.run(context, &arrivals).err();
+            let error = client.run(context, &arrivals, &stop).err();
             let Client { latencies, aborts, .. } = client;
             // The receiver waits for every client.
             let _ = sender.send(ClientDone { latencies, aborts, error });
@@ -58,6 +59,8 @@ pub fn drive(
     let (mut latencies, mut aborts, mut ended) = (Latencies::default(), 0, 0);
     for done in receiver {
         if let Some(error) = done.error {
+            // The database closes when the others have ended, too.
+            let _ = stop.set(());
             return Err(error.to_string());
         }
         latencies.add(&done.latencies);
@@ -110,14 +113,14 @@ impl Client {
         }
     }
 
-    fn run(&mut self, context: &Context, arrivals: &Arrivals) -> Result<()> {
+    fn run(&mut self, context: &Context, arrivals: &Arrivals, stop: &OnceLock<()>) -> Result<()> {
         let mut session = Session::new(context.instance());
         if self.setting.durability == Durability::Relaxed {
             session.set_durability(atoll_kernel::api::Durability::Relaxed);
         }
         loop {
             // Who waits for an arrival keeps nobody out (rule 2.4): it has no transaction.
-            let next = || arrivals.next(context, || false);
+            let next = || arrivals.next(context, || stop.get().is_some());
             let Some(arrived) = context.uncounted(next) else { return Ok(()) };
             ledger::begin(Label::of(0));
             let ended = self.transaction(&mut session, context);
@@ -161,7 +164,7 @@ impl Client {
                 session.settle(context)
             }
             Err(error) => {
-                transaction.rollback(session);
+                transaction.rollback(session, context);
                 Err(error)
             }
         }

@@ -1,10 +1,10 @@
-//! Whole runs at a tiny size, closed and open loop.
+//! Whole runs at a tiny size, closed and open loop; and what is refused.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
 
-fn tiny(clients: u64, rate: Option<f64>) -> Report {
-    let setting = Setting {
+fn setting(clients: u64, rate: Option<f64>) -> Setting {
+    Setting {
         scale: 1,
         clients,
         instances: Instances::Count(2),
@@ -15,8 +15,11 @@ fn tiny(clients: u64, rate: Option<f64>) -> Report {
         durability: Durability::Commit,
         data: None,
         seed: 7,
-    };
-    run(&setting, &mut |_| ()).unwrap()
+    }
+}
+
+fn tiny(clients: u64, rate: Option<f64>) -> Report {
+    run(&setting(clients, rate), &mut |_| ()).unwrap()
 }
 
 #[test]
@@ -38,4 +41,51 @@ fn an_open_loop_does_what_arrives_and_tells_what_it_could_not() {
     assert_eq!(report.unserved, 10_000_000 - report.transactions, "{report}");
     assert!(report.latencies.percentile_us(50.0) > 500_000, "{report}");
     assert!(report.to_string().contains("arrivals were not served"), "{report}");
+}
+
+#[test]
+fn what_cannot_be_run_is_one_line() {
+    #[track_caller]
+    fn refused(setting: &Setting, why: &str) {
+        let error = run(setting, &mut |_| ()).err().unwrap();
+        assert!(error.contains(why) && !error.contains('\n'), "{error}");
+    }
+    let setting = setting(1, None);
+    refused(&Setting { scale: 0, ..setting.clone() }, "from 1 to 21474");
+    // Account 2,147,500,000 would have a negative number.
+    refused(&Setting { scale: 21_475, ..setting.clone() }, "from 1 to 21474");
+    refused(&Setting { clients: 0, ..setting.clone() }, "at least 1");
+    refused(&Setting { seconds: 0, ..setting.clone() }, "at least 1");
+    refused(&Setting { seconds: u64::MAX, ..setting.clone() }, "a smaller --scale");
+    assert!(pool_bytes(u64::MAX) == u64::MAX, "what wraps would be small");
+}
+
+/// Each is left as it is.
+#[test]
+fn what_no_run_has_left_is_not_recovered() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = || -> Vec<String> {
+        let entries = folder.path().read_dir().unwrap();
+        entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let refused = |name: &str, scale: u64| recover(&folder.path().join(name), scale).unwrap_err();
+    assert!(refused("", 0).contains("from 1 to 21474"));
+    assert!(refused("", 1).contains("there is no database here"));
+    assert!(refused("not there", 1).contains("not there: there is no such directory"));
+    assert!(names().is_empty());
+    std::fs::write(folder.path().join("a file"), "").unwrap();
+    assert!(refused("", 1).contains("this is not an Atoll data directory"));
+    assert!(refused("a file", 1).contains("a file: there is no such directory"));
+    assert_eq!(names(), ["a file"]);
+}
+
+#[test]
+fn what_a_run_has_left_is_recovered_at_its_scale() {
+    let folder = tempfile::tempdir().unwrap();
+    let setting = Setting { data: Some(folder.path().to_owned()), ..setting(2, None) };
+    let left = run(&setting, &mut |_| ()).unwrap();
+    let error = recover(folder.path(), 2).unwrap_err();
+    assert!(error.contains("loaded at scale 1, not 2"), "{error}");
+    let report = recover(folder.path(), 1).unwrap();
+    assert!(report.commits >= left.transactions, "{} {left}", report.commits);
 }
