@@ -8,7 +8,7 @@ use atoll_kernel::log::LogCounters;
 use atoll_kernel::txn::TxnCounters;
 
 /// States that every run of some minutes must have met, or it did not test what it should.
-pub const RARE: [&str; 57] = [
+pub const RARE: [&str; 59] = [
     "preparing met",
     "read retried",
     "slot reused",
@@ -23,6 +23,8 @@ pub const RARE: [&str; 57] = [
     "unique conflict",
     "newer version locked",
     "log shortened by the cut",
+    "damaged log refused",
+    "damaged end of a log taken for a torn one",
     "crash during recovery",
     "power cut",
     "process killed",

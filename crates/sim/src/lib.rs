@@ -10,6 +10,7 @@ pub mod checker;
 pub mod clients;
 pub mod counters;
 pub mod cut;
+mod damage;
 pub mod history;
 pub mod images;
 pub mod life;

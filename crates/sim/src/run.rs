@@ -15,6 +15,7 @@ use crate::checker::{Complaint, Recovered, check_changes, check_reads, check_rec
 use crate::clients::{Clients, checkpoints, client};
 use crate::counters::Counters;
 use crate::cut;
+use crate::damage::damage_a_log;
 use crate::history::{Digest, Row, TransactionId};
 use crate::life::{Life, options};
 use crate::tables::{self, Contents, GROUPS, MAIN_KEYS, Names};
@@ -188,6 +189,11 @@ impl Run {
         loop {
             let expected = cut::expected(&self.disk)
                 .map_err(|error| format!("the logs cannot be read: {error:?}"))?;
+            if self.random.one_in(4)
+                && let Some(what) = damage_a_log(&self.disk, &mut self.random)?
+            {
+                self.counters.add(what, 1);
+            }
             if self.may_crash() && self.random.one_in(3) {
                 self.disk.crash_after(1 + self.random.below(80));
             }

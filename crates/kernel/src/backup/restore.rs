@@ -164,12 +164,19 @@ impl Line {
         let logs = last_begun.manifest.current().logs.iter().map(running).collect();
         incarnations.push(Incarnation { number: last, logs });
         let reached = archive.reached(last)?;
+        // What was copied of it before all of its logs were does not count: a log alone is consistent
+        // wherever it ends, several are where a copy says that all have what came before.
+        let reach = match (&reached, last_begun.manifest.homes) {
+            (Some(point), _) => point.cts,
+            (None, 1) => Cts::MAX,
+            (None, _) => Cts(before(&last_begun.manifest).0.saturating_add(1)),
+        };
         ends.push(reached.as_ref().map_or(Vec::new(), |point| point.ends.clone()));
         Ok(Line {
             incarnations,
             ends,
             homes: last_begun.manifest.homes,
-            reach: reached.as_ref().map_or(Cts::MAX, |point| point.cts),
+            reach,
             wall_micros: reached.map_or(last_begun.wall_micros, |point| point.wall_micros),
         })
     }
@@ -198,6 +205,12 @@ impl Line {
         };
         Err(Error::Unusable { detail })
     }
+}
+
+/// The largest cts that the running incarnation of a manifest found when it began.
+fn before(manifest: &Manifest) -> Cts {
+    let bases = (0..manifest.homes).map(|home| manifest.base(HomeId(home)));
+    bases.max().unwrap_or(Cts::ZERO)
 }
 
 /// The logs of an incarnation that has ended, from where they are needed, with their cuts; none if

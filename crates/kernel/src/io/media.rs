@@ -480,7 +480,8 @@ impl Inode {
     /// The write of a sector has ended, behind those that ended before.
     fn end_version(&mut self, sector: usize, id: WriteId, moment: u64) {
         let Some(versions) = self.unsynced.get_mut(&sector) else { return };
-        if let Some(place) = versions.iter().position(|v| v.written.id == id) {
+        // From behind: a sector that is written again and again has many, and the last ones end.
+        if let Some(place) = versions.iter().rposition(|v| v.written.id == id) {
             let mut version = versions.remove(place);
             version.ended = Some(moment);
             let completed = versions.partition_point(|v| v.ended.is_some());

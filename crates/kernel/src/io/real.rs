@@ -67,14 +67,22 @@ impl RealDisk {
     /// The directory `root`, made if it is not there (mode 0700).
     pub fn open(root: &Path, choice: IoChoice) -> Result<RealDisk> {
         use std::os::unix::fs::DirBuilderExt;
+        let is_new = !root.is_dir();
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(root);
-        made.map_err(|e| io_error("make directory", &root.to_string_lossy(), &e))?;
+        let failed = |e: &std::io::Error| io_error("make directory", &root.to_string_lossy(), e);
+        made.map_err(|e| failed(&e))?;
+        if let Some(parent) = std::path::absolute(root).ok().as_deref().and_then(Path::parent)
+            && is_new
+        {
+            // Its name is to be as durable as what will be in it.
+            fs::File::open(parent).and_then(|it| it.sync_all()).map_err(|e| failed(&e))?;
+        }
         Ok(RealDisk { root: root.to_owned(), rings: RingMaker::new(choice) })
     }
 
-    /// Removes everything in the directory. Blocks. For what was begun and is not wanted.
+    /// Removes everything in the directory but its lock. Blocks. For what was begun and is not wanted.
     pub fn clear(&self) -> Result<()> {
-        for name in self.list("")? {
+        for name in self.list("")?.into_iter().filter(|name| name != LOCK_NAME) {
             let path = self.path(&name)?;
             let removed = match path.is_dir() {
                 true => fs::remove_dir_all(&path),

@@ -151,20 +151,22 @@ pub fn examine_below(
 
 /// The largest cts that was committed by `wall_micros`, as the flushes of the logs tell it: all
 /// commits up to it began to become durable by then, and all that were durable by then are among
-/// them. `Cts::ZERO` if there is none; `Unusable` if flushes do not say when they were.
+/// them. `Cts::ZERO` if there is none; `Unusable` if flushes do not say when they were, or the clock
+/// was set back from behind that time to before it.
 pub fn committed_by(disk: &dyn Disk, manifest: &Manifest, wall_micros: i64) -> Result<Cts> {
     let mut found = Cts::ZERO;
     for home in (0..manifest.homes).map(HomeId) {
         let files = SegmentFiles::open(disk, manifest, home)?;
-        'log: for incarnation in &manifest.incarnations {
+        let mut is_behind = false;
+        for incarnation in &manifest.incarnations {
             let Some(span) = incarnation.logs.get(usize::from(home.0)) else { continue };
             let number = incarnation.number;
             let part = Part { home, incarnation: number, span: *span, base: Cts::ZERO };
             let mut walk = part.walk(&files)?;
             loop {
                 match walk.step()? {
-                    Step::Commit => found = found.max(walk.last_cts()),
-                    Step::Chunk => {}
+                    Step::Commit if !is_behind => found = found.max(walk.last_cts()),
+                    Step::Commit | Step::Chunk => {}
                     Step::Limit | Step::Invalid => break,
                     Step::Flush => {
                         let (Record::Flush(head), _) = walk.record() else { continue };
@@ -175,9 +177,16 @@ pub fn committed_by(disk: &dyn Disk, manifest: &Manifest, wall_micros: i64) -> R
                             );
                             return Err(Error::Unusable { detail });
                         };
-                        if started > wall_micros {
-                            break 'log;
+                        if is_behind && started <= wall_micros {
+                            let detail = format!(
+                                "{}: the server's clock had been set back here, from behind that time \
+                                 to before it, so that it does not say what was committed by \
+                                 then; name a cts",
+                                walk.here()
+                            );
+                            return Err(Error::Unusable { detail });
                         }
+                        is_behind = started > wall_micros;
                     }
                 }
             }

@@ -46,6 +46,15 @@ impl Inner {
         if some { Unflushed::Some } else { Unflushed::Nothing }
     }
 
+    pub(super) fn conclude(&mut self) -> Unflushed {
+        let is_told = self.told_durable >= self.records_end || mutant("log-not-concluded");
+        if is_told || self.health != LogHealth::Good || self.fill.is_none() {
+            return Unflushed::Nothing;
+        }
+        self.concludes = true;
+        Unflushed::Some
+    }
+
     /// How much of the next segment should be written by now: it is begun when an eighth of the
     /// current one is used, and ready when three quarters are, a little at a time.
     fn wanted(&self) -> u64 {
@@ -84,7 +93,7 @@ impl Inner {
         let gathers = self.gathers(load);
         let Some(fill) = self.fill.as_ref() else { return false };
         let due = match self.flights.len() {
-            0 => fill.used > self.head_bytes && !gathers,
+            0 => self.concludes || (fill.used > self.head_bytes && !gathers),
             n => n < self.options.flushes_max && fill.used >= self.options.buffer_bytes / 2,
         };
         if !due || self.reserved == 0 {
@@ -103,6 +112,11 @@ impl Inner {
         let place =
             Place { incarnation: self.incarnation, home: self.home, position: fill.position };
         let head = self.head_bytes;
+        let end = LogPosition(fill.position.0 + padded as u64);
+        if fill.used > head {
+            self.records_end = end;
+        }
+        (self.told_durable, self.concludes) = (self.durable, false);
         let says = FlushSays {
             durable: self.durable,
             previous_end: self.previous_end,
@@ -118,7 +132,6 @@ impl Inner {
             Durability::Durable
         };
         let token = self.flush_token();
-        let end = LogPosition(fill.position.0 + padded as u64);
         let offset = fill.position.0 - self.segment.header.start.0;
         let file = share(&self.segment.file);
         let op = Op::Write { file, offset, buffer: fill.buffer, durability };

@@ -433,8 +433,8 @@ fn file_name(number: u64) -> String {
 
 fn read_whole(disk: &dyn Disk, name: &str) -> Result<Vec<u8>> {
     let file = disk.open(name, OpenHow::Existing, Direct::No)?;
-    // A manifest of 512 homes and hundreds of incarnations is a few megabytes.
-    let len = usize::try_from(file.len()?).unwrap_or(usize::MAX).min(1 << 26);
+    // 28 bytes a tree; what is longer than any database's is no manifest.
+    let len = usize::try_from(file.len()?).unwrap_or(usize::MAX).min(1 << 36);
     let mut bytes = vec![0; len];
     let n = file.read_at(0, &mut bytes)?;
     bytes.truncate(n);

@@ -255,12 +255,17 @@ impl Walk {
     /// it has met damage, not the end.
     pub fn goes_on(&self) -> bool {
         let from = self.offset.next_multiple_of(BLOCK_BYTES);
-        let blocks = (from..self.buffer.len()).step_by(BLOCK_BYTES);
-        let mut rest = blocks.map(|at| &self.buffer[at..]).filter(|it| it.len() >= BLOCK_BYTES);
-        rest.any(|block| {
+        let mut blocks = (from..self.buffer.len()).step_by(BLOCK_BYTES);
+        blocks.any(|at| {
+            let block = &self.buffer[at..];
+            if block.len() < BLOCK_BYTES {
+                return false;
+            }
             let place = place_of(block);
-            let is_own = (place.incarnation, place.home) == (self.incarnation, self.home);
-            is_own && matches!(decode_anywhere(block), Some((Record::Flush(_), _)))
+            // One with another position is of an earlier use of the segment.
+            (place.incarnation, place.home) == (self.incarnation, self.home)
+                && place.position == self.position_of(at)
+                && matches!(decode_anywhere(block), Some((Record::Flush(_), _)))
         })
     }
 

@@ -60,6 +60,11 @@ pub(super) struct Inner {
     pub(super) next: LogPosition,
     /// The padded end of the last flush started, 0 before the first.
     pub(super) previous_end: LogPosition,
+    /// That of the last flush with records, and how far the last flush said that the log is durable.
+    pub(super) records_end: LogPosition,
+    pub(super) told_durable: LogPosition,
+    /// A flush is to say so although it has no records.
+    pub(super) concludes: bool,
     pub(super) durable: LogPosition,
     pub(super) stability: Stability,
     /// V: the largest dependency on each other log that this log has written (rule 7.4).
@@ -235,6 +240,14 @@ impl LogWriter {
         self.inner.borrow().unflushed()
     }
 
+    /// At an orderly end, when nothing is unflushed: sees to it that a flush without records says how far
+    /// the log is durable, for nothing that follows the last one would. Then damage of the last records
+    /// is not taken for a tail that a crash tore. `Nothing` when that is done, or cannot be for want
+    /// of disk; call it again after the next polls else.
+    pub fn conclude(&self) -> Unflushed {
+        self.inner.borrow_mut().conclude()
+    }
+
     /// The largest stable cts.
     pub fn stable(&self) -> Cts {
         self.inner.borrow().stability.stable()
@@ -293,6 +306,9 @@ impl Inner {
             segment,
             next: start,
             previous_end: LogPosition(0),
+            records_end: LogPosition(0),
+            told_durable: LogPosition(0),
+            concludes: false,
             durable: start,
             stability: Stability::new(stable),
             vector: vec![Cts::ZERO; homes],

@@ -113,7 +113,10 @@ impl PageStore {
             return Ok(file.clone());
         }
         let name = file_name(home);
-        if !self.disk.exists(&name)? {
+        if self.disk.exists(&name)? {
+            // Who made it may not have come to that.
+            self.sync_name()?;
+        } else {
             self.create(home, &name)?;
         }
         self.open(home, &name, held)
@@ -153,6 +156,11 @@ impl PageStore {
         file.write_at(0, &self.header(home))?;
         file.sync()?;
         self.disk.rename(&unfinished, name)?;
+        self.sync_name()
+    }
+
+    /// Makes names of page files durable.
+    fn sync_name(&self) -> Result<()> {
         self.disk.sync_dir("pages")?;
         self.disk.sync_dir("")
     }

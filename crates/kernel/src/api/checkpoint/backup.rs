@@ -18,7 +18,7 @@ use super::versions::PinLogs;
 use super::{PinnedCheckpoint, WhichCheckpoint, ask_all, locked, wait_until_stable};
 use crate::backup::{BACKUP_NAME, Point, Restore, Restored, Until, Watch, copy_logs, copy_pages};
 use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Result};
-use crate::io::{Disk, Entropy, IoChoice, RealDisk, RealEntropy};
+use crate::io::{DirLock, Disk, Entropy, IoChoice, LOCK_NAME, RealDisk, RealEntropy};
 use crate::log::{Leftovers, examine_below};
 use crate::runtime::{Parker, UnparkClass, Unparker};
 use crate::sync::Ordering;
@@ -46,26 +46,35 @@ pub struct BackupReport {
 /// Told of bytes copied, and bytes to be copied as far as is known; its error ends the backup.
 type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> Result<()>;
 
-/// The directory that a backup is made in.
+/// The directory that a backup is made in, locked: nobody else makes anything there, or opens what is not
+/// finished.
 struct Target {
     disk: Arc<RealDisk>,
     made: Option<std::path::PathBuf>,
+    lock: Mutex<Option<DirLock>>,
 }
 
 impl Target {
     fn open(path: &Path) -> Result<Target> {
         let made = (!path.exists()).then(|| path.to_owned());
         let disk = Arc::new(RealDisk::open(path, IoChoice::Threads)?);
+        let not_empty = || Error::NotEmpty { path: path.display().to_string() };
         if !disk.list("")?.is_empty() {
-            return Err(Error::NotEmpty { path: path.display().to_string() });
+            return Err(not_empty());
         }
-        Ok(Target { disk, made })
+        let lock = disk.lock("is making a backup here")?;
+        // Who was just done has let go of it.
+        if disk.list("")?.iter().any(|name| name != LOCK_NAME) {
+            return Err(not_empty());
+        }
+        Ok(Target { disk, made, lock: Mutex::new(Some(lock)) })
     }
 
     /// Leaves it as it was found.
     fn give_up(&self) {
         // What cannot be removed has no manifest and counts for nothing.
         let _ = self.disk.clear();
+        drop(self.lock.lock().expect("no holder panics").take());
         if let Some(path) = &self.made {
             let _ = std::fs::remove_dir(path);
         }

@@ -82,6 +82,8 @@ pub(super) struct Checkpoints {
 struct Role {
     term: Term,
     is_taken: bool,
+    /// The manifest is being swapped: nobody takes over.
+    is_publishing: bool,
     /// The term whose checkpoint was published last.
     published: Term,
     /// Trees dropped while a checkpoint is made.
@@ -183,7 +185,7 @@ impl Checkpoints {
     fn begin(&self, now_ns: u64) -> Option<Turn> {
         let mut role = locked(&self.role);
         let stalled = now_ns > self.beat_ns.load(Ordering::Relaxed) + STALLED_NS;
-        if role.is_taken && !stalled {
+        if role.is_taken && (!stalled || role.is_publishing) {
             return None;
         }
         role.term = Term(role.term.0 + 1);
@@ -194,16 +196,26 @@ impl Checkpoints {
         Some(Turn { term: role.term, beat_ns: self.beat_ns.clone() })
     }
 
-    /// Whether the term is over.
-    fn is_over(&self, term: Term) -> bool {
-        locked(&self.role).term != term
+    /// From now on, until [`Checkpoints::published`] or the role's end, nobody takes the role over: the
+    /// manifest is about to name the places of this term, and whoever began another would take them for
+    /// free. False if the term is over.
+    fn begin_publishing(&self, term: Term) -> bool {
+        let mut role = locked(&self.role);
+        role.is_publishing = role.term == term || role.is_publishing;
+        role.term == term
+    }
+
+    /// The manifest names the term's places, or for certain does not.
+    fn end_publishing(&self) {
+        locked(&self.role).is_publishing = false;
     }
 
     /// Gives the role back, if it was not taken over. Trees dropped meanwhile are freed.
     fn end(&self, term: Term) {
         let graves = {
             let mut role = locked(&self.role);
-            if role.term != term {
+            // One that may have been published in part keeps its places: the next start may need them.
+            if role.term != term || role.is_publishing {
                 return;
             }
             role.is_taken = false;
@@ -357,7 +369,7 @@ fn publish_new(
     let mut images: Vec<_> = trees.values().map(|tree| tree.image).collect();
     images.sort_by_key(|image| image.tree);
     let mut published = locked(&checkpoints.published);
-    if checkpoints.is_over(turn.term) {
+    if !checkpoints.begin_publishing(turn.term) {
         return Err(Error::Internal { detail: report::OVERTAKEN.to_owned() });
     }
     let number = published.manifest.checkpoint.as_ref().map_or(1, |it| it.number + 1);
@@ -371,13 +383,13 @@ fn publish_new(
         trees: images,
         sequences,
     };
-    let manifest = Manifest {
-        number: Manifest::next_number(&*shared.disk)?,
-        incarnations: vec![replayed_from(published.manifest.current(), &adopted)],
+    let incarnations = vec![replayed_from(published.manifest.current(), &adopted)];
+    let manifest = swap(shared, checkpoints, |number| Manifest {
+        number,
+        incarnations,
         checkpoint: Some(checkpoint),
         ..published.manifest.clone()
-    };
-    swap(shared, &manifest)?;
+    })?;
     let report = CheckpointReport {
         number,
         timestamp,
@@ -391,6 +403,7 @@ fn publish_new(
     published.trees = Arc::new(trees);
     published.wall_micros = Some(wall_micros);
     checkpoints.store.publish(turn.term);
+    checkpoints.end_publishing();
     checkpoints.remove_leftovers(&*shared.disk, &mut published);
     drop(published);
     let starts = adopted.iter().map(|it| (it.home, it.replay_from));
@@ -413,12 +426,21 @@ fn let_go(
     }
 }
 
-/// Makes this the database's manifest. If that fails when it has its name already, nobody can tell
-/// which one the next start will find, so the database fails with it.
-fn swap(shared: &Shared, manifest: &Manifest) -> Result<()> {
-    let Err(error) = manifest.swap(&*shared.disk) else { return Ok(()) };
-    if Manifest::next_number(&*shared.disk) != Ok(manifest.number) {
-        shared.fail(format!("manifest {} was swapped in part: {error}", manifest.number));
+/// Makes what `make` makes of its number the database's manifest. If that fails when it has its name already,
+/// nobody can tell which one the next start will find, so the database fails with it.
+fn swap(
+    shared: &Shared,
+    checkpoints: &Checkpoints,
+    make: impl FnOnce(u64) -> Manifest,
+) -> Result<Manifest> {
+    let disk = &*shared.disk;
+    let number = Manifest::next_number(disk).inspect_err(|_| checkpoints.end_publishing())?;
+    let manifest = make(number);
+    let Err(error) = manifest.swap(disk) else { return Ok(manifest) };
+    if Manifest::next_number(disk) == Ok(number) {
+        checkpoints.end_publishing();
+    } else {
+        shared.fail(format!("manifest {number} was swapped in part: {error}"));
     }
     Err(error)
 }

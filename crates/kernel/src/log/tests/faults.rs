@@ -101,6 +101,23 @@ fn a_failed_sync_of_a_new_segment_poisons_the_log() {
 
 /// Two homes with some dependent commits, all stable; returns the disk.
 fn two_logs() -> (SimDisk, Arc<dyn Disk>) {
+    two_logs_then(|_| ())
+}
+
+/// The same, and both logs came to an orderly end.
+fn two_logs_concluded() -> (SimDisk, Arc<dyn Disk>) {
+    two_logs_then(|homes| {
+        for home in homes {
+            let flushes = home.log.counters().flushes;
+            while matches!(home.log.conclude(), Unflushed::Some) {
+                home.settle();
+            }
+            assert_eq!(home.log.counters().flushes, flushes + 1);
+        }
+    })
+}
+
+fn two_logs_then(end: impl FnOnce(&mut [Home])) -> (SimDisk, Arc<dyn Disk>) {
     let (sim, disk) = sim(4);
     let (manifest, marks) = new_database(&disk, 2);
     let mut homes: Vec<Home> =
@@ -113,6 +130,7 @@ fn two_logs() -> (SimDisk, Arc<dyn Disk>) {
         homes[0].settle();
         homes[1].settle();
     }
+    end(&mut homes);
     (sim, disk)
 }
 
@@ -150,6 +168,15 @@ fn damage_is_told_from_a_torn_tail() {
     let examined = examine_all(&disk).unwrap();
     assert_eq!(examined.cuts[0].cts, Cts(38));
     assert_eq!(examined.cuts[1].cts, Cts(39));
+
+    // ... unless the log was concluded: then a flush without records says so.
+    let (sim, disk) = two_logs_concluded();
+    let at = find_record(&disk, SEGMENT[0], 40);
+    let examined = examine_all(&disk).unwrap();
+    assert_eq!([examined.cuts[0].cts, examined.cuts[1].cts], [Cts(40), Cts(39)]);
+    sim.damage(SEGMENT[0], at, &[0xff]).unwrap();
+    let Err(Error::Corrupt { detail, .. }) = examine_all(&disk) else { panic!("taken") };
+    assert!(detail.contains(SEGMENT[0]) && detail.contains("byte"), "{detail}");
 
     // The header of a segment in use.
     let (sim, disk) = two_logs();
