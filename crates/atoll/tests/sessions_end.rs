@@ -59,11 +59,11 @@ fn a_message_that_is_none_ends_its_session_only() {
     assert_eq!(other.says("create table t (id int primary key)").1, "");
     for (number, wrong) in [
         b"\xff\xff\xff\xff\xff\xff\xff\xff".to_vec(),
-        framed(b'Q', b"select 1 without its end"),
+        framed(b'S', b"a Sync has no body"),
         b"Q\xff\xff\xff\xff".to_vec(),
         b"Q\0\0\0\x03".to_vec(),
-        framed(b'B', b"p\0s\0\0\x01\0\x07\0\x01\x7f\xff\xff\xff"),
-        framed(b'P', b"no end of a name"),
+        framed(b'H', b"nor has a Flush"),
+        b"P\xff\xff\xff\xff".to_vec(),
         framed(b'p', b"a password that nobody asked for\0"),
     ]
     .into_iter()

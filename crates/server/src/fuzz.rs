@@ -30,9 +30,15 @@ pub fn wire(bytes: &[u8]) {
 
 fn messages(mut left: &[u8]) {
     let limits = Limits { large_bytes_max: 1 << 20, ..Limits::default() };
-    while let Ok(Decoded::Message(message, taken)) = decode(left, &limits) {
+    loop {
+        let (message, taken) = match decode(left, &limits) {
+            Ok(Decoded::Message(message, taken)) => (Some(message), taken),
+            Ok(Decoded::Bad { taken, .. }) => (None, taken),
+            Ok(Decoded::Incomplete(_)) | Err(_) => return,
+        };
         assert!(taken > 0 && taken <= left.len(), "a message is within the buffer");
         left = &left[taken..];
+        let Some(message) = message else { continue };
         match message {
             Frontend::Bind(bind) => {
                 let read = bind.parameters.iter().count();

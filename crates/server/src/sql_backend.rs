@@ -114,8 +114,8 @@ impl Backend<Core> for SqlBackend {
         )
     }
 
-    fn describe_portal(&mut self, _context: &Context, name: &str) -> SqlResult<PortalDescription> {
-        self.0.describe_portal(name)
+    fn describe_portal(&mut self, context: &Context, name: &str) -> SqlResult<PortalDescription> {
+        self.0.describe_portal(context, name)
     }
 
     fn execute(
@@ -140,8 +140,8 @@ impl Backend<Core> for SqlBackend {
         self.0.sync(context, client)
     }
 
-    fn fail(&mut self, _context: &Context) {
-        self.0.fail();
+    fn fail(&mut self, context: &Context) {
+        self.0.fail(context);
     }
 
     fn unsettled(&mut self) -> Unsettled {

@@ -393,7 +393,7 @@ impl Client<'_> {
         let Some((savepoint, here)) = points.last() else { return Ok(()) };
         self.clients.undone(id, *here);
         self.clients.count("rolled back to a savepoint");
-        transaction.roll_back_to(*savepoint)
+        transaction.roll_back_to(*savepoint, self.context)
     }
 
     /// Tells the client, in the middle of the transaction, what was read so far.
@@ -419,7 +419,7 @@ impl Client<'_> {
             drop(statement);
             if self.random.one_in(if result.is_ok() { 3 } else { 2 }) {
                 self.clients.undone(id, before);
-                transaction.roll_back_to(savepoint)?;
+                transaction.roll_back_to(savepoint, self.context)?;
                 self.clients.count("definitions rolled back to a savepoint");
                 result.err().iter().for_each(|error| self.clients.met(error));
             } else {
@@ -473,7 +473,7 @@ impl Client<'_> {
             self.clients.count("transaction left behind");
             return self.clients.ends(id, End::RolledBack);
         }
-        transaction.rollback(&mut self.session);
+        transaction.rollback(&mut self.session, self.context);
         self.clients.ends(id, End::RolledBack);
         if self.settled() {
             self.clients.history.borrow_mut().tell(id);

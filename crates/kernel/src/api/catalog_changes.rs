@@ -18,7 +18,7 @@ use crate::tree::index::IndexTree;
 use crate::tree::table::TableTree;
 use crate::txn::TxnHandle;
 use crate::txn::rows::Mark;
-use crate::version::TableAccess;
+use crate::version::{TableAccess, Tables};
 
 /// Which of a change's two states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +122,20 @@ impl CatalogChanges {
         }
     }
 
+    /// How far the rows were when a definition was changed last, if any was since `to`.
+    pub fn rows_at_last_change(&self, to: &CatalogPosition) -> Option<Mark> {
+        self.before.get(to.before..)?.last().map(|before| before.rows)
+    }
+
+    /// The tables without those that were made since `to`, whose rows nobody has to put back.
+    pub fn without_made<'a>(
+        &'a self,
+        to: &CatalogPosition,
+        tables: &'a dyn Tables,
+    ) -> impl Tables + 'a {
+        WithoutMade { made: &self.made[to.made..], tables }
+    }
+
     /// Goes back to `to`; the answer says what is left to do.
     pub fn go_back(&mut self, to: &CatalogPosition) -> Abandoned {
         if !mutant("savepoint-keeps-definitions") {
@@ -203,6 +217,18 @@ impl CatalogChanges {
     }
 }
 
+struct WithoutMade<'a> {
+    made: &'a [AnyTree],
+    tables: &'a dyn Tables,
+}
+
+impl Tables for WithoutMade<'_> {
+    fn table(&self, id: TreeId) -> Option<Arc<TableAccess>> {
+        let is_it = |tree: &AnyTree| matches!(tree, AnyTree::Table(table) if table.id() == id);
+        if self.made.iter().any(is_it) { None } else { self.tables.table(id) }
+    }
+}
+
 impl Abandoned {
     /// Before a rollback: the trees that were made are on their way out, so that nobody restores
     /// rows in them.
@@ -241,7 +267,7 @@ impl Abandoned {
             let grave = grave.clone();
             let bury = move |instance: &super::core::Instance| {
                 let core = &instance.state().inner;
-                crate::version::Tables::table(&*core.tables, TreeId(0));
+                Tables::table(&*core.tables, TreeId(0));
                 for tree in &grave.trees {
                     if let AnyTree::Table(table) = tree {
                         core.txn.environment().versions.forget_tree(table.id());

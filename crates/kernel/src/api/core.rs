@@ -299,9 +299,9 @@ impl CoreInner {
         self.txn.environment().versions.sweep_indexes(&*self.tables, SWEEP_ENTRIES)
     }
 
-    fn end_orphans(&self) {
+    fn end_orphans(self: &Rc<Self>, instance: &Instance) {
         for orphan in self.orphans.take() {
-            orphan.roll_back(self);
+            orphan.roll_back(instance, self);
         }
     }
 }
@@ -311,7 +311,7 @@ impl InstanceState for Core {
         if self.inner.shared.failure().is_some() {
             return Poll::Idle;
         }
-        self.inner.end_orphans();
+        self.inner.end_orphans(instance);
         let log = self.inner.poll_log(instance);
         let now_ns = instance.time().now_ns();
         self.inner.provide_if_due(instance, now_ns);
@@ -344,7 +344,9 @@ impl InstanceState for Core {
             return true;
         }
         // Every turn polls the log; to poll it here would take what one poll tells once.
-        matches!(self.inner.txn.environment().log.unflushed(), Unflushed::Nothing)
+        let log = &self.inner.txn.environment().log;
+        matches!(log.unflushed(), Unflushed::Nothing)
+            && matches!(log.conclude(), Unflushed::Nothing)
     }
 }
 

@@ -7,17 +7,22 @@
 //! undone in the reverse of the order in which they were done, so that each row goes back under the
 //! definition under which it was changed. A savepoint goes with any earlier one that is released
 //! or rolled back to; one that was rolled back to stays.
+//!
+//! Rows that were changed after the last definition, in most transactions all, go back in portions, between
+//! which others run; so do they while pages are read. The transaction is *active* all the time, and each row
+//! is free from when it is back. Nothing of the transaction is used meanwhile: its task has begun to undo
+//! it, and goes on until it has.
 
 use super::catalog_changes::{CatalogChanges, CatalogPosition, Side};
-use super::core::CoreInner;
+use super::core::{Context, CoreInner};
 use super::environment::KernelEnvironment;
 use super::session::{Session, Transaction, ended};
 use super::statement::Statement;
 use crate::base::{Error, Result};
-use crate::runtime::Critical;
+use crate::runtime::{Critical, Parker};
 use crate::sync::mutant;
 use crate::txn::TxnHandle;
-use crate::txn::rows::{GivenBack, Mark};
+use crate::txn::rows::{GivenBack, LoadsBeside, Mark, Waits};
 use crate::version::Tables;
 
 /// Names a savepoint of one transaction.
@@ -61,18 +66,68 @@ impl Savepoints {
     }
 }
 
+/// How many rows go back, about, before it is asked whether others should run.
+const PORTION_ROWS: u16 = 8;
+/// Of how many rows pages are read at the same time.
+const READ_ROWS: u16 = 32;
+
+/// Undoes the rows after `to` that were changed after the last definition.
+fn undo_rows_in_portions(
+    core: &CoreInner,
+    handle: &mut TxnHandle<KernelEnvironment>,
+    catalog: &CatalogChanges,
+    to: &Position,
+    context: &Context,
+) {
+    let rows = catalog.rows_at_last_change(&to.catalog).unwrap_or(to.changes);
+    let tables = catalog.without_made(&to.catalog, &*core.tables);
+    let loads = LoadsBeside::default();
+    let how: (&dyn Tables, _) = (&tables, Waits::Task { parker: context, loads: &loads });
+    loop {
+        let before = loads.count();
+        let has_more = {
+            let _critical = Critical::enter("rolling back");
+            handle.changes_mut().roll_back_some(rows, how, PORTION_ROWS)
+        };
+        if !has_more {
+            return;
+        }
+        if loads.count() > before {
+            // They lie on disk: the next ones are read together.
+            let pages = handle.changes().pages_to_undo(rows, &tables, READ_ROWS);
+            core.shared.pool.load_together(context, &pages);
+        }
+        if context.should_yield() && !mutant("rollback-never-yields") {
+            context.yield_now();
+        }
+    }
+}
+
+/// Who undoes.
+#[derive(Clone, Copy)]
+pub(super) enum By<'a> {
+    /// A task: others run meanwhile.
+    Task(&'a Context),
+    /// An instance's turn.
+    Turn,
+}
+
 /// Undoes rows and definitions after `to`. The table locks stay.
 pub(super) fn undo_to(
     core: &CoreInner,
     handle: &mut TxnHandle<KernelEnvironment>,
     catalog: &mut CatalogChanges,
-    to: &Position,
+    (to, by): (&Position, By<'_>),
 ) {
+    let has_rows = handle.changes().has_changed_since(to.changes);
+    if let By::Task(context) = by {
+        undo_rows_in_portions(core, handle, catalog, to, context);
+    }
     let _critical = Critical::enter("rolling back to a savepoint");
     let tables: &dyn Tables = &*core.tables;
     let undone = catalog.go_back(&to.catalog);
     undone.forget_made(&core.shared);
-    let mut given_back = GivenBack::Nothing;
+    let mut given_back = if has_rows { GivenBack::Rows } else { GivenBack::Nothing };
     let mut undo = |handle: &mut TxnHandle<KernelEnvironment>, to| {
         if handle.changes_mut().roll_back(to, tables) == GivenBack::Rows {
             given_back = GivenBack::Rows;
@@ -92,9 +147,9 @@ fn roll_back(
     core: &CoreInner,
     handle: &mut TxnHandle<KernelEnvironment>,
     catalog: &mut CatalogChanges,
-    to: &Position,
+    (to, context): (&Position, &Context),
 ) {
-    undo_to(core, handle, catalog, to);
+    undo_to(core, handle, catalog, (to, By::Task(context)));
     // After the definitions, so that the next holder finds them as they were.
     if !mutant("savepoint-keeps-table-locks") {
         core.txn.release_locks_since(handle, to.locks);
@@ -122,13 +177,14 @@ impl Transaction {
     }
 
     /// Undoes everything since the savepoint, which stays; later ones go. Cannot fail but with
-    /// `NotFound`, and then nothing was undone. Cursors and catalog references of statements since
-    /// then must not be used any more.
-    pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
+    /// `NotFound`, and then nothing was undone. Others run meanwhile if there is much of it. Cursors and
+    /// catalog references of statements since then must not be used any more.
+    pub fn roll_back_to(&mut self, savepoint: Savepoint, context: &Context) -> Result<()> {
         let at = self.savepoints.find(savepoint)?;
         let handle = self.handle.as_mut().ok_or_else(ended)?;
         self.savepoints.stack.truncate(at + 1);
-        roll_back(&self.core, handle, &mut self.catalog, &self.savepoints.stack[at].1);
+        let to = &self.savepoints.stack[at].1;
+        roll_back(&self.core, handle, &mut self.catalog, (to, context));
         self.savepoints_changed();
         Ok(())
     }
@@ -143,13 +199,13 @@ impl Statement<'_> {
     /// Undoes all that this statement (since it began or was resumed) has done to rows and
     /// definitions, so that the transaction goes on as if it had not run; its table locks stay.
     pub fn roll_back(self) {
-        undo_to(self.core, self.handle, self.changes, &self.started);
+        undo_to(self.core, self.handle, self.changes, (&self.started, By::Task(self.context)));
     }
 
     /// As [`Statement::roll_back`], to do it all again with a new snapshot where the isolation has
     /// one per statement (rule 6.4).
     pub fn start_again(&mut self) {
-        undo_to(self.core, self.handle, self.changes, &self.started);
+        undo_to(self.core, self.handle, self.changes, (&self.started, By::Task(self.context)));
         self.core.txn.refresh_snapshot(self.handle);
         self.catalog = self.changes.own().unwrap_or_else(|| Session::catalog(self.session));
         self.observe_catalog();

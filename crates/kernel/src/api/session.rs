@@ -11,10 +11,11 @@ use super::catalog_changes::CatalogChanges;
 use super::checkpoint::{PinnedCheckpoint, WhichCheckpoint};
 use super::core::{Context, CoreInner, Instance};
 use super::environment::KernelEnvironment;
-use super::savepoint::{self, Position, Savepoints};
+use super::savepoint::{self, By, Position, Savepoints};
 use super::statement::Statement;
 use crate::base::{Cts, Error, Result, Xid};
 use crate::catalog::CatalogRef;
+use crate::runtime::Class;
 use crate::sync::mutant;
 use crate::txn::{
     Committed, HeldSnapshot, Interrupt, Isolation, Synchronous, TxnHandle, Unsettled, Waiter,
@@ -271,12 +272,17 @@ impl Transaction {
         result
     }
 
-    /// Undoes everything. Cannot fail.
-    pub fn rollback(mut self, session: &mut Session) {
-        if let Some(handle) = self.handle.take() {
-            let orphan = Orphan { handle, catalog: std::mem::take(&mut self.catalog) };
-            orphan.roll_back_for(&self.core, &mut session.inner);
-        }
+    /// Undoes everything. Cannot fail. Others run meanwhile if there is much of it.
+    pub fn rollback(self, session: &mut Session, context: &Context) {
+        self.roll_back_for(&mut session.inner, By::Task(context));
+    }
+
+    fn roll_back_for(mut self, session: &mut crate::txn::Session, by: By<'_>) {
+        let Some(handle) = &mut self.handle else { return };
+        savepoint::undo_to(&self.core, handle, &mut self.catalog, (&Position::start(), by));
+        let tables: &dyn crate::version::Tables = &*self.core.tables;
+        self.core.txn.abort(handle, session, tables);
+        self.handle = None;
     }
 
     /// Its identity.
@@ -340,6 +346,9 @@ impl Drop for Transaction {
     }
 }
 
+/// So many rows of an orphan are undone at once.
+const ORPHAN_ROWS: usize = 128;
+
 /// A transaction that nobody will end any more.
 pub(super) struct Orphan {
     handle: TxnHandle<KernelEnvironment>,
@@ -347,16 +356,25 @@ pub(super) struct Orphan {
 }
 
 impl Orphan {
-    /// Undoes everything.
-    pub fn roll_back(self, core: &CoreInner) {
-        self.roll_back_for(core, &mut crate::txn::Session::new(Synchronous::On));
-    }
-
-    fn roll_back_for(mut self, core: &CoreInner, session: &mut crate::txn::Session) {
-        let tables: &dyn crate::version::Tables = &*core.tables;
-        let start = Position::start();
-        savepoint::undo_to(core, &mut self.handle, &mut self.catalog, &start);
-        core.txn.abort(&mut self.handle, session, tables);
+    /// Undoes everything: what is little in this turn of the instance, else in a task.
+    pub fn roll_back(self, instance: &Instance, core: &Rc<CoreInner>) {
+        let is_little = !self.handle.changes().has_more_than(ORPHAN_ROWS);
+        let transaction = Transaction {
+            core: core.clone(),
+            handle: Some(self.handle),
+            catalog: self.catalog,
+            savepoints: Savepoints::default(),
+            access: Access::ReadWrite,
+            checkpoint: None,
+        };
+        let carried = || crate::txn::Session::new(Synchronous::On);
+        if is_little {
+            transaction.roll_back_for(&mut carried(), By::Turn);
+        } else {
+            instance.spawn(Class::System, move |context| {
+                transaction.roll_back_for(&mut carried(), By::Task(context));
+            });
+        }
     }
 }
 

@@ -347,7 +347,8 @@ impl<S: InstanceState> Instance<S> {
     }
 
     pub(super) fn admission(&self) -> Admission {
-        let counted = self.stacks.live() - self.uncounted.get();
+        // Who waits aside within a wait that does not count counts twice.
+        let counted = self.stacks.live().saturating_sub(self.uncounted.get());
         if counted < self.hub.options().admission_max { Admission::Open } else { Admission::Closed }
     }
 

@@ -39,6 +39,12 @@ pub enum UnparkClass {
 pub trait Parker {
     /// Waits until unparked or until `deadline_ns` of [`Parker::now_ns`]. Holds no latch.
     fn park(&self, deadline_ns: Option<u64>) -> Parked;
+    /// As [`Parker::park`], for what may take as long as somebody outside likes: a client's next byte,
+    /// another transaction's end. Meanwhile the caller is not among those that bound new transactions
+    /// (rule 2.4), or as many as are admitted would close the instance to all others.
+    fn park_aside(&self, deadline_ns: Option<u64>) -> Parked {
+        self.park(deadline_ns)
+    }
     /// A handle by which others end this caller's waits, valid for ever.
     fn unparker(&self) -> Unparker;
     /// Lets others on this instance run first. Holds no latch.

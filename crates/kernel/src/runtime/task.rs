@@ -164,6 +164,10 @@ impl<S: InstanceState> Parker for TaskContext<S> {
         self.yielder().suspend(Suspend::Park { deadline_ns })
     }
 
+    fn park_aside(&self, deadline_ns: Option<u64>) -> Parked {
+        self.uncounted(|| self.park(deadline_ns))
+    }
+
     fn unparker(&self) -> Unparker {
         Unparker(share(&self.cell))
     }

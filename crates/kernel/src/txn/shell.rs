@@ -40,6 +40,18 @@ pub struct Waiter<'a> {
     pub deadline_ns: Option<u64>,
 }
 
+/// Whether who waits is among those that bound new transactions (rule 2.4).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counts {
+    Yes,
+    No,
+}
+
+/// Who has waited for so long for another's end counts no more: it may be that of a client who idles, and
+/// then as many as are admitted would close the instance to all others. Where rows are handed over
+/// all the time nobody waits for so long, and who is not admitted queues without a stack.
+const ASIDE_NS: u64 = 10_000_000;
+
 impl Waiter<'_> {
     /// An error if the statement is to end. Loops of executors may ask it at their yields.
     pub fn check(&self) -> Result<()> {
@@ -51,13 +63,16 @@ impl Waiter<'_> {
     }
 
     /// Parks until woken, interrupted or `until`; an error if interrupted.
-    fn park(&self, until_ns: Option<u64>) -> Result<Parked> {
+    fn park(&self, until_ns: Option<u64>, counts: Counts) -> Result<Parked> {
         self.interrupt.show(self.parker.unparker())?;
         let until = match (until_ns, self.deadline_ns) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        let parked = self.parker.park(until);
+        let parked = match counts {
+            Counts::Yes => self.parker.park(until),
+            Counts::No => self.parker.park_aside(until),
+        };
         self.interrupt.hide();
         self.check()?;
         Ok(parked)
@@ -192,7 +207,7 @@ impl<E: Environment> TxnLocal<E> {
             WaitFor::LogRoom => {
                 self.count(|counters| counters.room_waits += 1);
                 self.enlist_for_room(waiter.parker.unparker());
-                waiter.park(None).map(drop)
+                waiter.park(None, Counts::Yes).map(drop)
             }
             WaitFor::Clock(cts) => {
                 self.wait_for_clock(cts, waiter.parker);
@@ -304,7 +319,8 @@ impl<E: Environment> TxnLocal<E> {
         point("txn-edge-shown");
         let timeout_ns = self.shared.options.deadlock_timeout_ms * 1_000_000;
         let mut next_look_ns = timeout_ns;
-        let mut look_at_ns = waiter.parker.now_ns() + next_look_ns;
+        let began_ns = waiter.parker.now_ns();
+        let (aside_at_ns, mut look_at_ns) = (began_ns + ASIDE_NS, began_ns + next_look_ns);
         let waited = loop {
             if is_over() {
                 break Ok(());
@@ -313,7 +329,12 @@ impl<E: Environment> TxnLocal<E> {
                 // The text names the holders.
                 break Err(Error::Deadlock { waited_for: own, detail });
             }
-            match waiter.park(Some(look_at_ns)) {
+            let parked = if waiter.parker.now_ns() < aside_at_ns {
+                waiter.park(Some(look_at_ns.min(aside_at_ns)), Counts::Yes)
+            } else {
+                waiter.park(Some(look_at_ns), Counts::No)
+            };
+            match parked {
                 Err(error) => break Err(error),
                 Ok(Parked::Woken) if !matches!(edge, Edge::Table(..)) => {
                     self.count(|counters| counters.end_wakes += 1);

@@ -133,6 +133,15 @@ pub enum Frontend<'a> {
 pub enum Decoded<'a> {
     /// A whole message of this many bytes.
     Message(Frontend<'a>, usize),
+    /// A whole message of this many bytes, whose body is not as it should be.
+    Bad {
+        /// Which message it says it is.
+        tag: u8,
+        /// What is wrong.
+        why: Malformed,
+        /// Its bytes.
+        taken: usize,
+    },
     /// Not yet; at least this many bytes in all are needed.
     Incomplete(usize),
 }
@@ -148,10 +157,16 @@ enum Frame<'a> {
     Incomplete(usize),
 }
 
-/// Decodes the message that `buffer` begins with.
+/// Decodes the message that `buffer` begins with. An error: where the next one begins is not known.
 pub fn decode<'a>(buffer: &'a [u8], limits: &Limits) -> Result<Decoded<'a>, Malformed> {
     match frame(buffer, limits)? {
-        Frame::Whole(tag, body) => Ok(Decoded::Message(message(tag, body)?, 5 + body.len())),
+        Frame::Whole(tag, body) => {
+            let taken = 5 + body.len();
+            Ok(match message(tag, body) {
+                Ok(message) => Decoded::Message(message, taken),
+                Err(why) => Decoded::Bad { tag, why, taken },
+            })
+        }
         Frame::Incomplete(bytes) => Ok(Decoded::Incomplete(bytes)),
     }
 }
@@ -210,7 +225,7 @@ fn target<'a>(reader: &mut Reader<'a>) -> Result<DescribeTarget<'a>, Malformed> 
 
 fn parse<'a>(reader: &mut Reader<'a>) -> Result<Frontend<'a>, Malformed> {
     let (name, text) = (reader.c_string()?, reader.c_string()?);
-    let count = usize::from(reader.i16()? as u16);
+    let count = reader.count()?;
     let types = Oids(reader.bytes(count * 4)?);
     Ok(Frontend::Parse(Parse { name, text, types }))
 }
@@ -218,7 +233,7 @@ fn parse<'a>(reader: &mut Reader<'a>) -> Result<Frontend<'a>, Malformed> {
 fn bind<'a>(reader: &mut Reader<'a>) -> Result<Frontend<'a>, Malformed> {
     let (portal, statement) = (reader.c_string()?, reader.c_string()?);
     let formats = codes(reader)?;
-    let count = usize::from(reader.i16()? as u16);
+    let count = reader.count()?;
     if formats.len() > 1 && formats.len() != count {
         return Err(Malformed("bind message has a different number of formats and parameters"));
     }

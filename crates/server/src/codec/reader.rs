@@ -37,9 +37,9 @@ impl<'a> Reader<'a> {
         Ok(i32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
 
-    /// A count that is not negative.
+    /// A count; 65,535 at most, as in PostgreSQL.
     pub(super) fn count(&mut self) -> Result<usize, Malformed> {
-        usize::try_from(self.i16()?).map_err(|_| Malformed("negative count in message"))
+        Ok(usize::from(self.i16()?.cast_unsigned()))
     }
 
     /// Bytes up to a zero byte, which is taken too.

@@ -73,26 +73,55 @@ fn bind_has_formats_and_nulls() {
 
 #[test]
 fn malformed_messages_are_refused() {
+    // Where the next message begins is not known.
     #[track_caller]
     fn refused(bytes: &[u8]) {
         assert!(matches!(decode(bytes, &limits()), Err(Malformed(_))), "{bytes:?}");
         assert!(!is_incomplete(bytes, &limits()), "{bytes:?}");
     }
     refused(b"!");
-    refused(&framed(b'Q', b"no end"));
-    refused(&framed(b'Q', b"two\0ends\0"));
-    refused(&framed(b'S', b"x"));
-    refused(&framed(b'D', b"Xname\0"));
-    refused(&framed(b'E', b"p\0\0"));
     refused(b"S\0\0\0\x03");
     refused(b"S\0\x01\0\0");
     refused(b"Q\xff\xff\xff\xff");
     refused(b"Q\x7f\xff\xff\xff");
-    refused(&framed(b'P', b"s\0t\0\0\x02\0\0\0\x17"));
-    refused(&framed(b'B', b"\0\0\0\0\0\x01\xff\xff\xff\xfe\0\0"));
-    refused(&framed(b'B', b"\0\0\0\0\0\x01\0\0\0\x09x\0\0"));
-    refused(&framed(b'B', b"\0\0\0\x02\0\0\0\0\0\x01\xff\xff\xff\xff\0\0"));
-    refused(&framed(b'B', b"\0\0\0\x01\0\x07\0\0\0\0"));
+
+    // It is.
+    #[track_caller]
+    fn passed(tag: u8, body: &[u8]) {
+        let bytes = framed(tag, body);
+        let Ok(Decoded::Bad { tag: found, taken, .. }) = decode(&bytes, &limits()) else {
+            panic!("{bytes:?}")
+        };
+        assert_eq!((found, taken), (tag, bytes.len()));
+        assert!(!is_incomplete(&bytes, &limits()), "{bytes:?}");
+    }
+    passed(b'Q', b"no end");
+    passed(b'Q', b"two\0ends\0");
+    passed(b'S', b"x");
+    passed(b'D', b"Xname\0");
+    passed(b'E', b"p\0\0");
+    passed(b'P', b"s\0t\0\0\x02\0\0\0\x17");
+    passed(b'B', b"\0\0\0\0\0\x01\xff\xff\xff\xfe\0\0");
+    passed(b'B', b"\0\0\0\0\0\x01\0\0\0\x09x\0\0");
+    passed(b'B', b"\0\0\0\x02\0\0\0\0\0\x01\xff\xff\xff\xff\0\0");
+    passed(b'B', b"\0\0\0\x01\0\x07\0\0\0\0");
+}
+
+#[test]
+fn a_bind_has_as_many_formats_as_parameters() {
+    const COUNT: usize = 40_000;
+    let mut body = b"\0\0".to_vec();
+    body.extend_from_slice(&(COUNT as u16).to_be_bytes());
+    body.extend(std::iter::repeat_n([0, 1], COUNT).flatten());
+    body.extend_from_slice(&(COUNT as u16).to_be_bytes());
+    body.extend(std::iter::repeat_n([0xff; 4], COUNT).flatten());
+    body.extend_from_slice(&[0, 0]);
+    let bytes = framed(b'B', &body);
+    let limits = Limits::default();
+    let Ok(Decoded::Message(Frontend::Bind(bind), _)) = decode(&bytes, &limits) else {
+        panic!("a Bind")
+    };
+    assert_eq!((bind.formats.len(), bind.parameters.len()), (COUNT, COUNT));
 }
 
 #[test]

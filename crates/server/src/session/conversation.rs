@@ -5,7 +5,7 @@
 //! Sync is skipped. Responses are handed to the link after the backend has settled: at the end of
 //! the input, or earlier when much is encoded. Names and texts are checked for UTF-8 here.
 
-use atoll_kernel::runtime::InstanceState;
+use atoll_kernel::runtime::{InstanceState, Parker};
 use atoll_kernel::txn::Unsettled;
 use atoll_sql::session::client::{Client, TransactionStatus};
 use atoll_sql::{SqlError, SqlResult, SqlState};
@@ -107,6 +107,10 @@ impl<S: InstanceState, B: Backend<S>> Conversation<'_, S, B> {
             {
                 return self.fatal(&error);
             }
+            // Others run between two messages of a long pipeline.
+            if self.wire.context.should_yield() {
+                self.wire.context.yield_now();
+            }
         }
     }
 
@@ -117,6 +121,11 @@ impl<S: InstanceState, B: Backend<S>> Conversation<'_, S, B> {
         let (message, taken) = match decode(input.unread(), self.wire.limits) {
             Ok(Decoded::Message(message, taken)) => (message, taken),
             Ok(Decoded::Incomplete(_)) => return Step::Wait,
+            Ok(Decoded::Bad { tag, why, taken }) => {
+                drop(input);
+                link.input.borrow_mut().consume(taken);
+                return self.bad(tag, SqlError::new(SqlState::PROTOCOL_VIOLATION, why.0));
+            }
             Err(bad) => return Step::Fatal(SqlError::new(SqlState::PROTOCOL_VIOLATION, bad.0)),
         };
         let skip = self.progress.mode == Mode::Skip;
@@ -150,13 +159,28 @@ impl<S: InstanceState, B: Backend<S>> Conversation<'_, S, B> {
                 "unexpected password message",
             )),
             Frontend::FunctionCall(_) => {
-                self.refuse_function_call();
+                self.refuse(&SqlError::not_supported("the function call protocol"));
                 Step::Go
             }
         };
         drop(input);
         link.input.borrow_mut().consume(taken);
         step
+    }
+
+    /// A whole message whose body is wrong: where the next one begins is known, so the session goes on.
+    fn bad(&mut self, tag: u8, error: SqlError) -> Step {
+        match tag {
+            b'Q' if self.progress.mode == Mode::Normal => {
+                self.refuse(&error);
+                Step::Go
+            }
+            b'P' | b'B' | b'D' | b'E' | b'C' if self.progress.mode == Mode::Normal => {
+                self.extended(Err(error))
+            }
+            b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'd' | b'c' | b'f' => Step::Go,
+            _ => Step::Fatal(error),
+        }
     }
 
     fn keep(&mut self, bytes: &[u8], step: Step) -> Step {
@@ -227,8 +251,13 @@ impl<S: InstanceState, B: Backend<S>> Conversation<'_, S, B> {
     /// A simple query; answers the error that ends the session, if one does.
     fn query(&mut self) -> Option<SqlError> {
         let scratch = std::mem::take(&mut self.scratch);
-        let done = utf8(&scratch)
-            .and_then(|text| self.backend.simple_query(self.wire.context, text, &mut self.wire));
+        let done = match utf8(&scratch) {
+            Ok(text) => self.backend.simple_query(self.wire.context, text, &mut self.wire),
+            Err(error) => {
+                self.backend.fail(self.wire.context);
+                Err(error)
+            }
+        };
         self.scratch = scratch;
         if let Err(error) = done {
             if ends_session(&error) {
@@ -264,9 +293,10 @@ impl<S: InstanceState, B: Backend<S>> Conversation<'_, S, B> {
         self.ready();
     }
 
-    fn refuse_function_call(&mut self) {
-        let error = SqlError::not_supported("the function call protocol");
-        self.wire.error(ErrorSeverity::Error, &error);
+    /// A message that has failed as a query does: it is answered, and no Sync is waited for.
+    fn refuse(&mut self, error: &SqlError) {
+        self.wire.error(ErrorSeverity::Error, error);
+        self.backend.fail(self.wire.context);
         self.ready();
     }
 

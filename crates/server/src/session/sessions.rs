@@ -263,7 +263,8 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             }
             First::Start { start, protocol } => {
                 let (me, task) = (self.me.clone(), connection.clone());
-                self.run(instance, connection, Class::New, move |context| {
+                // No transaction: nobody is kept out of the server by those of others.
+                self.run(instance, connection, Class::Run, move |context| {
                     let Some(sessions) = me.upgrade() else { return };
                     let opened = sessions.open(context.instance(), &task, start, protocol);
                     task.verdict.set(match opened {
@@ -321,8 +322,14 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             .borrow()
             .as_ref()
             .is_some_and(|backend| backend.status() == TransactionStatus::Idle);
-        let class =
-            if idle && !connection.progress.get().since_sync { Class::New } else { Class::Run };
+        // Whoever goes is not kept.
+        let goes = connection.link.input.borrow().unread().first() == Some(&b'X');
+        let begins = idle && !connection.progress.get().since_sync && !goes;
+        let class = if begins { Class::New } else { Class::Run };
+        // The session waited for input: cancels until now were for nothing, as in PostgreSQL.
+        if let Some(interrupt) = &*connection.interrupt.borrow() {
+            interrupt.clear();
+        }
         let limits = self.options.limits;
         let task = connection.clone();
         let scratch = self.scratch.borrow_mut().pop().unwrap_or_default();

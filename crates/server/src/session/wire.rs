@@ -90,7 +90,7 @@ impl<'c, S: InstanceState> Wire<'c, S> {
         while self.link.receiving() == Receiving::InFlight
             && self.link.input.borrow().unread().len() == before
         {
-            self.context.park(None);
+            self.context.park_aside(None);
         }
         self.link.set_waiter(None);
         if self.link.input.borrow().unread().len() == before {
@@ -191,7 +191,7 @@ impl<S: InstanceState> Client for Wire<'_, S> {
         self.hand_over();
         self.link.set_waiter(Some(self.context.unparker()));
         while !self.link.all_sent() {
-            self.context.park(None);
+            self.context.park_aside(None);
         }
         self.link.set_waiter(None);
         if self.link.is_broken() { Err(connection_lost()) } else { Ok(()) }
@@ -234,6 +234,9 @@ impl<S: InstanceState> Client for Wire<'_, S> {
                     self.flush()?;
                     self.await_input()?;
                     continue;
+                }
+                Decoded::Bad { why, .. } => {
+                    return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, why.0));
                 }
                 Decoded::Message(Frontend::CopyData(data), taken) => {
                     buffer.extend_from_slice(data);

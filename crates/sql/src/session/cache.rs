@@ -2,7 +2,7 @@
 //!
 //! Invariants: an entry's plan is used only with the very catalog it was made for, the same search
 //! path and the same choices of the planner; otherwise it is made anew. Entries are shared by the sessions of one instance.
-//! The cache is bounded: when it is full it starts again.
+//! The cache is bounded, by entries and by how long their texts are: when it is full it starts again.
 
 use crate::bind;
 use crate::error::SqlResult;
@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Entries that a cache holds.
 const ENTRIES_MAX: usize = 4096;
+/// Longer texts are not kept: few come twice, and a cache of them would hold gigabytes.
+const TEXT_BYTES_MAX: usize = 16 << 10;
 
 /// A plan with what it was made for.
 pub struct PlanEntry {
@@ -176,6 +178,9 @@ impl Cache {
 
     /// Keeps the statement of an extended Parse.
     pub fn put(&self, text: &str, types: &[TypeOid], statement: Rc<CachedStatement>) {
+        if text.len() > TEXT_BYTES_MAX {
+            return;
+        }
         let mut statements = self.statements.borrow_mut();
         if statements.len() >= ENTRIES_MAX {
             statements.clear();
@@ -195,6 +200,9 @@ impl Cache {
 
     /// Keeps a template; a text has a few at most.
     pub fn put_template(&self, normalised: &str, template: Rc<Template>) {
+        if normalised.len() > TEXT_BYTES_MAX {
+            return;
+        }
         let mut templates = self.templates.borrow_mut();
         if templates.len() >= ENTRIES_MAX {
             templates.clear();

@@ -77,10 +77,24 @@ pub(super) const ATTEMPTS_MAX: u32 = 100;
 impl Session {
     /// A statement begins: its clock, its time limit.
     pub(super) fn begin_statement(&mut self, context: &Context) {
-        self.kernel.interrupt().clear();
         self.apply_settings();
+        self.begin_time_limit(context);
+    }
+
+    /// `statement_timeout` counts from now on.
+    pub(super) fn begin_time_limit(&mut self, context: &Context) {
         let timeout_ns = self.defaults.timeout_ns;
         self.kernel.deadline_ns = timeout_ns.map(|timeout| context.now_ns() + timeout);
+    }
+
+    /// Between two statements that have come together: a cancel ends both, and others run if the slice
+    /// is used up.
+    pub(super) fn breathe(&mut self, context: &Context) -> SqlResult<()> {
+        self.kernel.check(context)?;
+        if context.should_yield() {
+            context.yield_now();
+        }
+        Ok(())
     }
 
     /// The plan of a statement for the catalog as it is now.

@@ -69,10 +69,14 @@ pub(super) struct Rest {
 }
 
 impl Session {
-    fn guarded<T>(&mut self, run: impl FnOnce(&mut Session) -> SqlResult<T>) -> SqlResult<T> {
+    fn guarded<T>(
+        &mut self,
+        context: &Context,
+        run: impl FnOnce(&mut Session) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         let result = run(self);
         if result.is_err() {
-            self.failed();
+            self.failed(context);
         }
         result
     }
@@ -85,7 +89,7 @@ impl Session {
         text: &str,
         types: &[TypeOid],
     ) -> SqlResult<()> {
-        self.guarded(|session| {
+        self.guarded(context, |session| {
             if !name.is_empty() && session.prepared.contains_key(name) {
                 return Err(SqlError::new(
                     SqlState::DUPLICATE_PREPARED_STATEMENT,
@@ -153,7 +157,7 @@ impl Session {
 
     /// Bind.
     pub fn bind(&mut self, context: &Context, request: BindRequest<'_, '_>) -> SqlResult<()> {
-        self.guarded(|session| session.bind_inside(context, request))
+        self.guarded(context, |session| session.bind_inside(context, request))
     }
 
     fn bind_inside(&mut self, context: &Context, request: BindRequest<'_, '_>) -> SqlResult<()> {
@@ -298,7 +302,7 @@ impl Session {
         context: &Context,
         name: &str,
     ) -> SqlResult<StatementDescription> {
-        self.guarded(|session| {
+        self.guarded(context, |session| {
             let cached = session.statement_named(name)?;
             let Some(part) = cached.planned_part() else {
                 let columns = session.utility_columns(&cached)?;
@@ -317,9 +321,10 @@ impl Session {
     #[expect(clippy::type_complexity, reason = "columns and how they are sent")]
     pub fn describe_portal(
         &mut self,
+        context: &Context,
         name: &str,
     ) -> SqlResult<Option<(Arc<[ColumnDescription]>, Vec<Format>)>> {
-        self.guarded(|session| {
+        self.guarded(context, |session| {
             let portal = session.portals.get(name).ok_or_else(|| no_portal(name))?;
             Ok(portal.columns.clone().map(|columns| (columns, portal.formats.clone())))
         })
@@ -333,7 +338,7 @@ impl Session {
         rows_max: u32,
         client: &mut dyn Client,
     ) -> SqlResult<()> {
-        self.guarded(|session| session.execute_inside(context, portal, rows_max, client))
+        self.guarded(context, |session| session.execute_inside(context, portal, rows_max, client))
     }
 
     fn execute_inside(
@@ -356,7 +361,9 @@ impl Session {
                 return Err(not_runnable(name));
             }
             _ => {
+                self.begin_time_limit(context);
                 self.go_on(context, (name, &mut portal), rows_max, client)?;
+                self.kernel.deadline_ns = None;
                 Keep::Yes
             }
         };
@@ -465,8 +472,8 @@ impl Session {
     }
 
     /// A message of the extended protocol failed outside the session: as if a statement had.
-    pub fn fail(&mut self) {
-        self.failed();
+    pub fn fail(&mut self, context: &Context) {
+        self.failed(context);
     }
 
     /// PREPARE.

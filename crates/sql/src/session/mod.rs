@@ -294,10 +294,10 @@ impl Session {
     }
 
     /// The session ends: an open transaction is rolled back.
-    pub fn end(mut self, _context: &Context) {
+    pub fn end(mut self, context: &Context) {
         self.portals.clear();
         if let Some(transaction) = self.transaction.take() {
-            transaction.rollback(&mut self.kernel);
+            transaction.rollback(&mut self.kernel, context);
         }
     }
 

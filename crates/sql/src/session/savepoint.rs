@@ -7,7 +7,7 @@
 use super::settings::Settings;
 use super::{Phase, Session};
 use crate::error::{SqlError, SqlResult, SqlState};
-use atoll_kernel::api::Access;
+use atoll_kernel::api::{Access, Context};
 
 /// A savepoint of a transaction block.
 pub(super) struct Savepoint {
@@ -71,23 +71,27 @@ impl Session {
     }
 
     /// ROLLBACK TO SAVEPOINT.
-    pub(super) fn roll_back_to(&mut self, name: &str) -> SqlResult<&'static str> {
+    pub(super) fn roll_back_to(
+        &mut self,
+        context: &Context,
+        name: &str,
+    ) -> SqlResult<&'static str> {
         self.check_in_block("ROLLBACK TO SAVEPOINT")?;
         let at = self.savepoint_named(name)?;
         self.savepoints.truncate(at + 1);
-        self.back_to_newest_savepoint();
+        self.back_to_newest_savepoint(context);
         self.phase = Phase::Block;
         Ok("ROLLBACK")
     }
 
     /// Undoes everything since the newest savepoint; false if there is none.
-    pub(super) fn back_to_newest_savepoint(&mut self) -> bool {
+    pub(super) fn back_to_newest_savepoint(&mut self, context: &Context) -> bool {
         let (Some(savepoint), Some(transaction)) =
             (self.savepoints.last(), self.transaction.as_mut())
         else {
             return false;
         };
-        let undone = transaction.roll_back_to(savepoint.kernel);
+        let undone = transaction.roll_back_to(savepoint.kernel, context);
         debug_assert!(undone.is_ok(), "the kernel has every savepoint of the block");
         transaction.set_access(savepoint.access);
         let birth = savepoint.birth;

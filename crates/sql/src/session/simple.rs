@@ -30,7 +30,7 @@ impl Session {
         match result {
             Ok(()) => Ok(()),
             Err(error) => {
-                self.failed();
+                self.failed(context);
                 self.report_settings(client);
                 Err(error)
             }
@@ -62,6 +62,9 @@ impl Session {
                 self.end_implicit(context)?;
             }
             client.complete(&done.tag);
+            if several {
+                self.breathe(context)?;
+            }
         }
         self.end_implicit(context)?;
         self.report_settings(client);

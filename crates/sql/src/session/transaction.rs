@@ -63,15 +63,19 @@ impl Session {
     }
 
     /// Draws the consequences of an error.
-    pub(super) fn failed(&mut self) {
+    pub(super) fn failed(&mut self, context: &Context) {
         self.kernel.deadline_ns = None;
-        if matches!(self.phase, Phase::Block | Phase::Failed) && self.back_to_newest_savepoint() {
+        // A cancel is heard of by now, or comes too late.
+        self.kernel.interrupt().clear();
+        if matches!(self.phase, Phase::Block | Phase::Failed)
+            && self.back_to_newest_savepoint(context)
+        {
             self.phase = Phase::Failed;
             return;
         }
         self.end_portals();
         if let Some(transaction) = self.transaction.take() {
-            transaction.rollback(&mut self.kernel);
+            transaction.rollback(&mut self.kernel, context);
         }
         match self.phase {
             Phase::Implicit => {
@@ -101,7 +105,7 @@ impl Session {
         let held = match self.hold_cursors(context) {
             Ok(held) => held,
             Err(error) => {
-                self.rollback_kernel();
+                self.rollback_kernel(context);
                 return Err(error);
             }
         };
@@ -119,11 +123,11 @@ impl Session {
         Ok(result?)
     }
 
-    fn rollback_kernel(&mut self) {
+    fn rollback_kernel(&mut self, context: &Context) {
         self.end_portals();
         self.savepoints.clear();
         if let Some(transaction) = self.transaction.take() {
-            transaction.rollback(&mut self.kernel);
+            transaction.rollback(&mut self.kernel, context);
         }
         self.phase = Phase::Idle;
         self.settings_end(false);
@@ -172,7 +176,7 @@ impl Session {
         let modes = self.present_modes();
         match self.phase {
             Phase::Failed => {
-                self.rollback_kernel();
+                self.rollback_kernel(context);
                 self.chain(context, chain, modes)?;
                 return Ok("ROLLBACK");
             }
@@ -197,10 +201,10 @@ impl Session {
         let modes = self.present_modes();
         if matches!(self.phase, Phase::Idle | Phase::Implicit) {
             self.outside(chain, "ROLLBACK AND CHAIN", client)?;
-            self.rollback_kernel();
+            self.rollback_kernel(context);
             return Ok("ROLLBACK");
         }
-        self.rollback_kernel();
+        self.rollback_kernel(context);
         self.chain(context, chain, modes)?;
         Ok("ROLLBACK")
     }
@@ -283,7 +287,7 @@ impl Session {
         if let (Some(wanted), true) = (wanted, fresh) {
             let read_only = self.present_modes().1;
             if let Some(transaction) = self.transaction.take() {
-                transaction.rollback(&mut self.kernel);
+                transaction.rollback(&mut self.kernel, context);
             }
             self.begin_kernel(context, wanted, read_only)?;
         }

@@ -37,7 +37,7 @@ impl Session {
             Utility::Rollback { chain } => Done::all(self.rollback(context, *chain, client)?),
             Utility::Savepoint(name) => Done::all(self.savepoint(name)?),
             Utility::Release(name) => Done::all(self.release(name)?),
-            Utility::RollbackTo(name) => Done::all(self.roll_back_to(name)?),
+            Utility::RollbackTo(name) => Done::all(self.roll_back_to(context, name)?),
             Utility::SetTransaction { session, modes } => {
                 match session {
                     true => self.session_characteristics(*modes)?,

@@ -78,14 +78,14 @@ fn crowd(
                     End::Commit => drop(
                         transaction.commit(&mut session, context).expect("nothing is in the way"),
                     ),
-                    End::RollBack => transaction.rollback(&mut session),
+                    End::RollBack => transaction.rollback(&mut session, context),
                 }
             }
             Err(error) => {
                 assert!(matches!(error, Error::UniqueViolation { .. }), "{error:?}");
                 violated.fetch_add(1, Ordering::SeqCst);
                 ended.fetch_add(1, Ordering::SeqCst);
-                transaction.rollback(&mut session);
+                transaction.rollback(&mut session, context);
             }
         }
     };
@@ -298,7 +298,7 @@ fn who_gives_up_waiting_for_a_key_leaves_it_to_the_others() {
                 Err(error) => assert_eq!((error, number), (Error::Cancelled, gives_up)),
             }
             drop(statement);
-            transaction.rollback(&mut session);
+            transaction.rollback(&mut session, context);
         };
         std::thread::scope(|scope| {
             in_transaction(&database, |context, session, transaction| {
@@ -318,7 +318,7 @@ fn who_gives_up_waiting_for_a_key_leaves_it_to_the_others() {
                     context.yield_now();
                 }
                 // The transaction goes on; the key is free, and three want it.
-                transaction.roll_back_to(savepoint).unwrap();
+                transaction.roll_back_to(savepoint, context).unwrap();
                 let mut statement = transaction.statement(session, context).unwrap();
                 insert(&mut statement, table, 2, 4).unwrap();
                 order.lock().unwrap().push(3);
@@ -349,7 +349,7 @@ fn a_row_that_only_happens_to_be_in_flight_is_no_reason_to_wait_for_its_key() {
         let failed = insert(&mut statement, table, 1, 5);
         assert!(matches!(failed, Err(Error::UniqueViolation { .. })), "{failed:?}");
         drop(statement);
-        second.rollback(&mut other);
+        second.rollback(&mut other, context);
     });
     assert_eq!(all(&database, table), [(1, 1)]);
 }
@@ -380,7 +380,7 @@ fn upserts_and_deletes_of_few_keys_add_up() {
                 delete(&mut statement, table, id);
             }
             if ends == 0 {
-                transaction.rollback(&mut session);
+                transaction.rollback(&mut session, context);
             } else {
                 transaction.commit(&mut session, context).unwrap();
                 added += change;

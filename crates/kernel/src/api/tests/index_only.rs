@@ -169,7 +169,7 @@ fn seen_by_an_old_snapshot(database: &Database, table: Oid) -> Vec<i64> {
             Session::new(context.instance()).collect(context).unwrap();
             assert_eq!(see(&mut session).0, before.0);
         }
-        old.rollback(&mut session);
+        old.rollback(&mut session, context);
         before.0
     });
     seen.unwrap()

@@ -43,7 +43,7 @@ pub(super) fn steps<T: Send>(
             drop(statement);
             match result {
                 Some(Err(error)) => {
-                    transaction.rollback(&mut session);
+                    transaction.rollback(&mut session, context);
                     return Err(error);
                 }
                 Some(done) => last = Some(done),
@@ -392,7 +392,7 @@ fn an_old_snapshot_reads_the_old_value_while_it_is_replaced() {
                     reads.push(found.1[6].clone().unwrap());
                     context.yield_now();
                 }
-                transaction.rollback(&mut session);
+                transaction.rollback(&mut session, context);
                 reads
             });
             let reads = read.unwrap();

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use super::*;
 
 mod backup;
+mod check;
 mod checkpoints;
 mod compaction;
 mod hot_keys;
@@ -20,6 +21,7 @@ mod opening;
 mod queues;
 mod read_ahead;
 mod read_checkpoint;
+mod rollbacks;
 mod savepoints;
 mod sequences;
 mod shrink;
@@ -69,7 +71,7 @@ fn transact<T: Send>(
                 Ok(value)
             }
             Err(error) => {
-                transaction.rollback(&mut session);
+                transaction.rollback(&mut session, context);
                 Err(error)
             }
         }
@@ -407,7 +409,7 @@ fn collecting_now_takes_everything_that_no_snapshot_needs() {
                 let mut statement = transaction.statement(&mut session, context).unwrap();
                 assert_eq!(find(&mut statement, table, 1).unwrap().unwrap().1, before);
                 drop(statement);
-                transaction.rollback(&mut session);
+                transaction.rollback(&mut session, context);
             })
         });
         tell.recv().unwrap();

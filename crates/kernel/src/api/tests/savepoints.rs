@@ -41,17 +41,17 @@ fn nested_savepoints_restore_rows_entries_and_redo() {
         run(transaction, 2, 20);
         let inner = transaction.savepoint().unwrap();
         run(transaction, 3, 30);
-        transaction.roll_back_to(inner).unwrap();
+        transaction.roll_back_to(inner, context).unwrap();
         // The key is free again, for whoever wants it.
         run(transaction, 3, 31);
-        transaction.roll_back_to(inner).unwrap();
+        transaction.roll_back_to(inner, context).unwrap();
         run(transaction, 4, 40);
         transaction.release(inner).unwrap();
-        assert!(matches!(transaction.roll_back_to(inner), Err(Error::NotFound { .. })));
+        assert!(matches!(transaction.roll_back_to(inner, context), Err(Error::NotFound { .. })));
         let last = transaction.savepoint().unwrap();
         run(transaction, 5, 50);
-        transaction.roll_back_to(last).unwrap();
-        transaction.roll_back_to(outer).unwrap();
+        transaction.roll_back_to(last, context).unwrap();
+        transaction.roll_back_to(outer, context).unwrap();
         assert!(matches!(transaction.release(last), Err(Error::NotFound { .. })));
         run(transaction, 6, 60);
     });
@@ -78,7 +78,7 @@ fn spilled_redo_is_discarded_by_a_rollback_into_it() {
         fill(transaction, 0..rows);
         let savepoint = transaction.savepoint().unwrap();
         fill(transaction, rows..3 * rows);
-        transaction.roll_back_to(savepoint).unwrap();
+        transaction.roll_back_to(savepoint, context).unwrap();
         fill(transaction, 3 * rows..3 * rows + 7);
     });
     let chunks: u64 = database.metrics().unwrap().transactions.iter().map(|it| it.chunks).sum();
@@ -119,7 +119,7 @@ fn a_row_given_back_lets_its_waiter_go_on_before_the_end() {
             context.yield_now();
         }
         assert!(wait_done.try_recv().is_err(), "the row is locked");
-        transaction.roll_back_to(savepoint).unwrap();
+        transaction.roll_back_to(savepoint, context).unwrap();
         let until = context.now_ns() + 20_000_000_000;
         while wait_done.try_recv().is_err() {
             assert!(context.now_ns() < until, "the waiter was not woken");
@@ -143,7 +143,7 @@ fn a_lock_taken_before_the_savepoint_stays() {
         let mut statement = transaction.statement(session, context).unwrap();
         add(&mut statement, table, 1, 5).unwrap();
         drop(statement);
-        transaction.roll_back_to(savepoint).unwrap();
+        transaction.roll_back_to(savepoint, context).unwrap();
         let mut hasty = Session::new(context.instance());
         hasty.deadline_ns = Some(context.now_ns() + 30_000_000);
         let mut second = hasty.begin(context, Isolation::ReadCommitted, Access::ReadWrite).unwrap();
@@ -151,12 +151,12 @@ fn a_lock_taken_before_the_savepoint_stays() {
         assert_eq!(add(&mut statement, table, 1, 100), Err(Error::Cancelled));
         drop(statement);
         hasty.deadline_ns = None;
-        second.rollback(&mut hasty);
+        second.rollback(&mut hasty, context);
     });
     assert_eq!(all(&database, table), [(1, 2)]);
 }
 
-fn new_table(name: &str) -> NewTable {
+pub(super) fn new_table(name: &str) -> NewTable {
     NewTable {
         namespace: PUBLIC_NAMESPACE,
         name: name.to_owned(),
@@ -185,7 +185,7 @@ fn definitions_since_a_savepoint_are_undone_and_their_locks_given_back() {
         it.truncate(&[table]).unwrap();
         insert(&mut it, table, 2, 2).unwrap();
         drop(it);
-        transaction.roll_back_to(savepoint).unwrap();
+        transaction.roll_back_to(savepoint, context).unwrap();
         assert!(transaction.catalog(session).table(PUBLIC_NAMESPACE, "made").is_none());
         // Another session may define things now: the catalog's lock went with the savepoint.
         let mut other = Session::new(context.instance());
@@ -203,7 +203,7 @@ fn definitions_since_a_savepoint_are_undone_and_their_locks_given_back() {
         insert(&mut it, kept, 7, 7).unwrap();
         it.drop_table(kept).unwrap();
         drop(it);
-        transaction.roll_back_to(savepoint).unwrap();
+        transaction.roll_back_to(savepoint, context).unwrap();
         let mut it = transaction.statement(session, context).unwrap();
         insert(&mut it, kept, 8, 8).unwrap();
         kept
@@ -275,7 +275,7 @@ fn a_transaction_rolled_back_to_its_beginning_writes_nothing_and_keeps_no_undo()
         let mut it = transaction.statement(session, context).unwrap();
         insert(&mut it, table, 1, 1).unwrap();
         drop(it);
-        transaction.roll_back_to(savepoint).unwrap();
+        transaction.roll_back_to(savepoint, context).unwrap();
     });
     assert_eq!(committed, Committed::Nothing);
     let until = std::time::Instant::now() + std::time::Duration::from_secs(90);

@@ -105,7 +105,7 @@ fn a_leaf_with_undo_is_left_alone_until_it_has_none() {
                 drop(transaction.statement(&mut session, context).unwrap());
                 context.park(Some(context.now_ns() + 1_000_000));
             }
-            transaction.rollback(&mut session);
+            transaction.rollback(&mut session, context);
         });
         ran.unwrap();
     });

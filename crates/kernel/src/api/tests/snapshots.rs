@@ -91,7 +91,7 @@ fn a_portal_holds_its_commands_snapshot_and_no_other() {
         transaction.end_command();
         let other = change(context, table);
         assert_eq!(kept(context, &other), 0);
-        transaction.rollback(&mut session);
+        transaction.rollback(&mut session, context);
     };
     database.run(Target::Any, run).unwrap();
     database.close().unwrap();
@@ -165,7 +165,7 @@ fn an_old_snapshot_is_ended_for_the_undo_that_it_holds_back_and_never_reads_a_wr
         let changed = statement.update(&entry, row, &changes);
         assert_eq!(changed, Err(Error::SnapshotTooOld));
         drop(statement);
-        old.rollback(&mut session);
+        old.rollback(&mut session, context);
         let counters = context.instance().state().counters().0;
         assert!(counters.snapshots_ended > 0);
         // The next one lives.
@@ -243,7 +243,7 @@ fn nobodys_snapshot_is_ended_for_a_transaction_that_takes_too_much() {
         let balance = find(&mut statement, table, 1).unwrap().map(|(_, balance)| balance);
         assert_eq!(balance, Some(1000));
         drop(statement);
-        greedy.rollback(&mut other);
+        greedy.rollback(&mut other, context);
         old.commit(&mut session, context).unwrap();
     };
     database.run(Target::Any, run).unwrap();

@@ -7,13 +7,13 @@
 
 use std::rc::Rc;
 
-use super::rollback;
-use crate::base::{CommandId, Cts, KeyHash, Result, RowId, SlotId, TreeId, Xid};
+use super::rollback::{self, Waits};
+use crate::base::{CommandId, Cts, KeyHash, NeededPage, Result, RowId, SlotId, TreeId, Xid};
 use crate::sync::mutant;
 use crate::tree::index::Keys;
 use crate::txn::redo::{RedoBuffer, RedoMark};
 use crate::version::undo::{
-    Arena, Finished, ImageBuilder, Kind, NewRecord, Scratch, UndoRef, Visits, needs_visit,
+    Arena, Finished, Header, ImageBuilder, Kind, NewRecord, Scratch, UndoRef, Visits, needs_visit,
 };
 use crate::version::{InstanceVersions, RowBuffer, Tables};
 
@@ -97,6 +97,8 @@ pub struct SlotChanges {
     visits: Visits,
     /// The run that was begun last.
     run: Option<Run>,
+    /// Of a run, a record's position, that is being undone: how many of its rows are left.
+    left: Option<(u64, u16)>,
     /// The key that was waited for last.
     awaited_key: Option<AwaitedKey>,
     pub(super) redo: RedoBuffer,
@@ -166,6 +168,7 @@ impl SlotChanges {
             stamp_at: None,
             visits: Visits::None,
             run: None,
+            left: None,
             awaited_key: None,
             redo: RedoBuffer::default(),
             frozen: Vec::new(),
@@ -185,6 +188,7 @@ impl SlotChanges {
         self.forget_frozen();
         self.visits = Visits::None;
         self.run = None;
+        self.left = None;
         self.awaited_key = None;
     }
 
@@ -277,6 +281,24 @@ impl SlotChanges {
         Mark { last: self.last, run_rows, redo: self.redo.mark(), frozen_rows: self.frozen_rows }
     }
 
+    /// Whether more rows were changed than so many.
+    pub fn has_more_than(&self, rows: usize) -> bool {
+        let (mut at, mut left) = (self.last, Some(rows));
+        while at != 0
+            && let Some(more) = left
+        {
+            let record = self.arena.header(at);
+            left = more.checked_sub(usize::from(record.rows));
+            at = record.previous;
+        }
+        left.is_none()
+    }
+
+    /// Whether any record came after the mark.
+    pub fn has_changed_since(&self, mark: Mark) -> bool {
+        self.last > mark.last
+    }
+
     /// The run that nothing was pushed after.
     fn open_run(&self) -> Option<&Run> {
         self.run.as_ref().filter(|run| run.at.position() == self.last)
@@ -305,14 +327,47 @@ impl SlotChanges {
         self.run = Some(run);
     }
 
+    /// Undoes about `rows_max` of the rows that were changed after `to`, newest first; false when all
+    /// records after it are undone. [`SlotChanges::roll_back`] has to follow, and nothing else.
+    pub fn roll_back_some(
+        &mut self,
+        to: Mark,
+        how: (&dyn Tables, Waits<'_>),
+        rows_max: u16,
+    ) -> bool {
+        self.awaited_key = None;
+        let mut rows = rows_max;
+        while self.last > to.last && rows > 0 {
+            rows -= rollback::undo_some(self, how, rows);
+        }
+        self.last > to.last
+    }
+
+    /// Pages that undoing the next rows after `to` needs, of about `rows_max` of them.
+    pub fn pages_to_undo(&self, to: Mark, tables: &dyn Tables, rows_max: u16) -> Vec<NeededPage> {
+        rollback::pages_to_undo(self, tables, to.last, rows_max)
+    }
+
+    /// How many rows of the record at `at` are to be undone yet.
+    pub(super) fn rows_left(&self, at: u64, record: &Header) -> u16 {
+        self.left.filter(|(undoing, _)| *undoing == at).map_or(record.rows, |(_, left)| left)
+    }
+
+    /// So many rows of the newest record are left; it leaves the list if none is.
+    pub(super) fn undone(&mut self, record: &Header, left: u16) {
+        self.left = (left > 0).then_some((self.last, left));
+        if left == 0 {
+            self.last = record.previous;
+        }
+    }
+
     /// Undoes everything after `to`, newest first (rule 6.7). Cannot fail; spins while a latch is
     /// busy. While the slot still says *active* (rule 3.6).
     pub fn roll_back(&mut self, to: Mark, tables: &dyn Tables) -> GivenBack {
         self.awaited_key = None;
         let mut any = self.last > to.last;
         while self.last > to.last {
-            let previous = rollback::undo_one(self, tables);
-            self.last = previous;
+            rollback::undo_some(self, (tables, Waits::Thread), u16::MAX);
         }
         if to.run_rows != COMPLETE && self.last == to.last {
             any |= rollback::undo_run_from(self, to.run_rows, tables);
@@ -356,7 +411,7 @@ impl SlotChanges {
     /// Undoes everything and queues the undo for collection. Call before the slot is freed.
     pub fn abort(&mut self, tables: &dyn Tables) {
         while self.last != 0 {
-            self.last = rollback::undo_one(self, tables);
+            rollback::undo_some(self, (tables, Waits::Thread), u16::MAX);
         }
         self.redo.clear();
         self.forget_frozen();

@@ -3,33 +3,97 @@
 //! Invariants: the own record is the newest of its row, because nobody changes or locks a row in
 //! flight by another. First the row goes back under its leaf's latch, then the entry that the
 //! change added goes, unless a version that stays has the key (rule 5.5), or there is no frame for its
-//! leaf. Nothing here can fail: `Retry` is tried again at once, with no latch held.
+//! leaf. Nothing here can fail: `Retry` is tried again at once, with no latch held. A page that is on disk
+//! is waited for with no latch held, too: by the task if there is one ([`Waits`]), else with the thread
+//! blocked. Whatever others do to the row meanwhile they could do at any time: for them it is
+//! in flight before it goes back, and theirs afterwards.
+
+use std::cell::Cell;
 
 use super::changes::SlotChanges;
 use super::set_columns;
-use crate::base::{Error, Outcome, RowId, Stop, TreeId};
+use crate::base::{Error, NeededPage, Outcome, RowId, Stop, TreeId};
 use crate::buffer::{BufferPool, StepLoads};
 use crate::page::overflow::Form;
 use crate::page::pax::{RowState, SlotIndex};
+use crate::runtime::Parker;
 use crate::sync::{mutant, spin};
-use crate::tree::table::LeafWrite;
+use crate::tree::table::{LeafView, LeafWrite};
 use crate::version::undo::{
     Flags, Header, ImageReader, Kind, Scratch, UndoRef, copy_held, newest_of, remove_entry,
     reserved_of, resolve_keys,
 };
 use crate::version::{IndexAccess, TableAccess, Tables};
 
-/// Undoes the newest own change; answers the position of the one before it.
-pub(super) fn undo_one(changes: &mut SlotChanges, tables: &dyn Tables) -> u64 {
+/// What is done while a page is read that a rollback needs.
+#[derive(Clone, Copy)]
+pub enum Waits<'a> {
+    /// Nothing: the thread is blocked.
+    Thread,
+    /// Others run.
+    Task {
+        /// Who waits.
+        parker: &'a dyn Parker,
+        /// What came of it.
+        loads: &'a LoadsBeside,
+    },
+}
+
+/// Loads of a rollback beside which others ran.
+#[derive(Default)]
+pub struct LoadsBeside {
+    count: Cell<u64>,
+    /// The pool had no room for one, and was looked through for it, which takes long: what follows goes to
+    /// the frames that are kept for rollbacks.
+    had_no_room: Cell<bool>,
+}
+
+impl LoadsBeside {
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.count.get()
+    }
+}
+
+/// Loads for one step while others run. Then it gets frames that others do not, with the thread blocked.
+const LOADS_BESIDE: u32 = 16;
+
+impl Waits<'_> {
+    /// Loads a page while others run; false if that cannot be, or comes to nothing. `before`: loads for
+    /// the same step.
+    fn has_loaded(self, pool: &BufferPool, page: NeededPage, before: u32) -> bool {
+        match self {
+            Waits::Task { parker, loads } if before < LOADS_BESIDE && !loads.had_no_room.get() => {
+                loads.count.set(loads.count.get() + 1);
+                let loaded = pool.load(page, parker).is_ok();
+                loads.had_no_room.set(!loaded);
+                loaded
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Undoes up to `rows_max` rows of the newest own change, the last ones first, and takes it out of the
+/// list when none is left. Answers how many, at least one.
+pub(super) fn undo_some(
+    changes: &mut SlotChanges,
+    (tables, waits): (&dyn Tables, Waits<'_>),
+    rows_max: u16,
+) -> u16 {
     let mut scratch = std::mem::take(&mut changes.scratch);
     let at = changes.arena.at(changes.last);
     let record = changes.arena.read(changes.last, &mut scratch.image);
     // Without a table the tree is gone, or about to go: whoever made or dropped it held it alone.
     let kept = record.kind == Kind::Lock && mutant("rollback-keeps-row-locks");
+    let (mut done, mut left) = (1, 0);
     if let Some(table) = tables.table(record.tree).filter(|_| !kept) {
+        let rows = changes.rows_left(changes.last, &record);
+        left = rows.saturating_sub(rows_max);
+        done = rows - left;
         // All rows but the first may have gone before, by a rollback to a mark within the run.
-        for number in (0..record.rows).rev() {
-            undo_row(changes, &table, at, &record.nth(number), &mut scratch);
+        for number in (left..rows).rev() {
+            undo_row(changes, &table, at, &record.nth(number), (waits, &mut scratch));
         }
     } else if record.flags.has(Flags::LONG) {
         // What the image refers to is in no leaf that was freed with the tree.
@@ -37,7 +101,34 @@ pub(super) fn undo_one(changes: &mut SlotChanges, tables: &dyn Tables) -> u64 {
         changes.versions.garbage().add_image(image);
     }
     changes.scratch = scratch;
-    record.previous
+    changes.undone(&record, left);
+    done
+}
+
+/// Loads that rows of the newest own changes after `to` need, up to `rows_max` rows: each page once.
+pub(super) fn pages_to_undo(
+    changes: &SlotChanges,
+    tables: &dyn Tables,
+    to: u64,
+    rows_max: u16,
+) -> Vec<NeededPage> {
+    let (mut at, mut pages) = (changes.last, Vec::new());
+    for _ in 0..rows_max {
+        if at <= to {
+            break;
+        }
+        let record = changes.arena.header(at);
+        // Rows of a run lie together: what is not in the leaf of the last one is found when its turn comes.
+        let last = record.nth(changes.rows_left(at, &record) - 1).row;
+        if let Some(table) = tables.table(record.tree)
+            && let Err(Stop::NeedPage(page)) = table.tree.read(last, &mut |_: &LeafView<'_>| Ok(()))
+            && !pages.contains(&page)
+        {
+            pages.push(page);
+        }
+        at = record.previous;
+    }
+    pages
 }
 
 /// If the newest own record is a run with more than `rows` rows, takes the others out; answers
@@ -53,7 +144,7 @@ pub(super) fn undo_run_from(changes: &mut SlotChanges, rows: u16, tables: &dyn T
     let mut scratch = std::mem::take(&mut changes.scratch);
     let at = changes.arena.at(changes.last);
     for number in (rows..record.rows).rev() {
-        undo_row(changes, &table, at, &record.nth(number), &mut scratch);
+        undo_row(changes, &table, at, &record.nth(number), (Waits::Thread, &mut scratch));
     }
     changes.scratch = scratch;
     true
@@ -64,10 +155,11 @@ fn undo_row(
     table: &TableAccess,
     at: UndoRef,
     record: &Header,
-    scratch: &mut Scratch,
+    (waits, scratch): (Waits<'_>, &mut Scratch),
 ) {
-    if surely(table.tree.pool(), || restore(changes, table, at, record, scratch)) == Restored::Yes {
-        remove_entries(table, record, scratch);
+    let step = || restore(changes, table, at, record, scratch);
+    if surely(table.tree.pool(), waits, step) == Restored::Yes {
+        remove_entries(table, record, (waits, scratch));
     }
 }
 
@@ -81,7 +173,7 @@ pub(super) fn remove_frozen(
 ) {
     let Some(table) = tables.table(tree) else { return };
     let SlotChanges { scratch, versions, .. } = changes;
-    surely(table.tree.pool(), || {
+    surely(table.tree.pool(), Waits::Thread, || {
         let mut leaf = table.tree.write(row)?;
         let slot = leaf.find(row).expect("a row without undo stays in the tree");
         if let Err(stop) = copy_keys(&table, &leaf, slot, scratch) {
@@ -94,21 +186,24 @@ pub(super) fn remove_frozen(
         leaf.remove(slot);
         Ok(())
     });
-    remove_all_entries(&table, row, scratch);
+    remove_all_entries(&table, row, (Waits::Thread, scratch));
 }
 
 /// Runs `step`, which needs no page but leaves with own changes, until it is done. They may have been
-/// evicted since they were changed: they are loaded, with the thread blocked, for a rollback has nobody to
-/// wait for it.
-fn surely<R>(pool: &BufferPool, mut step: impl FnMut() -> Outcome<R>) -> R {
+/// evicted since they were changed.
+fn surely<R>(pool: &BufferPool, waits: Waits<'_>, mut step: impl FnMut() -> Outcome<R>) -> R {
+    let mut loads = 0;
     loop {
         match step() {
             Ok(done) => return done,
             Err(Stop::Retry) => spin(),
             Err(Stop::NeedPage(page)) => {
-                if let Err(error) = pool.load_surely(page) {
+                if !waits.has_loaded(pool, page, loads)
+                    && let Err(error) = pool.load_surely(page)
+                {
                     panic!("rolling back needs a page that cannot be read: {error}");
                 }
+                loads += 1;
             }
             Err(stop) => panic!("rolling back cannot fail, but {stop:?}"),
         }
@@ -123,13 +218,19 @@ const LOADS_MAX: u32 = 1000;
 /// reads it looks at the row. Unlike a row it may be left; and has to be, for its leaf may be in a
 /// checkpoint, so that a full disk has no place to write it to, and as many as there are may not fit
 /// the pool.
-fn remove_if_room(table: &TableAccess, index: &IndexAccess, at: RowId, scratch: &mut Scratch) {
+fn remove_if_room(
+    table: &TableAccess,
+    index: &IndexAccess,
+    at: RowId,
+    (waits, scratch): (Waits<'_>, &mut Scratch),
+) {
     let pool = table.tree.pool();
-    let mut loads = StepLoads::default();
+    let (mut loads, mut beside) = (StepLoads::default(), 0);
     loop {
         match remove_entry(table, index, at, UndoRef::NONE, scratch) {
             Ok(()) => return,
             Err(Stop::Retry) => spin(),
+            Err(Stop::NeedPage(page)) if waits.has_loaded(pool, page, beside) => beside += 1,
             Err(Stop::NeedPage(page)) => match loads.load_if_room(pool, page) {
                 Err(Error::OutOfMemory { .. }) => return,
                 Err(error) => {
@@ -265,21 +366,25 @@ fn unlink(table: &TableAccess, leaf: &mut LeafWrite<'_>, record: &Header) {
     }
 }
 
-fn remove_entries(table: &TableAccess, record: &Header, scratch: &mut Scratch) {
+fn remove_entries(
+    table: &TableAccess,
+    record: &Header,
+    (waits, scratch): (Waits<'_>, &mut Scratch),
+) {
     if !has_entries(record) || mutant("entry-left-by-rollback") {
         return;
     }
-    remove_all_entries(table, record.row, scratch);
+    remove_all_entries(table, record.row, (waits, scratch));
 }
 
 /// Removes the entries that the columns in `scratch.row` make, unless a version that stays has
 /// their key.
-fn remove_all_entries(table: &TableAccess, at: RowId, scratch: &mut Scratch) {
+fn remove_all_entries(table: &TableAccess, at: RowId, (waits, scratch): (Waits<'_>, &mut Scratch)) {
     let mut first = 0;
     for index in &table.indexes {
         let row = &scratch.row;
         index.encode(&mut scratch.key, |column| row.column(first + column));
         first += index.columns.len();
-        remove_if_room(table, index, at, scratch);
+        remove_if_room(table, index, at, (waits, scratch));
     }
 }

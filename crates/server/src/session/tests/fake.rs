@@ -57,7 +57,6 @@ impl Fake {
         announce: Announce,
         client: &mut dyn Client,
     ) -> SqlResult<()> {
-        self.interrupt.clear();
         let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
         match word {
             "" => client.empty_query(),
@@ -69,6 +68,10 @@ impl Fake {
                 client.complete(&format!("AT {}", context.instance().id()));
                 return Ok(());
             }
+            "interrupted" if self.interrupt.reason().is_some() => {
+                return Err(SqlError::new(SqlState::QUERY_CANCELED, "cancelled"));
+            }
+            "interrupted" => {}
             "panic" => panic!("asked to"),
             "error" => {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, "asked to").at(Some(3)));

@@ -262,7 +262,7 @@ fn malformed_messages_and_panics_end_their_session_only() {
     let mut other = Raw::start(&served.address);
     for (bytes, state) in [
         (b"!!!!!!!!!!".to_vec(), "08P01"),
-        (framed(b'Q', b"no end"), "08P01"),
+        (framed(b'p', b"nobody asked\0"), "08P01"),
         (b"Q\xff\xff\xff\xff".to_vec(), "08P01"),
         ([query("nulls 1"), query("panic")].concat(), "XX000"),
     ] {
@@ -279,6 +279,43 @@ fn malformed_messages_and_panics_end_their_session_only() {
     let (tag, body) = stranger.message().unwrap();
     assert!(tag == b'E' && has_state(&body, "28000"));
     assert!(stranger.message().is_none());
+    served.runtime.close();
+}
+
+#[test]
+fn a_message_with_a_wrong_body_is_an_error_and_no_more() {
+    let served = served();
+    let mut client = Raw::start(&served.address);
+    let (tags, bodies) = {
+        client.send(&framed(b'Q', b"no end"));
+        client.until_ready()
+    };
+    assert_eq!(tags, "EZ");
+    assert!(has_state(&bodies[0], "08P01"));
+    // Everything up to Sync is skipped, and what is wrong with it not told.
+    let wrong = [
+        framed(b'D', b"Xname\0"),
+        framed(b'B', b"\0\0\0\x01\0\x07\0\0\0\0"),
+        query("nulls 1"),
+        framed(b'S', b""),
+    ];
+    assert_eq!(client.says(&wrong.concat()), "EZ");
+    assert_eq!(client.says(&query("nulls 1")), "TDCZ");
+    served.runtime.close();
+}
+
+#[test]
+fn a_cancel_that_comes_while_nothing_runs_is_for_nothing() {
+    let served = served();
+    let mut client = Raw::start(&served.address);
+    let key = client.key.clone();
+    let mut bytes = (key.len() as u32 + 8).to_be_bytes().to_vec();
+    bytes.extend_from_slice(&80_877_102u32.to_be_bytes());
+    bytes.extend_from_slice(&key);
+    let mut canceller = Raw::connect(&served.address);
+    canceller.send(&bytes);
+    assert!(canceller.message().is_none());
+    assert_eq!(client.says(&query("interrupted")), "CZ");
     served.runtime.close();
 }
 

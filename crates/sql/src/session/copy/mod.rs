@@ -133,6 +133,8 @@ impl Session {
         let mut statement = transaction.statement(&mut self.kernel, context)?;
         lock_for_copy(&mut statement, modify, options)?;
         client.begin_copy_in(names.len(), wire_format(options))?;
+        // What came before goes out with this, before the command ends.
+        statement.settle();
         let functions = self.context.clone();
         let (pool, allowed) = (&self.local.scratch, &mut self.allowed);
         let mut scratch = pool.lend(allowed);

@@ -142,6 +142,7 @@ impl Settings {
             }
             Kind::Text
             | Kind::Only(_)
+            | Kind::Encoding
             | Kind::Path
             | Kind::Zone
             | Kind::ReadFrom
@@ -218,7 +219,15 @@ impl Settings {
 
     /// A default of this session, from the startup packet.
     pub fn set_default(&mut self, name: &str, value: &str) -> SqlResult<()> {
-        let parameter = find(name).ok_or_else(|| unrecognized(name))?;
+        let Some(parameter) = find(name) else {
+            if !name.contains('.') {
+                return Err(unrecognized(name));
+            }
+            // An extension's, or a program's own.
+            self.defaults.insert(name.to_ascii_lowercase(), value.to_owned());
+            self.version += 1;
+            return Ok(());
+        };
         let value = match parameter.kind {
             Kind::Path => check(parameter, &value.split(',').map(unquote).collect::<Vec<_>>())?,
             _ => check(parameter, &[value.to_owned()])?,
@@ -398,6 +407,18 @@ fn check(parameter: &Parameter, values: &[String]) -> SqlResult<String> {
                 "the value \"{value}\" of the parameter \"{name}\""
             )))
         }
+        Kind::Encoding => {
+            // As PostgreSQL, which looks at letters and digits only: "'utf-8'" is one, too.
+            let word: String = lower.chars().filter(char::is_ascii_alphanumeric).collect();
+            match word.as_str() {
+                "utf8" | "unicode" => Ok("UTF8".to_owned()),
+                // No conversion; what comes is checked all the same.
+                "sqlascii" => Ok("SQL_ASCII".to_owned()),
+                _ => Err(SqlError::not_supported(format!(
+                    "the value \"{value}\" of the parameter \"{name}\""
+                ))),
+            }
+        }
         Kind::Path => Ok(values.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(", ")),
         Kind::ReadFrom => match ReadFrom::parse(&value) {
             Some(_) => Ok(lower),
@@ -485,6 +506,8 @@ mod tests {
     #[test]
     fn values_are_checked_and_shown() {
         check("client_encoding", "utf-8", Ok("UTF8"));
+        check("client_encoding", "'utf-8'", Ok("UTF8"));
+        check("client_encoding", "SQL_ASCII", Ok("SQL_ASCII"));
         check("client_encoding", "latin1", Err("0A000"));
         check("extra_float_digits", "3", Ok("3"));
         check("extra_float_digits", "4", Err("22023"));

@@ -19,6 +19,8 @@ pub(super) enum Kind {
     OneOf(&'static [&'static str]),
     /// Only this value, whatever its case; others are not built.
     Only(&'static [&'static str]),
+    /// An encoding's name.
+    Encoding,
     /// A list of schemas.
     Path,
     /// A time zone.
@@ -80,7 +82,7 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     plain("block_size", "8192", Kind::Fixed),
     plain("bytea_output", "hex", Kind::Only(&["hex"])),
     plain("check_function_bodies", "on", Kind::Bool),
-    reported("client_encoding", "UTF8", Kind::Only(&["utf8", "utf-8", "unicode"])),
+    reported("client_encoding", "UTF8", Kind::Encoding),
     plain("checkpoint_interval", "60000", Kind::AtStart(0, CHECKPOINT_INTERVAL_MS_MAX, 'm')),
     plain("checkpoint_pin_limit", "0", Kind::AtStart(0, CHECKPOINT_WAL_KB_MAX, 'k')),
     plain("checkpoint_wal", "1048576", Kind::AtStart(0, CHECKPOINT_WAL_KB_MAX, 'k')),

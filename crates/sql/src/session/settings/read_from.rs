@@ -70,7 +70,7 @@ impl Session {
         let isolation = transaction.isolation();
         // One that reads a checkpoint is read only whether it was asked to be or not.
         let asked = transaction.checkpoint().is_none() && transaction.access() == Access::ReadOnly;
-        transaction.rollback(&mut self.kernel);
+        transaction.rollback(&mut self.kernel, context);
         self.begin_kernel(context, isolation, asked || self.defaults.read_only)
     }
 

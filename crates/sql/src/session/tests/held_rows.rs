@@ -118,7 +118,7 @@ fn cursors_by_the_extended_protocol_have_parameters_and_descriptions() {
         let said = bind_and_execute(context, session, "f", &[]);
         assert_eq!(said, ["6|r6", "8|r8", "FETCH 2"]);
         session.sync(context, &mut client).unwrap();
-        assert_eq!(session.describe_portal("c").unwrap().unwrap().0.len(), 2);
+        assert_eq!(session.describe_portal(context, "c").unwrap().unwrap().0.len(), 2);
         let said = bind_and_execute(context, session, "f", &[]);
         assert_eq!(said, ["9|r9", "10|r10", "FETCH 2"]);
         session.sync(context, &mut client).unwrap();

@@ -4,7 +4,7 @@
 //! `ATOLL_SEED` replays a run; `ATOLL_FUZZ_SECONDS` says how long (`cargo xtask fuzz`).
 
 use super::*;
-use atoll_kernel::api::Reason;
+use atoll_kernel::api::{Parker, Reason};
 use atoll_kernel::sync::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -255,7 +255,7 @@ fn prepared(context: &Context, session: &mut Session, text: &str) -> Vec<String>
         .parse(context, "", text, &[])
         .and_then(|()| session.describe_statement(context, "").map(drop));
     if let Err(error) = &result {
-        session.fail();
+        session.fail(context);
         client.said.push(format!("ERROR {}", error.sqlstate()));
     }
     let _ = session.sync(context, &mut client);
@@ -270,4 +270,37 @@ impl Drop for Told<'_> {
     fn drop(&mut self) {
         eprintln!("the text: {:?}", self.0.chars().take(2000).collect::<String>());
     }
+}
+
+#[test]
+fn a_cancel_ends_what_came_with_the_statement() {
+    with_session(|context, session| {
+        session.interrupt().interrupt(Reason::Cancel);
+        let said = say(context, session, "select 1; select 2");
+        assert!(said.iter().any(|line| line == "SELECT 1"), "{said:?}");
+        assert!(said.iter().any(|line| line.contains("57014")), "{said:?}");
+        assert!(!said.iter().any(|line| line == "2"), "{said:?}");
+        assert_eq!(session.interrupt().reason(), None, "it was heard of");
+        assert!(say(context, session, "select 3").iter().any(|line| line == "3"));
+    });
+}
+
+#[test]
+fn others_run_between_statements_that_came_together() {
+    with_session(|context, session| {
+        let turns = std::rc::Rc::new(std::cell::Cell::new(0));
+        let (counted, ends) = (turns.clone(), std::rc::Rc::new(std::cell::Cell::new(false)));
+        let stop = ends.clone();
+        context.instance().spawn(atoll_kernel::runtime::Class::Run, move |context| {
+            while !stop.get() {
+                counted.set(counted.get() + 1);
+                context.yield_now();
+            }
+        });
+        let text = "select 1 + 1; ".repeat(3000);
+        let before = turns.get();
+        say(context, session, &text);
+        ends.set(true);
+        assert!(turns.get() >= before + 3, "{} turns", turns.get() - before);
+    });
 }
