@@ -1,18 +1,28 @@
-//! `atoll check DIR`: everything verified offline, nothing changed.
+//! `atoll check DIR`: everything verified offline. Nothing is changed that the database refers to.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use atoll_kernel::api::{Database, Options};
+use atoll_kernel::api::{Database, Findings, Options};
 
 use crate::supervise;
+
+/// Sizes that a buffer pool may have, in MiB: enough for the roots of a few tables, up to 16 TiB.
+const POOL_MIB: RangeInclusive<u64> = 4..=1 << 24;
 
 /// What `atoll check` is told.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// The data directory; nobody may have it open.
     directory: PathBuf,
-    /// Memory for pages, in MiB; inner nodes and long values must fit.
-    #[arg(long, default_value_t = 4096, env = "ATOLL_CHECK_POOL_MIB")]
+    /// Memory for pages, in MiB: the roots of all tables and indexes must fit. What recovery changes and
+    /// finds no room for is written to free places of the page files; nothing else is written.
+    #[arg(
+        long,
+        default_value_t = 4096,
+        value_parser = clap::value_parser!(u64).range(POOL_MIB),
+        env = "ATOLL_CHECK_POOL_MIB"
+    )]
     buffer_pool_mib: u64,
 }
 
@@ -27,16 +37,29 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     supervise::wait_for_an_orphan(&arguments.directory);
     let findings = Database::inspect(&arguments.directory, options, &mut |line| println!("{line}"))
         .map_err(|error| format!("{name}: {error}"))?;
-    for problem in &findings.problems {
-        println!("{problem}");
-    }
+    print(&findings);
     println!(
         "{name}: {} tables, {} rows, {} index entries, {} overflow pages",
         findings.tables, findings.rows, findings.entries, findings.overflow_pages
     );
-    if findings.problems.is_empty() {
+    let Some(first) = findings.problems.first() else {
         println!("nothing is wrong");
         return Ok(());
+    };
+    match findings.problems.len() as u64 + findings.more_problems {
+        1 => Err(format!("{name}: 1 problem: {first}")),
+        count => Err(format!("{name}: {count} problems, the first: {first}")),
     }
-    Err(format!("{} problems", findings.problems.len()))
+}
+
+fn print(findings: &Findings) {
+    for problem in &findings.problems {
+        println!("{problem}");
+    }
+    if findings.more_problems > 0 {
+        println!("and {} more problems", findings.more_problems);
+    }
+    for what in &findings.unchecked {
+        println!("not checked: {what}");
+    }
 }

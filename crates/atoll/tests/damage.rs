@@ -1,15 +1,17 @@
 //! Damage to what a checkpoint consists of: page files, the manifest, the log that it needs. It is
 //! named and refused, by start-up and by `atoll check`, and not a byte changes; what nothing refers
-//! to may have any bytes.
+//! to may have any bytes. Of pages the check names all that are damaged, each once and with its table or index.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use atoll_kernel::api::{Database as Kernel, Findings};
-use atoll_kernel::base::PAGE_BYTES;
+use atoll_kernel::base::{PAGE_BYTES, Place, TreeId};
+use atoll_kernel::catalog::CATALOG_TREE;
+use atoll_kernel::page::PageKind;
 use common::refusal::{check, checksum, content, refused};
 use common::victim::{Rows, Victim, make_checkpoint, open_rows, options, page_file, rows_of};
 use fastrand::Rng;
@@ -18,6 +20,16 @@ use fastrand::Rng;
 fn inspect(victim: &Victim) -> Result<Findings, String> {
     let found = Kernel::inspect(&victim.data(), options(), &mut |_| ());
     found.map_err(|error| error.to_string())
+}
+
+/// What it tells of damage, a line each.
+fn told(found: Result<Findings, String>) -> Vec<String> {
+    found.map_or_else(|error| vec![error], |findings| findings.problems)
+}
+
+/// A page, as it is to be named.
+fn name_of(place: Place) -> String {
+    format!("\"{}\", page {}: ", page_file(place), place.number())
 }
 
 fn random() -> Rng {
@@ -40,21 +52,20 @@ fn a_flipped_bit_in_any_page_is_named_and_where_nothing_refers_to_it_does_not_ma
             let at = number * PAGE_BYTES + random.usize(..PAGE_BYTES);
             bytes[at] ^= 1 << random.u8(..8);
             std::fs::write(victim.path(&name), &bytes).unwrap();
-            let place = atoll_kernel::base::Place::new(home, number as u64);
-            let found = inspect(&victim);
-            let said = match number {
-                0 => format!("\"{name}\""),
-                _ => format!("\"{name}\", page {number}: "),
-            };
-            if number == 0 || trees.contains(&place) {
-                let told = found.expect_err(&said);
-                assert!(told.contains(&said), "byte {at}: {told}, not {said}");
+            let place = Place::new(home, number as u64);
+            let told = told(inspect(&victim));
+            if number == 0 {
+                let said = format!("\"{name}\"");
+                assert!(told.iter().any(|line| line.contains(&said)), "byte {at}: {told:?}");
+            } else if trees.contains(&place) {
+                let is_named = told.len() == 1 && told[0].contains(&name_of(place));
+                assert!(is_named, "byte {at} of {place}: {told:?}");
             } else if longs.contains(&place) {
-                refused_longs += usize::from(found.is_err_and(|told| told.contains(&said)));
+                refused_longs +=
+                    usize::from(told.iter().any(|line| line.contains(&name_of(place))));
             } else {
                 free += 1;
-                let problems = found.unwrap_or_else(|told| panic!("byte {at}: {told}")).problems;
-                assert!(problems.is_empty(), "byte {at}: {problems:?}");
+                assert!(told.is_empty(), "byte {at}: {told:?}");
             }
         }
         victim.mend();
@@ -63,6 +74,136 @@ fn a_flipped_bit_in_any_page_is_named_and_where_nothing_refers_to_it_does_not_ma
     // Nine papers are there, of 30 kB and more each.
     assert!(refused_longs >= 18, "{refused_longs} of {}", longs.len());
     assert!(free > 0);
+}
+
+/// How a tree of the victim is to be called.
+fn labels(victim: &Victim) -> BTreeMap<TreeId, String> {
+    let copy = victim.copy();
+    let database = atoll::Database::open(copy.path(), options()).unwrap();
+    let catalog = database.kernel().catalog();
+    let mut labels = BTreeMap::from([(CATALOG_TREE, "the catalog".to_owned())]);
+    for table in catalog.tables() {
+        let name = &table.def.name;
+        labels.insert(table.def.tree, format!("table \"{name}\""));
+        for index in &table.indexes {
+            let label = format!("index \"{}\" of \"{name}\"", index.def.name);
+            labels.insert(index.def.tree, label);
+        }
+    }
+    database.close().unwrap();
+    labels
+}
+
+/// A page of the victim as it should be: its kind and its tree.
+fn kind_of(victim: &Victim, place: Place) -> (PageKind, TreeId) {
+    let page = &victim.bytes(&page_file(place))[place.number() as usize * PAGE_BYTES..];
+    let tree = u32::from_le_bytes(page[16..20].try_into().unwrap());
+    (PageKind::from_byte(page[6]).unwrap(), TreeId(tree))
+}
+
+/// Flips a bit of each of these pages and has them checked.
+fn damaged(victim: &Victim, places: &BTreeSet<Place>, random: &mut Rng) -> Findings {
+    for (_, name) in victim.page_files() {
+        let mut bytes = victim.bytes(&name).to_vec();
+        for place in places.iter().filter(|place| page_file(**place) == name) {
+            let at = place.number() as usize * PAGE_BYTES + random.usize(..PAGE_BYTES);
+            bytes[at] ^= 1 << random.u8(..8);
+        }
+        std::fs::write(victim.path(&name), bytes).unwrap();
+    }
+    let before = content(&victim.data());
+    let findings = inspect(victim).unwrap();
+    assert!(content(&victim.data()) == before, "the check changed something");
+    victim.mend();
+    findings
+}
+
+/// Each page has one line, which begins with its tree.
+fn assert_named(findings: &Findings, places: &BTreeSet<Place>, label: impl Fn(Place) -> String) {
+    let problems = &findings.problems;
+    for place in places {
+        let (label, name) = (label(*place), name_of(*place));
+        let is_it =
+            |line: &&String| line.starts_with(&format!("{label}: ")) && line.contains(&name);
+        assert_eq!(problems.iter().filter(is_it).count(), 1, "{label}, {name}: {problems:#?}");
+    }
+    assert_eq!(problems.len(), places.len(), "{problems:#?}");
+}
+
+#[test]
+fn pages_that_are_damaged_at_once_are_all_named_with_their_tables() {
+    let (victim, mut random) = (Victim::new(), random());
+    let (labels, trees) = (labels(&victim), victim.pages_of_trees());
+    let label = |place: Place| labels[&kind_of(&victim, place).1].clone();
+    let leaves_of = |wanted: &dyn Fn(&str) -> bool| -> BTreeSet<Place> {
+        let is_wanted = |place: &Place| {
+            let (kind, tree) = kind_of(&victim, *place);
+            kind != PageKind::Inner && wanted(&labels[&tree])
+        };
+        trees.iter().copied().filter(is_wanted).collect()
+    };
+    // Every leaf but the catalog's, of all tables and indexes.
+    let all = leaves_of(&|label| label != "the catalog");
+    assert!(all.len() > 60, "{}", all.len());
+    let findings = damaged(&victim, &all, &mut random);
+    assert_named(&findings, &all, label);
+    let tables = labels.values().filter(|label| label.starts_with("table")).count() as u64;
+    assert_eq!((findings.tables, findings.rows), (tables, 0));
+    assert!(!findings.unchecked.is_empty());
+    // Some of them: of two tables that recovery needs, and of an index.
+    let every = |step: usize, places: &BTreeSet<Place>| -> BTreeSet<Place> {
+        places.iter().copied().step_by(step).collect()
+    };
+    let mut some = every(7, &leaves_of(&|label| label.ends_with("\"people\"")));
+    some.extend(every(2, &leaves_of(&|label| label == "table \"papers\"")));
+    let findings = damaged(&victim, &some, &mut random);
+    assert_named(&findings, &some, label);
+    assert!(findings.rows > 1000, "{findings:?}");
+    // Recovery can do without these: all rows are there, and the other indexes are compared with them.
+    let indexes = leaves_of(&|label| label.starts_with("index \"people"));
+    let findings = damaged(&victim, &indexes, &mut random);
+    assert_named(&findings, &indexes, label);
+    assert_eq!(findings.rows, victim.rows.iter().map(Vec::len).sum::<usize>() as u64);
+    let unchecked = &findings.unchecked;
+    assert!(unchecked.len() == 2 && unchecked.iter().all(|it| it.starts_with("index \"people")));
+    // And nothing of it was more than the pages' fault.
+    let findings = damaged(&victim, &BTreeSet::new(), &mut random);
+    assert!(findings.problems.is_empty() && findings.unchecked.is_empty(), "{findings:?}");
+}
+
+#[test]
+fn what_a_damaged_page_hides_is_said() {
+    let (victim, mut random) = (Victim::new(), random());
+    let labels = labels(&victim);
+    let label = |place: Place| labels[&kind_of(&victim, place).1].clone();
+    let checkpoint = victim.manifest().checkpoint.unwrap();
+    let roots: BTreeSet<Place> = checkpoint.trees.iter().map(|tree| tree.root).collect();
+    let is_catalog = |place: &&Place| labels[&kind_of(&victim, **place).1] == "the catalog";
+    // All roots but the catalog's.
+    let others: BTreeSet<Place> = roots.iter().filter(|it| !is_catalog(it)).copied().collect();
+    let findings = damaged(&victim, &others, &mut random);
+    assert_named(&findings, &others, label);
+    let hides = |line: &String| line.contains("root of the tree was passed over");
+    assert!(findings.problems.iter().all(hides), "{:#?}", findings.problems);
+    assert_eq!((findings.tables, findings.rows), (0, 0));
+    // The catalog's, which is the way to all others.
+    let own: BTreeSet<Place> = roots.iter().filter(is_catalog).copied().collect();
+    assert_eq!(own.len(), 1);
+    let findings = damaged(&victim, &own, &mut random);
+    assert_named(&findings, &own, label);
+    let left = format!("{} of checkpoint {}'s trees", others.len(), checkpoint.number);
+    let unchecked = &findings.unchecked;
+    assert!(unchecked.iter().any(|line| line.starts_with(&left)), "{unchecked:?}");
+    // All pages of long values: each of the nine papers names one of its own.
+    let longs = victim.pages_of_long_values();
+    let findings = damaged(&victim, &longs, &mut random);
+    let problems = &findings.problems;
+    assert!(
+        problems.iter().all(|line| line.starts_with("table \"papers\": row ")),
+        "{problems:#?}"
+    );
+    let named = longs.iter().filter(|it| problems.iter().any(|line| line.contains(&name_of(**it))));
+    assert_eq!((named.count(), problems.len()), (9, 9), "{problems:#?}");
 }
 
 #[test]
@@ -290,7 +431,15 @@ fn outcome(victim: &Victim, random: &mut Rng) -> Result<Came, String> {
         return Err("the check changed something".to_owned());
     }
     match found {
-        Err(_) => {
+        Ok(Findings { problems, .. }) if problems.is_empty() => {
+            let copy = victim.copy();
+            let rows = open_rows(copy.path())?;
+            if rows == victim.rows {
+                return Ok(Came::Irrelevant);
+            }
+            judge_tail(&victim.rows, &rows).map(|()| Came::TornTail)
+        }
+        Ok(_) | Err(_) => {
             // A start refuses it, or whoever reads the damaged leaf is told; nobody gets other rows.
             if random.u8(..4) == 0 {
                 let copy = victim.copy();
@@ -309,15 +458,6 @@ fn outcome(victim: &Victim, random: &mut Rng) -> Result<Came, String> {
                 }
             }
             Ok(Came::Found)
-        }
-        Ok(findings) if !findings.problems.is_empty() => Ok(Came::Found),
-        Ok(_) => {
-            let copy = victim.copy();
-            let rows = open_rows(copy.path())?;
-            if rows == victim.rows {
-                return Ok(Came::Irrelevant);
-            }
-            judge_tail(&victim.rows, &rows).map(|()| Came::TornTail)
         }
     }
 }

@@ -40,7 +40,10 @@ use crate::sync::{mutant, point};
 
 pub use merge::{MergeKeys, MergeLeaf, Merged};
 pub use split::{SplitLeaf, SplitPlan};
-pub use walk::{CheckLeaf, FreedLeaves, fence_problems};
+pub use walk::{
+    CheckLeaf, FreedLeaves, MeetLeaf, MetLeaf, Onward, Walked, fence_problems, page_name,
+    page_problem, place_name, unread_page,
+};
 
 /// Optimistic attempts before shared latches are taken (rule 4.2).
 const OPTIMISTIC_TRIES: u32 = 12;

@@ -36,10 +36,13 @@ use std::sync::Arc;
 use crate::base::{Error, HomeId, Outcome, Result, RowId, Stop, TreeId};
 use crate::buffer::{BufferPool, PageRead};
 use crate::latch::OwnedPage;
-use crate::page::keynode::{self, KEY_BYTES_MAX, Probe};
-use crate::page::{PageKind, header};
+use crate::page::PageKind;
+use crate::page::keynode::{self, KEY_BYTES_MAX, KeyNode, Probe};
 
-use super::descent::{FreedLeaves, KeepLeaf, LeafPlace, LeavePlaces, Side, Trunk, fence_problems};
+use super::descent::{
+    FreedLeaves, KeepLeaf, LeafPlace, LeavePlaces, Onward, Side, Trunk, Walked, fence_problems,
+    page_problem,
+};
 
 pub use ahead::KeyPlace;
 pub use batch::{Continue, IndexBatch, LeafStamp, ScanDirection};
@@ -48,6 +51,9 @@ pub use change::{Added, Judgement, Keep, Removed, UniqueAnswer};
 pub use exact::{Exact, KeySpan, Keyed, Keys, LeafSwept};
 pub use near::Near;
 pub use together::Others;
+
+/// What a check calls on each leaf that is in order, with the list of problems to add to.
+pub type VisitEntries<'a> = &'a mut dyn FnMut(&KeyNode<OwnedPage<'_>>, &mut Vec<String>) -> Onward;
 
 /// Attempts of an operation that finds its leaf full again after a split.
 const FULL_TRIES: u32 = 32;
@@ -110,16 +116,37 @@ impl IndexTree {
     /// What is wrong with the tree's structure; empty if nothing. The tree must be at rest.
     /// Error: what stopped the walk.
     pub fn check(&self) -> Result<Vec<String>> {
-        let walked = self.trunk.check(&mut |leaf, lower, upper, problems| {
-            let pid = header::pid(OwnedPage(leaf));
-            let found = keynode::check(leaf);
-            let found = found.into_iter().chain(fence_problems(leaf, lower, upper));
-            problems.extend(found.map(|text| format!("leaf {pid}: {text}")));
+        let mut problems = Vec::new();
+        let mut from: Option<Vec<u8>> = Some(Vec::new());
+        while let Some(start) = from {
+            let part = self.check_from(&start, &mut |_, _| Onward::Go)?;
+            problems.extend(part.problems);
+            from = part.next;
+        }
+        Ok(problems)
+    }
+
+    /// Checks inner nodes and leaves from the leaf that covers `from` on, and calls `visit` on each leaf that is
+    /// in order: of the others, which count as passed over, the entries are shown to nobody. After a pause leaves may have
+    /// been merged: then entries before `from` are shown again. The tree must be at rest. Error: what stopped the
+    /// walk and is no damage.
+    pub fn check_from(&self, from: &[u8], visit: VisitEntries<'_>) -> Result<Walked> {
+        let mut in_disorder = 0;
+        let walked = self.trunk.walk(from, &mut |met, problems| {
+            let mut faults = keynode::check(met.page);
+            faults.extend(fence_problems(met.page, met.lower, met.upper));
+            if faults.is_empty() {
+                return visit(&KeyNode::new(OwnedPage(met.page)), problems);
+            }
+            in_disorder += 1;
+            problems.push(page_problem(OwnedPage(met.page), &faults));
+            Onward::Go
         });
-        walked.map_err(|stop| match stop {
+        let walked = walked.map_err(|stop| match stop {
             Stop::Error(error) => error,
             stop => Error::Internal { detail: format!("the check was stopped: {stop:?}") },
-        })
+        })?;
+        Ok(Walked { passed_over: walked.passed_over + in_disorder, ..walked })
     }
 
     /// Gives the frames of an index of a checkpoint back; its places stay. Nobody uses it any more.

@@ -12,6 +12,7 @@ use crate::base::{NeededPage, PAGE_BYTES, Place};
 use crate::buffer::{FrameRef, PoolTraffic, SideStore, Swip};
 use crate::io::{Fault, FaultOn, IoBuffer, SimDisk, SimOptions};
 use crate::latch::PageBytes;
+use crate::page::header;
 use crate::page::keynode::KeyNode;
 use crate::store::{PageStore, offset};
 use crate::sync::{AtomicBool, Ordering};

@@ -24,6 +24,7 @@ mod tests;
 mod tree;
 
 pub use append::{AppendCursor, RANGE_ROWS};
+pub use check::{CheckedLeaves, VisitLeaf};
 pub use held::HeldLeaf;
 pub use leaf::{LeafView, LeafWrite, NoSideTables, SideTables};
 pub use restore::{RestoreCursor, Restored, Unwatched, Watch};
