@@ -274,14 +274,19 @@ impl Walk {
         Error::Corrupt { page: None, detail: format!("{}: {what}", self.here()) }
     }
 
-    /// The walk's present place, for people.
+    /// The walk's present place, for people: between two flushes the next one may be looked for here or at
+    /// the beginning of the next segment.
     pub fn here(&self) -> String {
-        match self.segments.get(self.index) {
-            Some(segment) => {
-                let path = name(self.home, segment.header.number);
-                format!("\"{path}\", byte {}", self.offset)
+        let place = |segment: &Segment, offset: usize| {
+            format!("\"{}\", byte {offset}", name(self.home, segment.header.number))
+        };
+        let next = self.segments.get(self.index + 1).filter(|_| self.flush_end == 0);
+        match (self.segments.get(self.index), next) {
+            (Some(segment), Some(next)) => {
+                format!("{}, or {}", place(segment, self.offset), place(next, SEGMENT_HEADER_BYTES))
             }
-            None => format!("the log of home {}, which has no segments", self.home),
+            (Some(segment), None) => place(segment, self.offset),
+            (None, _) => format!("the log of home {}, which has no segments", self.home),
         }
     }
 }

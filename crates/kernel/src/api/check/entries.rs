@@ -69,15 +69,15 @@ enum RowsAre {
     Unknown,
 }
 
-/// What a row has to do with an entry.
+/// Which key a row has, for an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Has {
     /// It lives and has the entry's key.
-    ThisKey,
+    It,
     /// It lives and has another one.
-    AnotherKey,
+    Another,
     /// It does not live.
-    NoKey,
+    Nothing,
 }
 
 /// What an entry's leaf says of it.
@@ -188,7 +188,7 @@ impl Entries<'_> {
     /// Looks up the rows of neighbours with one key: one of them may have it.
     fn judge_twins(&mut self) -> Result<()> {
         for (key, row, ()) in std::mem::take(&mut self.twins.noted).items {
-            if self.look_up(row, &key)? != Has::ThisKey {
+            if self.look_up(row, &key)? != Has::It {
                 continue;
             }
             let before = self.twins.holder.take().filter(|(held, _)| *held == key);
@@ -228,14 +228,14 @@ impl Entries<'_> {
 
     fn judge(&mut self, key: &[u8], row: RowId, claim: Claim) -> Result<()> {
         let has = self.look_up(row, key)?;
-        if has == Has::ThisKey {
+        if has == Has::It {
             return Ok(());
         }
         self.balance.add(row, key);
         let never_was = row.0 >= self.table.tree.rows_next();
         let wrong = match (claim, has) {
             (Claim::Exact, _) => "leads to no row that has it, in a leaf that is marked exact",
-            (Claim::Keyed, Has::AnotherKey) => {
+            (Claim::Keyed, Has::Another) => {
                 "leads to a row with another key, in a leaf that is marked as having none such"
             }
             (Claim::Keyed, _) if never_was => "leads to a row that never was",
@@ -290,10 +290,10 @@ impl Entries<'_> {
             tree.read(row, &mut |leaf: &LeafView<'_>| {
                 let found = leaf.find(row);
                 let Some(slot) = found.filter(|slot| leaf.state(*slot) == RowState::Live) else {
-                    return Ok(Has::NoKey);
+                    return Ok(Has::Nothing);
                 };
                 let own = keys.make(tree, index, leaf, slot)?;
-                Ok(if own == key { Has::ThisKey } else { Has::AnotherKey })
+                Ok(if own == key { Has::It } else { Has::Another })
             })
         })
     }

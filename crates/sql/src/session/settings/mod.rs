@@ -407,18 +407,9 @@ fn check(parameter: &Parameter, values: &[String]) -> SqlResult<String> {
                 "the value \"{value}\" of the parameter \"{name}\""
             )))
         }
-        Kind::Encoding => {
-            // As PostgreSQL, which looks at letters and digits only: "'utf-8'" is one, too.
-            let word: String = lower.chars().filter(char::is_ascii_alphanumeric).collect();
-            match word.as_str() {
-                "utf8" | "unicode" => Ok("UTF8".to_owned()),
-                // No conversion; what comes is checked all the same.
-                "sqlascii" => Ok("SQL_ASCII".to_owned()),
-                _ => Err(SqlError::not_supported(format!(
-                    "the value \"{value}\" of the parameter \"{name}\""
-                ))),
-            }
-        }
+        Kind::Encoding => encoding(&lower).map(str::to_owned).ok_or_else(|| {
+            SqlError::not_supported(format!("the value \"{value}\" of the parameter \"{name}\""))
+        }),
         Kind::Path => Ok(values.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(", ")),
         Kind::ReadFrom => match ReadFrom::parse(&value) {
             Some(_) => Ok(lower),
@@ -430,6 +421,17 @@ fn check(parameter: &Parameter, values: &[String]) -> SqlResult<String> {
             None if matches!(lower.as_str(), "default" | "local") => Ok("UTC".to_owned()),
             None => Err(invalid(name, &value)),
         },
+    }
+}
+
+/// An encoding's name, of which PostgreSQL looks at letters and digits only: "'utf-8'" is one, too.
+fn encoding(lower: &str) -> Option<&'static str> {
+    let word: String = lower.chars().filter(char::is_ascii_alphanumeric).collect();
+    match word.as_str() {
+        "utf8" | "unicode" => Some("UTF8"),
+        // No conversion; what comes is checked all the same.
+        "sqlascii" => Some("SQL_ASCII"),
+        _ => None,
     }
 }
 
