@@ -134,7 +134,7 @@ fn a_comparison_is_measured_and_written() {
     let again = [&arguments[..], &["--from", &all]].concat();
     let output = desk.command(&against, &again).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && !said.contains("loading "), "{said}");
+    assert!(output.status.success() && !said.contains(": loading "), "{said}");
     assert!(said.contains("smallbank: taken from ") && said.contains("for 0 minutes"), "{said}");
     let again = std::fs::read_to_string(desk.path("all.json")).unwrap();
     let again: serde_json::Value = serde_json::from_str(&again).unwrap();

@@ -183,7 +183,9 @@ enum Left {
 
 fn left(directory: &Path) -> Left {
     let Ok(entries) = std::fs::read_dir(directory) else { return Left::Nothing };
-    let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    // A lock that nobody holds is nothing.
+    let names = entries.map(|entry| entry.unwrap().file_name());
+    let names: Vec<_> = names.filter(|name| name != "LOCK").collect();
     let is_manifest =
         |name: &str| name.strip_prefix("MANIFEST.").is_some_and(|it| it.parse::<u64>().is_ok());
     match names.iter().any(|name| is_manifest(&name.to_string_lossy())) {

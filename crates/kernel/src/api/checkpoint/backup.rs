@@ -58,15 +58,15 @@ impl Target {
     fn open(path: &Path) -> Result<Target> {
         let made = (!path.exists()).then(|| path.to_owned());
         let disk = Arc::new(RealDisk::open(path, IoChoice::Threads)?);
-        let not_empty = || Error::NotEmpty { path: path.display().to_string() };
-        if !disk.list("")?.is_empty() {
-            return Err(not_empty());
-        }
+        // A lock that nobody holds is one that a killed process left.
+        let check_empty = || match disk.list("")?.iter().any(|name| name != LOCK_NAME) {
+            true => Err(Error::NotEmpty { path: path.display().to_string() }),
+            false => Ok(()),
+        };
+        check_empty()?;
         let lock = disk.lock("is making a backup here")?;
         // Who was just done has let go of it.
-        if disk.list("")?.iter().any(|name| name != LOCK_NAME) {
-            return Err(not_empty());
-        }
+        check_empty()?;
         Ok(Target { disk, made, lock: Mutex::new(Some(lock)) })
     }
 
