@@ -13,6 +13,8 @@
 //! is free from when it is back. Nothing of the transaction is used meanwhile: its task has begun to undo
 //! it, and goes on until it has.
 
+use std::cell::Cell;
+
 use super::catalog_changes::{CatalogChanges, CatalogPosition, Side};
 use super::core::{Context, CoreInner};
 use super::environment::KernelEnvironment;
@@ -22,7 +24,7 @@ use crate::base::{Error, Result};
 use crate::runtime::{Critical, Parker};
 use crate::sync::mutant;
 use crate::txn::TxnHandle;
-use crate::txn::rows::{GivenBack, LoadsBeside, Mark, Waits};
+use crate::txn::rows::{GivenBack, Mark, Waits};
 use crate::version::Tables;
 
 /// Names a savepoint of one transaction.
@@ -71,7 +73,24 @@ const PORTION_ROWS: u16 = 8;
 /// Of how many rows pages are read at the same time.
 const READ_ROWS: u16 = 32;
 
-/// Undoes the rows after `to` that were changed after the last definition.
+/// How often it is waited a moment for the page provider to make frames free.
+const PATIENCE: u32 = 10;
+const MOMENT_NS: u64 = 1_000_000;
+
+/// Whether the pool has free frames, now or soon. If it has none for long (a full disk), whoever runs beside a
+/// rollback takes what it frees: then it does not let anybody run, and comes to its end with the frames
+/// that are kept for it.
+fn has_frames_soon(core: &CoreInner, context: &Context) -> bool {
+    (0..PATIENCE).any(|_| {
+        let has_free = core.shared.pool.has_free_frames();
+        if !has_free {
+            context.park(Some(context.now_ns() + MOMENT_NS));
+        }
+        has_free
+    })
+}
+
+/// Undoes the rows after `to` that were changed after the last definition, or some of them.
 fn undo_rows_in_portions(
     core: &CoreInner,
     handle: &mut TxnHandle<KernelEnvironment>,
@@ -81,10 +100,10 @@ fn undo_rows_in_portions(
 ) {
     let rows = catalog.rows_at_last_change(&to.catalog).unwrap_or(to.changes);
     let tables = catalog.without_made(&to.catalog, &*core.tables);
-    let loads = LoadsBeside::default();
+    let loads = Cell::new(0);
     let how: (&dyn Tables, _) = (&tables, Waits::Task { parker: context, loads: &loads });
-    loop {
-        let before = loads.count();
+    while has_frames_soon(core, context) {
+        let before = loads.get();
         let has_more = {
             let _critical = Critical::enter("rolling back");
             handle.changes_mut().roll_back_some(rows, how, PORTION_ROWS)
@@ -92,7 +111,7 @@ fn undo_rows_in_portions(
         if !has_more {
             return;
         }
-        if loads.count() > before {
+        if loads.get() > before {
             // They lie on disk: the next ones are read together.
             let pages = handle.changes().pages_to_undo(rows, &tables, READ_ROWS);
             core.shared.pool.load_together(context, &pages);

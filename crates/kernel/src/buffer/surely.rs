@@ -116,6 +116,13 @@ impl BufferPool {
         self.reserve_free(home, self.kept().div_ceil(2))
     }
 
+    /// Whether every partition has free frames besides those that are kept: its page provider keeps up, so that
+    /// who loads a page need not look for one. Not so on a full disk.
+    pub fn has_free_frames(&self) -> bool {
+        let mut homes = (0..self.homes()).map(|home| HomeId(home as u16));
+        homes.all(|home| self.frames_of(home).1 > self.kept())
+    }
+
     /// A frame for one page, made free if there is none, unless that came to nothing just before.
     fn reserve_evicting(&self, home: HomeId) -> Result<PageReservation> {
         if let Some(reserved) = self.reserve_free(home, self.kept()) {

@@ -363,11 +363,19 @@ impl File for RealFile {
     fn allocate(&self, bytes: u64) -> Result<()> {
         let bytes =
             i64::try_from(bytes).map_err(|_| error_of("allocate", &self.name, libc::EFBIG))?;
+        let before = self.len()?;
         // SAFETY: the descriptor is ours.
         if unsafe { libc::fallocate(self.fd.as_raw_fd(), 0, 0, bytes) } == 0 {
             return Ok(());
         }
         match last_errno() {
+            // ext4 keeps what it found before it found no more: that is the last room on the disk, without
+            // which the next start could not even take its lock.
+            libc::ENOSPC => {
+                // SAFETY: the descriptor is ours. If it fails there is no harm but that.
+                let _ = unsafe { libc::ftruncate(self.fd.as_raw_fd(), before.cast_signed()) };
+                Err(error_of("allocate", &self.name, libc::ENOSPC))
+            }
             // No such call on this file system: make it long; writing zeros will find the room.
             libc::EOPNOTSUPP | libc::ENOSYS => {
                 let longer = self.len()? < bytes.unsigned_abs();

@@ -28,7 +28,7 @@ pub use in_place::UpdatesProgress;
 pub use insert::{Frozen, RowValues, RowsProgress};
 pub use long::Longs;
 pub use read::{KeyCheck, RowBatch, RowReader, read_newest};
-pub use rollback::{LoadsBeside, Waits};
+pub use rollback::Waits;
 
 use super::Isolation;
 use crate::base::RowId;

@@ -34,25 +34,9 @@ pub enum Waits<'a> {
     Task {
         /// Who waits.
         parker: &'a dyn Parker,
-        /// What came of it.
-        loads: &'a LoadsBeside,
+        /// Counts what was loaded.
+        loads: &'a Cell<u64>,
     },
-}
-
-/// Loads of a rollback beside which others ran.
-#[derive(Default)]
-pub struct LoadsBeside {
-    count: Cell<u64>,
-    /// The pool had no room for one, and was looked through for it, which takes long: what follows goes to
-    /// the frames that are kept for rollbacks.
-    had_no_room: Cell<bool>,
-}
-
-impl LoadsBeside {
-    /// How many there were.
-    pub fn count(&self) -> u64 {
-        self.count.get()
-    }
 }
 
 /// Loads for one step while others run. Then it gets frames that others do not, with the thread blocked.
@@ -63,11 +47,9 @@ impl Waits<'_> {
     /// the same step.
     fn has_loaded(self, pool: &BufferPool, page: NeededPage, before: u32) -> bool {
         match self {
-            Waits::Task { parker, loads } if before < LOADS_BESIDE && !loads.had_no_room.get() => {
-                loads.count.set(loads.count.get() + 1);
-                let loaded = pool.load(page, parker).is_ok();
-                loads.had_no_room.set(!loaded);
-                loaded
+            Waits::Task { parker, loads } if before < LOADS_BESIDE && pool.has_free_frames() => {
+                loads.set(loads.get() + 1);
+                pool.load(page, parker).is_ok()
             }
             _ => false,
         }
