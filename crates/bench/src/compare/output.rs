@@ -35,19 +35,16 @@ impl Document {
         if parent.is_some_and(|it| !it.is_dir()) {
             return Err(named("its folder is not there"));
         }
-        let count = |mark: &str| text.matches(mark).count();
-        let (before, after) = match (count(BEGIN), count(END)) {
-            (0, 0) if text.is_empty() => (String::new(), "\n".to_owned()),
-            (0, 0) => (format!("{}\n\n", text.trim_end()), "\n".to_owned()),
-            (1, 1) => {
-                let (before, rest) = text.split_once(BEGIN).unwrap_or_default();
-                let unordered = || named("the mark of the end stands before that of the begin");
-                let (_, after) = rest.split_once(END).ok_or_else(unordered)?;
-                (before.to_owned(), after.to_owned())
+        let (before, after) = match (lines_of(&text, BEGIN).as_slice(), lines_of(&text, END).as_slice()) {
+            ([], []) if text.is_empty() => (String::new(), "\n".to_owned()),
+            ([], []) => (format!("{}\n\n", text.trim_end()), "\n".to_owned()),
+            ([begin], [end]) if begin < end => {
+                (text[..*begin].to_owned(), text[end + END.len()..].to_owned())
             }
+            ([_], [_]) => return Err(named("the mark of the end stands before that of the begin")),
             _ => {
                 return Err(named(&format!(
-                    "it must have {BEGIN} and {END} once each, or neither"
+                    "it must have {BEGIN} and {END} once each on lines of their own, or neither"
                 )));
             }
         };
@@ -63,6 +60,19 @@ impl Document {
     pub fn with(&self, report: &str) -> String {
         format!("{}{BEGIN}\n{}\n{END}{}", self.before, report.trim_end(), self.after)
     }
+}
+
+/// Where lines begin that are this mark; a text may speak of marks elsewhere.
+fn lines_of(text: &str, mark: &str) -> Vec<usize> {
+    let mut at = 0;
+    let mut found = Vec::new();
+    for line in text.split_inclusive('\n') {
+        if line.trim_end() == mark {
+            found.push(at);
+        }
+        at += line.len();
+    }
+    found
 }
 
 /// Files that are written, and not yet in their places.
@@ -118,7 +128,8 @@ mod tests {
     fn only_what_stands_between_the_marks_changes() {
         let first = document("# Head\n\ntext\n").unwrap().with("one\n");
         assert_eq!(first, format!("# Head\n\ntext\n\n{BEGIN}\none\n{END}\n"));
-        let between = first.clone() + "\n## After\n";
+        let spoken = format!("between `{BEGIN}` and `{END}`");
+        let between = format!("{spoken}\n{first}\n## After, {spoken}\n");
         let second = document(&between).unwrap().with("two\nlines");
         assert_eq!(second, between.replace("one", "two\nlines"));
         assert_eq!(document("").unwrap().with("one"), format!("{BEGIN}\none\n{END}\n"));
@@ -130,10 +141,10 @@ mod tests {
     #[test]
     fn broken_marks_are_refused() {
         let (begin, end) = (BEGIN, END);
-        for text in [begin.to_owned(), end.to_owned(), format!("{begin}{begin}{end}")] {
+        for text in [begin.to_owned(), end.to_owned(), format!("{begin}\n{begin}\n{end}")] {
             assert!(document(&text).err().unwrap().contains("once each"), "{text}");
         }
-        assert!(document(&format!("{end} {begin}")).err().unwrap().contains("before that"));
+        assert!(document(&format!("{end}\n{begin}")).err().unwrap().contains("before that"));
         let nowhere = Document::read(Path::new("/nonexistent/doc.md"));
         assert!(nowhere.err().unwrap().contains("its folder is not there"));
     }
