@@ -35,19 +35,22 @@ impl Document {
         if parent.is_some_and(|it| !it.is_dir()) {
             return Err(named("its folder is not there"));
         }
-        let (before, after) = match (lines_of(&text, BEGIN).as_slice(), lines_of(&text, END).as_slice()) {
-            ([], []) if text.is_empty() => (String::new(), "\n".to_owned()),
-            ([], []) => (format!("{}\n\n", text.trim_end()), "\n".to_owned()),
-            ([begin], [end]) if begin < end => {
-                (text[..*begin].to_owned(), text[end + END.len()..].to_owned())
-            }
-            ([_], [_]) => return Err(named("the mark of the end stands before that of the begin")),
-            _ => {
-                return Err(named(&format!(
-                    "it must have {BEGIN} and {END} once each on lines of their own, or neither"
-                )));
-            }
-        };
+        let (before, after) =
+            match (lines_of(&text, BEGIN).as_slice(), lines_of(&text, END).as_slice()) {
+                ([], []) if text.is_empty() => (String::new(), "\n".to_owned()),
+                ([], []) => (format!("{}\n\n", text.trim_end()), "\n".to_owned()),
+                ([begin], [end]) if begin < end => {
+                    (text[..*begin].to_owned(), text[end + END.len()..].to_owned())
+                }
+                ([_], [_]) => {
+                    return Err(named("the mark of the end stands before that of the begin"));
+                }
+                _ => {
+                    return Err(named(&format!(
+                        "it must have {BEGIN} and {END} once each on lines of their own, or neither"
+                    )));
+                }
+            };
         Ok(Document { path: path.to_owned(), before, after })
     }
 

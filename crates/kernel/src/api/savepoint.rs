@@ -73,21 +73,22 @@ const PORTION_ROWS: u16 = 8;
 /// Of how many rows pages are read at the same time.
 const READ_ROWS: u16 = 32;
 
-/// How often it is waited a moment for the page provider to make frames free.
-const PATIENCE: u32 = 10;
+/// How long it is waited for the page provider to make frames free, and how often it is looked.
+const PATIENCE_NS: u64 = 50_000_000;
 const MOMENT_NS: u64 = 1_000_000;
 
 /// Whether the pool has free frames, now or soon. If it has none for long (a full disk), whoever runs beside a
 /// rollback takes what it frees: then it does not let anybody run, and comes to its end with the frames
 /// that are kept for it.
 fn has_frames_soon(core: &CoreInner, context: &Context) -> bool {
-    (0..PATIENCE).any(|_| {
-        let has_free = core.shared.pool.has_free_frames();
-        if !has_free {
-            context.park(Some(context.now_ns() + MOMENT_NS));
+    let deadline_ns = context.now_ns() + PATIENCE_NS;
+    while !core.shared.pool.has_free_frames() {
+        if context.now_ns() >= deadline_ns {
+            return false;
         }
-        has_free
-    })
+        context.park(Some(context.now_ns() + MOMENT_NS));
+    }
+    true
 }
 
 /// Undoes the rows after `to` that were changed after the last definition, or some of them.

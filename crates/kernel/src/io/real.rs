@@ -74,8 +74,11 @@ impl RealDisk {
         if let Some(parent) = std::path::absolute(root).ok().as_deref().and_then(Path::parent)
             && is_new
         {
-            // Its name is to be as durable as what will be in it.
-            fs::File::open(parent).and_then(|it| it.sync_all()).map_err(|e| failed(&e))?;
+            // Its name is to be as durable as what will be in it, if that can be had.
+            match fs::File::open(parent) {
+                Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {}
+                opened => opened.and_then(|it| it.sync_all()).map_err(|e| failed(&e))?,
+            }
         }
         Ok(RealDisk { root: root.to_owned(), rings: RingMaker::new(choice) })
     }

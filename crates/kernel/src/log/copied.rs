@@ -164,13 +164,21 @@ pub fn committed_by(disk: &dyn Disk, manifest: &Manifest, wall_micros: i64) -> R
             let part = Part { home, incarnation: number, span: *span, base: Cts::ZERO };
             let mut walk = part.walk(&files)?;
             loop {
-                match walk.step()? {
+                let step = match walk.step() {
+                    // What is behind the time is looked at for the clock alone; who needs more reads it again.
+                    Err(_) if is_behind => break,
+                    step => step?,
+                };
+                match step {
                     Step::Commit if !is_behind => found = found.max(walk.last_cts()),
                     Step::Commit | Step::Chunk => {}
                     Step::Limit | Step::Invalid => break,
                     Step::Flush => {
                         let (Record::Flush(head), _) = walk.record() else { continue };
                         let Some(started) = head.wall_micros else {
+                            if is_behind {
+                                break;
+                            }
                             let detail = format!(
                                 "{}: this log does not say when its commits were made; name a cts",
                                 walk.here()

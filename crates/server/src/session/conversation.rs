@@ -301,6 +301,8 @@ impl<S: InstanceState, B: Backend<S>> Conversation<'_, S, B> {
     }
 
     fn ready(&mut self) {
+        // What came before is over: a cancel that comes too late for it is not meant for what follows.
+        self.backend.interrupt().clear();
         self.wire.out.ready_for_query(self.backend.status().letter());
     }
 

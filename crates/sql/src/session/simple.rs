@@ -47,8 +47,11 @@ impl Session {
             return Ok(());
         }
         let several = parsed.len() > 1;
-        for parsed in parsed {
+        for (number, parsed) in parsed.into_iter().enumerate() {
             let Parsed { statement, is_transaction_exit, .. } = parsed;
+            if number > 0 {
+                self.breathe(context)?;
+            }
             if !is_transaction_exit {
                 self.check_not_failed()?;
             }
@@ -62,9 +65,6 @@ impl Session {
                 self.end_implicit(context)?;
             }
             client.complete(&done.tag);
-            if several {
-                self.breathe(context)?;
-            }
         }
         self.end_implicit(context)?;
         self.report_settings(client);

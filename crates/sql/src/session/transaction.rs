@@ -65,8 +65,12 @@ impl Session {
     /// Draws the consequences of an error.
     pub(super) fn failed(&mut self, context: &Context) {
         self.kernel.deadline_ns = None;
+        self.undo_failed(context);
         // A cancel is heard of by now, or comes too late.
         self.kernel.interrupt().clear();
+    }
+
+    fn undo_failed(&mut self, context: &Context) {
         if matches!(self.phase, Phase::Block | Phase::Failed)
             && self.back_to_newest_savepoint(context)
         {
