@@ -237,6 +237,6 @@ fn what_cannot_be_compared_is_refused_at_once() {
     std::fs::write(desk.path("doc.md"), "<!-- compare:begin -->\n").unwrap();
     let output = desk.command(&own, &SHORT).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && said.contains("once each, or neither"), "{said}");
+    assert!(!output.status.success() && said.contains("once each on lines of their own"), "{said}");
     desk.is_left_alone();
 }
