@@ -103,7 +103,7 @@ fn undo_rows_in_portions(
     let tables = catalog.without_made(&to.catalog, &*core.tables);
     let loads = Cell::new(0);
     let how: (&dyn Tables, _) = (&tables, Waits::Task { parker: context, loads: &loads });
-    while has_frames_soon(core, context) {
+    loop {
         let before = loads.get();
         let has_more = {
             let _critical = Critical::enter("rolling back");
@@ -112,7 +112,12 @@ fn undo_rows_in_portions(
         if !has_more {
             return;
         }
-        if loads.get() > before {
+        // Only when others are to run: the question touches every partition.
+        let has_loaded = loads.get() > before;
+        if (has_loaded || context.should_yield()) && !has_frames_soon(core, context) {
+            return;
+        }
+        if has_loaded {
             // They lie on disk: the next ones are read together.
             let pages = handle.changes().pages_to_undo(rows, &tables, READ_ROWS);
             core.shared.pool.load_together(context, &pages);

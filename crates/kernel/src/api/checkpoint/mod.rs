@@ -196,7 +196,7 @@ impl Checkpoints {
         Some(Turn { term: role.term, beat_ns: self.beat_ns.clone() })
     }
 
-    /// From now on, until [`Checkpoints::published`] or the role's end, nobody takes the role over: the
+    /// From now on, until [`Checkpoints::end_publishing`] or the role's end, nobody takes the role over: the
     /// manifest is about to name the places of this term, and whoever began another would take them for
     /// free. False if the term is over.
     fn begin_publishing(&self, term: Term) -> bool {
