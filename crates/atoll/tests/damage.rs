@@ -194,14 +194,14 @@ fn what_a_damaged_page_hides_is_said() {
     let left = format!("{} of checkpoint {}'s trees", others.len(), checkpoint.number);
     let unchecked = &findings.unchecked;
     assert!(unchecked.iter().any(|line| line.starts_with(&left)), "{unchecked:?}");
-    // All pages of long values: each of the nine papers names one of its own.
+    // All pages of long values: each of the nine papers names one of its own. What a paper had before may be there still.
     let longs = victim.pages_of_long_values();
     let findings = damaged(&victim, &longs, &mut random);
-    let problems = &findings.problems;
-    assert!(
-        problems.iter().all(|line| line.starts_with("table \"papers\": row ")),
-        "{problems:#?}"
-    );
+    let is_of_row = |line: &&String| line.starts_with("table \"papers\": row ");
+    let problems: Vec<_> = findings.problems.iter().filter(is_of_row).collect();
+    let others = findings.problems.iter().filter(|line| !is_of_row(line));
+    assert!(others.clone().count() < 3, "{findings:#?}");
+    assert!(others.into_iter().all(|line| line.starts_with("a long value of no row: ")));
     let named = longs.iter().filter(|it| problems.iter().any(|line| line.contains(&name_of(**it))));
     assert_eq!((named.count(), problems.len()), (9, 9), "{problems:#?}");
 }

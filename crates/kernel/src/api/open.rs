@@ -224,6 +224,8 @@ struct State {
     definitions: Definitions,
     imaged: HashMap<TreeId, ImagedTree>,
     pages: u64,
+    /// As in [`LoadedCheckpoint`](crate::recovery::LoadedCheckpoint).
+    unread: Vec<Error>,
     load: Duration,
 }
 
@@ -251,15 +253,24 @@ impl State {
         let checkpoint = found.and_then(|manifest| manifest.checkpoint.as_ref());
         let (Some(checkpoint), Some(store)) = (checkpoint, &store) else {
             let definitions = Definitions::new(pool.clone(), sides, homes)?;
-            let (imaged, pages, load) = (HashMap::default(), 0, Duration::ZERO);
-            return Ok(State { database, pool, store, definitions, imaged, pages, load });
+            let (imaged, unread, load) = (HashMap::default(), Vec::new(), Duration::ZERO);
+            return Ok(State {
+                database,
+                pool,
+                store,
+                definitions,
+                imaged,
+                pages: 0,
+                unread,
+                load,
+            });
         };
         let places = Places { store, pool: &pool, sides: &sides, homes };
         let loaded = load(checkpoint, places, machine.threads.computing())?;
         let definitions = Definitions::adopt(pool.clone(), sides, homes, loaded.loaded)?;
         let (imaged, pages, load) = (loaded.imaged, loaded.pages, began.elapsed());
-        let store = Some(store.clone());
-        Ok(State { database, pool, store, definitions, imaged, pages, load })
+        let (store, unread) = (Some(store.clone()), loaded.unread);
+        Ok(State { database, pool, store, definitions, imaged, pages, unread, load })
     }
 }
 
@@ -269,6 +280,10 @@ impl State {
         if let Some(it) = found.and_then(|manifest| manifest.checkpoint.as_ref()) {
             let (number, pages, seconds) = (it.number, self.pages, self.load.as_secs_f64());
             progress(&format!("loaded checkpoint {number}: {pages} pages in {seconds:.3} s"));
+            for why in &self.unread {
+                let kept = "pages of a long value that no row refers to stay in use";
+                progress(&format!("{kept}, for one cannot be read: {why}"));
+            }
         }
         (self.pages, self.load)
     }
@@ -328,12 +343,13 @@ impl Restart<'_> {
 }
 
 /// Replays what `disk` holds and puts its catalog together, without changing anything on disk that the
-/// database refers to, but the lock file. `Unusable` if there is no database.
+/// database refers to, but the lock file. Answers, too, which pages could not be read that a start can do without.
+/// `Unusable` if there is no database.
 pub(super) fn inspect(
     disk: &Arc<dyn Disk>,
     options: &Options,
     progress: &mut dyn FnMut(&str),
-) -> Result<Catalog> {
+) -> Result<(Catalog, Vec<Error>)> {
     let Some(manifest) = read_manifest(&**disk)? else {
         return Err(Error::Unusable { detail: "there is no database here".to_owned() });
     };
@@ -351,7 +367,8 @@ pub(super) fn inspect(
     let how = ReplayOptions { workers, round_bytes: options.recovery_round_bytes };
     let replayed = replay(readers, &mut definitions, how, &mut |_| ())?;
     progress(&format!("{} commits, {} row changes", replayed.commits, replayed.changes));
-    build_catalog(&definitions, &versions, machine.threads.computing())
+    let catalog = build_catalog(&definitions, &versions, machine.threads.computing())?;
+    Ok((catalog, state.unread))
 }
 
 impl Recovered {

@@ -17,7 +17,7 @@ use super::guard::PageRead;
 use super::pool::BufferPool;
 use super::trace::{Noted, note};
 use super::writer::ImageWriter;
-use crate::base::{Error, Outcome, PAGE_BYTES, Pid, Place, Result, Stop};
+use crate::base::{Error, HomeId, Outcome, PAGE_BYTES, Pid, Place, Result, Stop};
 use crate::io::IoBuffer;
 use crate::latch::{OwnedPage, PageBytes};
 use crate::page::overflow::OverflowPage;
@@ -101,23 +101,32 @@ impl BufferPool {
             if page.owner != owner {
                 return Ok(FreedLong::Gone);
             }
-            store.replaced(place);
+            store.beheaded(place, page.next.place());
             Ok(FreedLong::Next(page.next))
         })
     }
 
     /// The page, which the caller holds exclusively, is freed: its place is, and it is not found any more.
-    pub(super) fn forget_long(&self, pid: Pid) {
+    /// `next` comes after it in its value.
+    pub(super) fn forget_long(&self, pid: Pid, next: Pid) {
         let forget = || self.partition(pid).overflow.clear(pid);
         let (Some(place), Some(store)) = (pid.place(), self.store()) else { return forget() };
         if mutant("long-page-freed-unasked") {
-            store.replaced(place);
+            store.beheaded(place, next.place());
             return forget();
         }
         self.as_loader(place, || {
-            store.replaced(place);
+            store.beheaded(place, next.place());
             forget();
         });
+    }
+
+    /// A long value is complete: its pages, in their order and of `home`. From now on checkpoints have it.
+    pub fn complete_long(&self, home: HomeId, pages: &[Pid]) {
+        if let Some(store) = self.store() {
+            let places: Vec<Place> = pages.iter().filter_map(|page| page.place()).collect();
+            store.complete(home, &places);
+        }
     }
 
     /// The page, which lies at `place` as it was read, leaves memory.

@@ -27,6 +27,7 @@ use super::trace::{Noted, note};
 use super::traffic::Traffic;
 use crate::base::{Error, HomeId, INSTANCES_MAX, PAGE_BYTES, Pid, Place, Result, TreeId};
 use crate::latch::SpinLock;
+use crate::page::overflow::OverflowPage;
 use crate::page::{PageKind, header};
 use crate::store::PageStore;
 use crate::sync::{AtomicBool, Ordering, PlainMutex as Mutex, ledger};
@@ -428,7 +429,8 @@ impl BufferPool {
         debug_assert!(frame.side().load().is_null(), "a page is freed without its twin");
         let (pid, kind, place) = (page.pid(), header::kind(page.owned()), frame.place());
         if kind == Some(PageKind::Overflow) {
-            self.forget_long(pid);
+            let next = OverflowPage::read(page.owned()).next;
+            self.forget_long(pid, next);
         }
         let bytes = page.bytes_mut();
         if cfg!(feature = "invariants") {

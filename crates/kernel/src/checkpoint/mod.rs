@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::base::{Error, HomeId, PAGE_BYTES, Result, TreeId};
 use crate::buffer::{BufferPool, ImageWriter, PageRead, WrittenLong, sync_all};
 use crate::runtime::{InstanceState, Parker, TaskContext};
-use crate::store::PageStore;
+use crate::store::{LongPlaces, PageStore};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::tree::index::IndexTree;
 use crate::version::{SnapshotView, TableAccess, ToImage, TransactionStates};
@@ -157,19 +157,23 @@ fn image_trees<S: InstanceState>(
     Ok(imaged)
 }
 
-/// Writes the pages of long values that are complete and were not written yet, and takes all that are alive into the
-/// checkpoint: those that S does not see, too, which the next checkpoint finds out. Errors as
-/// [`image_share`].
+/// Takes the long values that are complete into the checkpoint, those that S does not see, too, and writes
+/// their pages unless they lie on disk. Answers which it has, by home. To be called when S holds all undo
+/// back still, so that all that it sees are alive; afterwards they may be freed: they are on disk, and the
+/// checkpoint has their places. `may_go_on` is asked before each page. Errors as [`image_share`].
 pub fn write_long_values<S: InstanceState>(
     context: &TaskContext<S>,
-    pool: &BufferPool,
-    store: &Arc<PageStore>,
+    (pool, store): (&BufferPool, &Arc<PageStore>),
     turn: &Turn,
-) -> Result<Written> {
+    may_go_on: &dyn Fn() -> Result<()>,
+) -> Result<(Vec<LongPlaces>, Written)> {
+    // First: one that is completed while pages are written is none of them.
+    store.hold_longs(turn.term);
     let mut writer = ImageWriter::new(context, store.clone(), turn.clone(), HomeId(0));
     let mut page = Box::new([0; PAGE_BYTES]);
     let pids: Vec<_> = pool.overflow_pages_here().collect();
     for pid in pids {
+        may_go_on()?;
         loop {
             writer.breathe();
             // Without a frame it has been freed meanwhile, or lies on disk.
@@ -184,8 +188,8 @@ pub fn write_long_values<S: InstanceState>(
             }
         }
     }
-    store.hold_fixed(turn.term);
-    Ok(writer.written)
+    context.linger("longs written");
+    Ok((store.longs_held(), writer.written))
 }
 
 /// Makes what was written durable. `Io`.

@@ -5,10 +5,11 @@
 
 use crate::base::{Cts, Error, HomeId, INSTANCES_MAX, LogPosition, Place, Result, TreeId};
 use crate::io::{Direct, Disk, LOCK_NAME, OpenHow};
+use crate::store::LongPlaces;
 use crate::sync::mutant;
 
 /// The version of everything on disk that this program reads and writes.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 /// What a data directory is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,8 @@ pub struct Checkpoint {
     pub trees: Vec<TreeImage>,
     /// Where sequences stand.
     pub sequences: Vec<SequenceImage>,
+    /// The long values that it has, by home: those that rows refer to, and some of others.
+    pub longs: Vec<LongPlaces>,
 }
 
 /// One tree of a checkpoint.
@@ -298,6 +301,9 @@ impl Manifest {
             out.extend_from_slice(&sequence.cts.0.to_le_bytes());
             out.extend_from_slice(&sequence.last.to_le_bytes());
         }
+        let homes = u32::try_from(checkpoint.longs.len()).expect("at most 512 homes");
+        out.extend_from_slice(&homes.to_le_bytes());
+        checkpoint.longs.iter().for_each(|places| places.encode(out));
     }
 
     /// Reads a manifest from its bytes; `name` is for people.
@@ -389,6 +395,9 @@ impl Manifest {
             })
         });
         let sequences = sequences.collect::<Option<_>>()?;
+        let homes = input.u32()?;
+        let longs = (0..homes).map(|_| LongPlaces::decode(&mut input.bytes));
+        let longs = longs.collect::<Option<_>>()?;
         Some(Checkpoint {
             number,
             timestamp,
@@ -398,6 +407,7 @@ impl Manifest {
             tree_next,
             trees,
             sequences,
+            longs,
         })
     }
 
@@ -523,6 +533,7 @@ mod tests {
                 last: -3,
                 called: true,
             }],
+            longs: vec![LongPlaces::default(); 2],
         };
         let manifest = Manifest { checkpoint: Some(checkpoint), ..manifest(3) };
         let mut bytes = manifest.encode();

@@ -5,15 +5,16 @@
 //! can be written. Every page that is read is verified, and damage names file and
 //! page. A tree's root is put into a frame; all else stays on disk until somebody needs it, inner nodes, too,
 //! whose places are their current ones then: they are clean there until a child comes. All of them are read
-//! here once, for the places of the leaves. Long
-//! values are found with the rows that refer to them, so pages that no row refers to are free.
+//! here once, for the places of the leaves. Of long values the checkpoint says where they lie; those that
+//! rows refer to are found in the leaves, and the others are free: only these are followed (`longs.rs`).
 //! Trees are loaded by several threads, a tree by one.
 
 use rustc_hash::FxHashMap as HashMap;
 use std::sync::{Arc, Mutex};
 
 use super::definitions::{Loaded, catalog_objects};
-use crate::base::{Cts, Error, HomeId, PAGE_BYTES, Pid, Place, Result, TreeId};
+use super::longs::{Referred, find_longs};
+use crate::base::{Cts, Error, HomeId, PAGE_BYTES, Place, Result, TreeId};
 use crate::buffer::{BufferPool, Swip};
 use crate::catalog::{CATALOG_TREE, Object, catalog_layout};
 use crate::checkpoint::ImagedTree;
@@ -21,7 +22,6 @@ use crate::io::IoBuffer;
 use crate::latch::{OwnedPage, PageBytes};
 use crate::log::manifest::{Checkpoint, HasLongs, SequenceImage, TreeImage};
 use crate::page::keynode::KeyNode;
-use crate::page::overflow::{LongRef, OverflowPage};
 use crate::page::pax::{Leaf, SlotIndex};
 use crate::page::{Layout, PageKind, header};
 use crate::store::{Found, PageStore, file_name};
@@ -39,6 +39,8 @@ pub struct LoadedCheckpoint {
     pub imaged: HashMap<TreeId, ImagedTree>,
     /// Pages read.
     pub pages: u64,
+    /// Why pages of long values that no row refers to are kept, though nobody needs them.
+    pub unread: Vec<Error>,
 }
 
 /// Where a checkpoint is loaded from and to.
@@ -84,9 +86,10 @@ fn load_all<'c>(
     (places, workers): (Places<'_>, usize),
     image_of: &dyn Fn(TreeId) -> Result<&'c TreeImage>,
 ) -> Result<LoadedCheckpoint> {
-    let mut imaged = HashMap::default();
+    let (mut imaged, mut referred) = (HashMap::default(), Vec::new());
     let mut take = |image: &TreeImage, tree: Loader<'_>| {
         imaged.insert(image.tree, ImagedTree { image: *image, inner: tree.inner });
+        referred.extend(tree.referred);
         tree.pages
     };
     let own = image_of(CATALOG_TREE)?;
@@ -126,9 +129,11 @@ fn load_all<'c>(
             Tree::Index(index) => drop(indexes.insert(image.tree, Arc::new(index))),
         }
     }
+    let followed = find_longs(places.store, checkpoint, referred)?;
+    pages += followed.read();
     let sequences = sequences_of(checkpoint);
     let loaded = Loaded { catalog, tables, indexes, sequences };
-    Ok(LoadedCheckpoint { loaded, imaged, pages })
+    Ok(LoadedCheckpoint { loaded, imaged, pages, unread: followed.unread })
 }
 
 /// Where a checkpoint's sequences stand.
@@ -151,6 +156,8 @@ struct Loader<'a> {
     buffer: IoBuffer,
     inner: Vec<Place>,
     longs: HasLongs,
+    /// The long values of its rows.
+    referred: Vec<Referred>,
     pages: u64,
 }
 
@@ -163,7 +170,8 @@ impl<'a> Loader<'a> {
         }
         let home = HomeId((tree.0 % u32::from(places.homes)) as u16);
         let buffer = IoBuffer::zeroed(PAGE_BYTES);
-        Loader { places, tree, home, buffer, inner: Vec::new(), longs, pages: 0 }
+        let (inner, referred) = (Vec::new(), Vec::new());
+        Loader { places, tree, home, buffer, inner, longs, referred, pages: 0 }
     }
 
     fn run(mut self, image: &TreeImage, kind: Kind) -> Result<(Tree, Loader<'a>)> {
@@ -238,7 +246,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// A leaf stays on disk until somebody needs it. Long values of its rows are found.
+    /// A leaf stays on disk until somebody needs it. What long values its rows have is noted.
     fn leaf(&mut self, place: Place, (kind, leaf_kind): (&Kind, PageKind)) -> Result<()> {
         self.places.store.found(place, Found::Current);
         let Kind::Table(layout) = kind else { return Ok(()) };
@@ -246,34 +254,11 @@ impl<'a> Loader<'a> {
             return Ok(());
         }
         self.read(place, leaf_kind)?;
-        let mut longs = Vec::new();
         let leaf = Leaf::new(OwnedPage(page_of(&self.buffer)), layout);
         for slot in 0..leaf.count() {
-            leaf.each_long(SlotIndex(slot as u16), |_, reference| longs.push(reference));
-        }
-        longs.iter().try_for_each(|reference| self.long(reference))
-    }
-
-    /// Finds the pages of a long value, which stay on disk until somebody needs them.
-    fn long(&mut self, reference: &LongRef) -> Result<()> {
-        let mut next = reference.first;
-        for _ in 0..reference.pages {
-            let what = || Error::Corrupt {
-                page: Some(next),
-                detail: format!("a long value of tree {} names no page on disk", self.tree),
-            };
-            let place = next.place().ok_or_else(what)?;
-            self.read(place, PageKind::Overflow)?;
-            let view = OwnedPage(page_of(&self.buffer));
-            if header::pid(view) != next {
-                return Err(damaged(place, "it is another page of long values"));
-            }
-            self.places.store.found(place, Found::Fixed);
-            next = OverflowPage::read(view).next;
-        }
-        if next != Pid(0) {
-            let detail = format!("a long value of tree {} has pages beyond its end", self.tree);
-            return Err(Error::Corrupt { page: Some(next), detail });
+            leaf.each_long(SlotIndex(slot as u16), |_, reference| {
+                self.referred.push(Referred::new(self.tree, &reference));
+            });
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ mod feed;
 mod indexes;
 mod kept;
 mod load;
+mod longs;
 mod order;
 mod parsed;
 mod replay;

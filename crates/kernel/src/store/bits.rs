@@ -53,6 +53,23 @@ impl Bits {
         self.words.get(at as usize).copied().unwrap_or(0)
     }
 
+    /// The set whose 64 numbers from `64 * at` on are those of the word `at`.
+    pub fn from_words(words: Vec<u64>) -> Bits {
+        Bits { words }
+    }
+
+    /// The numbers that `other` has, too.
+    pub fn intersection(&self, other: &Bits) -> Bits {
+        let words = self.words.iter().zip(0..).map(|(word, at)| word & other.word(at));
+        Bits { words: words.collect() }
+    }
+
+    /// The numbers of both.
+    pub fn union(&self, other: &Bits) -> Bits {
+        let len = self.words.len().max(other.words.len()) as u64;
+        Bits { words: (0..len).map(|at| self.word(at) | other.word(at)).collect() }
+    }
+
     /// The numbers that `other` has not.
     pub fn difference(&self, other: &Bits) -> Bits {
         let words = self.words.iter().zip(0..).map(|(word, at)| word & !other.word(at));
@@ -113,6 +130,11 @@ mod tests {
         assert_eq!((bits.word(0), bits.word(3), bits.word(9)), (1 | 1 << 63, 1 << 8, 0));
         let next = [0, 1, 63, 64, 65, 201, 9999].map(|from| bits.first_set(from));
         assert_eq!(next, [Some(0), Some(63), Some(63), Some(64), Some(200), None, None]);
+        let both = Bits::from_words(vec![1 << 63, 0, 0, 0, 0, 0, 2]);
+        assert_eq!(bits.intersection(&both).iter().collect::<Vec<_>>(), [63]);
+        assert_eq!(bits.union(&both).iter().collect::<Vec<_>>(), [0, 63, 64, 200, 385]);
+        assert_eq!(both.union(&bits), bits.union(&both));
+        assert_eq!(both.difference(&bits).iter().collect::<Vec<_>>(), [385]);
         bits.clear(63);
         assert_eq!(bits.first_free(0, 300), Some(1));
         assert_eq!(bits.first_free(63, 300), Some(63));

@@ -12,6 +12,7 @@
 mod bits;
 mod buffers;
 mod compact;
+mod longs;
 mod space;
 
 use std::ops::DerefMut;
@@ -26,6 +27,7 @@ use buffers::Buffers;
 use space::{Space, Wanted};
 
 pub use buffers::RUN_PAGES;
+pub use longs::{LongPlaces, LongSet};
 pub use space::{Found, PinId, SpaceStats, Term};
 
 /// Extents that are given back at once: the file system is busy with them for a moment.
@@ -317,9 +319,32 @@ impl PageStore {
         self.with(place, |space, number| space.found(number, page));
     }
 
-    /// The checkpoint of `term` has all pages that never move and are alive.
-    pub fn hold_fixed(&self, term: Term) {
-        self.homes.iter().for_each(|home| locked(home).space.hold_fixed(term));
+    /// Recovery: a page that was found is the first of a long value.
+    pub fn found_head(&self, place: Place) {
+        self.with(place, Space::found_head);
+    }
+
+    /// A long value is complete: these are its pages, in their order and of one home.
+    pub fn complete(&self, home: HomeId, pages: &[Place]) {
+        debug_assert!(pages.iter().all(|page| page.home() == home));
+        locked(self.home(home)).space.complete(pages.iter().map(|page| page.number()));
+    }
+
+    /// The place of the first page of what is left of a long value has none any more; `next` comes
+    /// first now, in the same home.
+    pub fn beheaded(&self, place: Place, next: Option<Place>) {
+        self.with(place, |space, number| space.beheaded(number, next.map(Place::number)));
+    }
+
+    /// The checkpoint of `term` has all pages of long values that are complete.
+    pub fn hold_longs(&self, term: Term) {
+        self.homes.iter().for_each(|home| locked(home).space.hold_longs(term));
+    }
+
+    /// By home, what [`PageStore::hold_longs`] has taken into the checkpoint that is being made and was not
+    /// freed since.
+    pub fn longs_held(&self) -> Vec<LongPlaces> {
+        self.homes.iter().map(|home| locked(home).space.longs_held()).collect()
     }
 
     /// A checkpoint is being made from now on; one that was, comes to nothing.

@@ -33,6 +33,7 @@ use std::sync::Arc;
 
 use super::bits::Bits;
 use super::compact::Fill;
+use super::longs::LongPlaces;
 use crate::sync::mutant;
 
 /// The places of one home.
@@ -46,6 +47,10 @@ pub(super) struct Space {
     dead: Bits,
     /// Used by a page that never moves: its place is its name.
     fixed: Bits,
+    /// Those of them that are alive and of a long value that is complete.
+    whole: Bits,
+    /// Those of them that come first, of what is left of their value.
+    heads: Bits,
     /// In the published checkpoint.
     held: Arc<Bits>,
     /// In checkpoints that were published before, or still are, and are pinned.
@@ -244,20 +249,48 @@ impl Space {
         self.fixed.set(number);
     }
 
-    /// The checkpoint of `term` has all pages that never move and are alive.
-    pub fn hold_fixed(&mut self, term: Term) {
-        if self.making != Some(term) {
-            return;
+    /// A long value with these pages, in their order, is complete.
+    pub fn complete(&mut self, numbers: impl Iterator<Item = u64>) {
+        for (at, number) in numbers.enumerate() {
+            debug_assert!(self.is_alive_fixed(number));
+            self.whole.set(number);
+            if at == 0 {
+                self.heads.set(number);
+            }
         }
-        for number in self.alive_fixed() {
-            self.next.set(number);
+    }
+
+    /// The checkpoint of `term` has all pages of long values that are complete.
+    pub fn hold_longs(&mut self, term: Term) {
+        if self.making == Some(term) {
+            self.next = self.next.union(&self.whole);
         }
+    }
+
+    /// Of the pages that [`Space::hold_longs`] has taken into the checkpoint that is being made those
+    /// whose values have not been freed since; it has no others.
+    pub fn longs_held(&self) -> LongPlaces {
+        let (pages, heads) = (&self.whole, &self.heads);
+        LongPlaces { pages: pages.intersection(&self.next), heads: heads.intersection(&self.next) }
     }
 
     /// A place has no page's current contents any more.
     pub fn replaced(&mut self, number: u64) {
         self.dead.set(number);
+        self.whole.clear(number);
+        self.heads.clear(number);
         self.free_if_unheld(number);
+    }
+
+    /// As [`Space::replaced`], of the first page of what is left of a long value, which `next` is from
+    /// now on.
+    pub fn beheaded(&mut self, number: u64, next: Option<u64>) {
+        if let Some(next) = next
+            && self.whole.has(number)
+        {
+            self.heads.set(next);
+        }
+        self.replaced(number);
     }
 
     fn free_if_unheld(&mut self, number: u64) {
@@ -277,9 +310,17 @@ impl Space {
         Arc::make_mut(&mut self.held).set(number);
         match page {
             Found::Current => {}
-            Found::Fixed => self.fixed.set(number),
+            Found::Fixed => {
+                self.fixed.set(number);
+                self.whole.set(number);
+            }
             Found::ImageOnly => self.dead.set(number),
         }
+    }
+
+    /// Recovery: a page that was found is the first of a long value.
+    pub fn found_head(&mut self, number: u64) {
+        self.heads.set(number);
     }
 
     /// A checkpoint is being made from now on; one that was, comes to nothing.
@@ -579,13 +620,48 @@ mod tests {
         space.adopt(2);
         space.written(2, 1);
         space.begin(TERM, EXTENT);
-        space.hold_fixed(TERM);
+        space.hold_longs(TERM);
         space.publish(TERM);
         assert_eq!(space.stats(), stats(5, 3, 0, 0, 1));
         space.replaced(4);
         space.replaced(1);
         assert_eq!(space.stats(), stats(5, 2, 1, 0, 1));
         assert!(space.is_held(4));
+    }
+
+    #[test]
+    fn a_checkpoint_has_long_values_that_are_complete_and_not_freed() {
+        let mut space = Space { pages: 20, ..Space::default() };
+        for number in 1..10 {
+            assert_eq!(space.take(Wanted::Fixed), Some((number, 1)));
+            space.fix(number);
+        }
+        // One value of 2, 1, 3, one of 4, 5; 6 to 8 is being written.
+        space.complete([2, 1, 3].into_iter());
+        space.complete([4, 5].into_iter());
+        space.begin(TERM, EXTENT);
+        space.hold_longs(TERM);
+        space.complete([6, 7, 8].into_iter());
+        let held = |space: &Space| {
+            let held = space.longs_held();
+            (held.pages().collect::<Vec<_>>(), held.heads().collect::<Vec<_>>())
+        };
+        assert_eq!(held(&space), (vec![1, 2, 3, 4, 5], vec![2, 4]));
+        space.beheaded(2, Some(1));
+        assert_eq!(held(&space), (vec![1, 3, 4, 5], vec![1, 4]), "its rest begins with 1");
+        space.beheaded(4, Some(5));
+        space.beheaded(5, None);
+        assert_eq!(held(&space), (vec![1, 3], vec![1]));
+        // One that never was complete has no head, however it goes.
+        space.beheaded(9, Some(10));
+        space.publish(TERM);
+        assert!(space.is_held(5) && !space.is_held(7), "freed since, but S may see it");
+        space.begin(Term(4), EXTENT);
+        space.hold_longs(Term(4));
+        assert_eq!(held(&space), (vec![1, 3, 6, 7, 8], vec![1, 6]));
+        space.publish(Term(4));
+        assert!(!space.is_held(5));
+        assert_eq!(space.take(Wanted::Fixed), Some((2, 1)));
     }
 
     /// A file of 1,000 pages of which 100 are current, from `first` on, and no others are used.

@@ -11,8 +11,8 @@
 //! - Undo is reclaimed in its order as ever, only deletes are visited ahead of it. They are visited
 //!   again then, if any other record of their transaction is, and find nothing to do. Key changes
 //!   wait: what they leave behind is judged by how far undo has been passed, which is in its order.
-//! - Tables with long values are left alone: a checkpoint takes those that are alive when all trees
-//!   are copied, and its images refer to them until then.
+//! - Tables with long values are left alone: a change of another column's key has the row's reference in
+//!   its record, and reads the value when it is visited, which is after the delete that frees it here.
 
 use std::sync::Arc;
 

@@ -86,9 +86,9 @@ impl Database {
         let before = Manifest::read(&*disk)?;
         let again = || take_again(&*disk, &options, before.as_ref());
         match inspect(&disk, &options, progress) {
-            Ok(catalog) => {
+            Ok((catalog, unread)) => {
                 let _lock = again()?;
-                check_recovered(&catalog)
+                check_recovered(&catalog, &unread)
             }
             Err(error @ (Error::Corrupt { .. } | Error::Io { .. })) => {
                 let _lock = again()?;
@@ -110,11 +110,13 @@ fn take_again(disk: &dyn Disk, options: &Options, before: Option<&Manifest>) -> 
     Ok(lock)
 }
 
-fn check_recovered(catalog: &Catalog) -> Result<Findings> {
+/// Recovery has done without pages of long values that no row refers to, for these reasons.
+fn check_recovered(catalog: &Catalog, left: &[Error]) -> Result<Findings> {
     let Check { mut findings, unread, .. } = Check::of(catalog)?;
+    findings.problems.extend(left.iter().map(|why| format!("a long value of no row: {why}")));
     // What was just recovered has no undo; but whose pages they are is not known if rows are not.
     let lost = findings.overflow_pages_in_undo;
-    if lost > 0 && unread == 0 {
+    if lost > 0 && unread == 0 && left.is_empty() {
         findings.problems.push(format!("{lost} overflow pages belong to no row"));
     }
     Ok(findings)

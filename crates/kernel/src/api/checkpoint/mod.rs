@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex};
 use super::core::{Context, Core, CoreInner, Instance, Shared};
 use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Result, TreeId};
 use crate::catalog::Catalog;
-use crate::checkpoint::{ImagedTree, Turn, sync, write_long_values};
+use crate::checkpoint::{ImagedTree, Turn, sync};
 use crate::io::Disk;
 use crate::log::manifest::{Checkpoint, HasLongs, Incarnation, LogSpan, Manifest, SequenceImage};
 use crate::log::{Leftovers, remove_leftovers};
@@ -39,7 +39,7 @@ use crate::txn::CheckpointSnapshot;
 use archiver::Archiving;
 use ask::ask_all;
 use pace::{Pace, Paces};
-use shares::image_all;
+use shares::{Imaged, image_all};
 use versions::{Versions, recycle};
 
 pub use archiver::ArchiveStatus;
@@ -354,10 +354,8 @@ fn publish_new(
     let timestamp = snapshot.view().timestamp;
     let (mut stable, sequences) = sequences_of(&catalog);
     stable.extend(adopted.iter().map(|it| Observed { home: it.home, cts: it.last_cts }));
-    let (mut trees, mut written) =
+    let Imaged { mut trees, longs, written } =
         image_all(context, shared, (turn, pace), (&catalog, &snapshot), &before)?;
-    let longs = write_long_values(context, &shared.pool, &checkpoints.store, turn)?;
-    written.pages += longs.pages;
     note_marks(&catalog, &mut trees);
     // From here on nothing is read as of S.
     drop(snapshot);
@@ -382,6 +380,7 @@ fn publish_new(
         tree_next,
         trees: images,
         sequences,
+        longs,
     };
     let incarnations = vec![replayed_from(published.manifest.current(), &adopted)];
     let manifest = swap(shared, checkpoints, |number| Manifest {

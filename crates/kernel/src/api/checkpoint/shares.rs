@@ -2,8 +2,8 @@
 //!
 //! Invariants: every tree of the catalog as of S is gone through once, by one instance; leaves of tables
 //! may be imaged by any, into the page file that it writes. A table counts as passed when the last of
-//! its trees was copied. All indexes come before large tables: when they are imaged, S lets go of undo that
-//! no leaf needs any more that is not imaged (txn/imaged.rs), and only then leaves are waited for.
+//! its trees was copied. Long values come first, then all indexes, before large tables: when they are imaged, S lets
+//! go of undo that no leaf needs any more that is not imaged (txn/imaged.rs), and only then leaves are waited for.
 
 use rustc_hash::FxHashMap as HashMap;
 use std::cell::Cell;
@@ -16,11 +16,13 @@ use crate::base::{Cts, Error, HomeId, Result, TreeId};
 use crate::catalog::Catalog;
 use crate::checkpoint::{
     AnyTree, Common, ImagedTree, Share, TreeOfTable, TreesLeft, Turn, Written, image_share,
+    write_long_values,
 };
 use crate::runtime::Parker;
-use crate::sync::AtomicUsize;
+use crate::store::LongPlaces;
+use crate::sync::{AtomicUsize, mutant};
 use crate::txn::CheckpointSnapshot;
-use crate::version::{TableAccess, VersionSpace};
+use crate::version::{InstanceVersions, TableAccess, VersionSpace};
 
 /// Tables of at most so many leaves, and no more than such a part of all, come before the indexes of
 /// others: their rows are changed most often, and the deleted ones of queues are let go of when their
@@ -40,6 +42,14 @@ struct Trees {
     leaves: u64,
 }
 
+/// What was imaged.
+pub(super) struct Imaged {
+    pub trees: HashMap<TreeId, ImagedTree>,
+    /// Of each home.
+    pub longs: Vec<LongPlaces>,
+    pub written: Written,
+}
+
 /// Leaves are listed no more when it is dropped.
 struct EndImaging<'a>(&'a VersionSpace, Cts);
 
@@ -49,21 +59,25 @@ impl Drop for EndImaging<'_> {
     }
 }
 
-/// Lets every instance image the trees whose home it serves. Errors as `image_share`.
+/// Writes long values, and lets every instance image the trees whose home it serves. Errors as `image_share`.
 pub(super) fn image_all(
     context: &Context,
     shared: &Arc<Shared>,
     (turn, pace): (&Turn, Pace),
     (catalog, snapshot): (&Catalog, &Arc<CheckpointSnapshot>),
     before: &Arc<HashMap<TreeId, ImagedTree>>,
-) -> Result<(HashMap<TreeId, ImagedTree>, Written)> {
+) -> Result<Imaged> {
     let s = snapshot.view().timestamp;
     let _listed = EndImaging(&shared.versions, s);
+    let checkpoints = shared.checkpoints.as_ref().expect("a checkpoint is being made");
+    // First: what S sees of them may be freed as soon as undo of later changes may go.
+    let own = &context.instance().state().inner.txn.environment().versions;
+    let pages = (&*shared.pool, &checkpoints.store);
+    let longs = || write_long_values(context, pages, turn, &|| may_go_on(own));
+    let (mut places, mut written) = longs()?;
     let instances = context.instance().hub().instances();
     let shares = Arc::new(shares(shared, catalog, instances));
     let common = Arc::new(Common::new(instances, tables_of(catalog).cloned()));
-    // Those that came since S is as of have none that it sees.
-    let has_longs = tables_of(catalog).any(|it| it.tree.pool().has_longs(it.id()));
     let (turn, before, asked) = (turn.clone(), before.clone(), shared.clone());
     let snapshot = snapshot.clone();
     let answers = ask_all_tasks(context, shared, move |context| {
@@ -82,17 +96,14 @@ pub(super) fn image_all(
             turn: &turn,
             snapshot: snapshot.view(),
             before: &before,
-            may_go_on: &|| match versions.is_nearly_full() {
-                true => Err(Error::OutOfMemory { what: "undo, which the checkpoint held back" }),
-                false => Ok(()),
-            },
+            may_go_on: &|| may_go_on(versions),
             pass: &|table| snapshot.pass(table),
             next_listed: &|| versions.next_to_image(s),
             give_back: &|leaf| versions.give_back(s, leaf),
             imaged: &|leaf| versions.imaged(s, leaf),
             let_go: &|| {
                 snapshot.reach(id, || versions.has_imaged_all(s));
-                if !has_longs && common.are_indexes_imaged() {
+                if common.are_indexes_imaged() {
                     let floor = snapshot.let_go(|| asked.versions.are_others_imaged(s));
                     if floor > raised.get().0 {
                         raised.set((floor, context.now_ns()));
@@ -108,7 +119,7 @@ pub(super) fn image_all(
         };
         image_share(context, &checkpoints.store, &*asked.txn, &share)
     })?;
-    let (mut trees, mut written) = (HashMap::default(), Written::default());
+    let mut trees = HashMap::default();
     for answer in answers {
         let (imaged, more) = answer?;
         trees.extend(imaged.into_iter().map(|tree| (tree.image.tree, tree)));
@@ -116,7 +127,18 @@ pub(super) fn image_all(
         written.writes += more.writes;
         written.moved += more.moved;
     }
-    Ok((trees, written))
+    if mutant("checkpoint-takes-longs-late") {
+        places = longs()?.0;
+    }
+    Ok(Imaged { trees, longs: places, written })
+}
+
+/// Whether there is room for undo that the checkpoint holds back. `OutOfMemory`.
+fn may_go_on(versions: &InstanceVersions) -> Result<()> {
+    match versions.is_nearly_full() {
+        true => Err(Error::OutOfMemory { what: "undo, which the checkpoint held back" }),
+        false => Ok(()),
+    }
 }
 
 fn tables_of(catalog: &Catalog) -> impl Iterator<Item = &Arc<TableAccess>> {

@@ -17,6 +17,7 @@ mod large;
 mod larger;
 mod let_go;
 mod long;
+mod long_starts;
 mod opening;
 mod queues;
 mod read_ahead;

@@ -3,7 +3,8 @@
 //! Invariants: a page is complete, and may leave memory, when its successor is named or the value is;
 //! the chain is private until [`NewLong::adopt`]; a page's successor is named before
 //! the next block begins; a block is added as a whole or not at all, so that who makes room may give it
-//! again; what is dropped unfinished or never adopted is freed.
+//! again; what is dropped unfinished or never adopted is freed. A checkpoint has values that are finished,
+//! with all their pages, and no others.
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ pub struct LongWriter {
     chain: NewLong,
     home: HomeId,
     tree: TreeId,
+    pages: Vec<Pid>,
     last: Option<(FrameRef, usize)>,
 }
 
@@ -57,7 +59,7 @@ impl LongWriter {
             LongRef { first: Pid(0), raw_bytes: 0, stored_bytes: 0, pages: 0, checksum: 0 };
         pool.note_longs(home, tree);
         let chain = NewLong { pool: pool.clone(), reference, is_adopted: false };
-        LongWriter { chain, home, tree, last: None }
+        LongWriter { chain, home, tree, pages: Vec::new(), last: None }
     }
 
     /// Adds a block: `raw` is what it holds, `block` its stored form. Errors: `OutOfMemory`, the pool is
@@ -90,6 +92,7 @@ impl LongWriter {
                 reference.first = pid;
             }
             reference.pages += 1;
+            self.pages.push(pid);
             if let Some((before, _)) = self.last.replace((frame, 0)) {
                 let mut before = held(before);
                 overflow::set_next(before.bytes_mut(), pid);
@@ -131,6 +134,7 @@ impl LongWriter {
             last.frame().set_complete();
             last.unchanged();
         }
+        self.chain.pool.complete_long(self.home, &self.pages);
         self.chain
     }
 }

@@ -1,0 +1,152 @@
+//! Starts beside long values: what rows refer to is counted and not read, and what nobody refers to is found.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::checkpoints::make_checkpoint;
+use super::long::{TEXTS, Texts, all, check, insert, make_table, options, transact};
+use super::*;
+use crate::base::HomeId;
+use crate::io::{Direct, Disk, OpenHow, SimDisk, SimOptions};
+use crate::store::file_name;
+
+/// Pages that a text takes at least: nothing of it can be compressed.
+const PAGES: u64 = 3;
+
+fn texts(id: i64) -> Texts {
+    let mut random = fastrand::Rng::with_seed(id as u64);
+    let mut texts: Texts = vec![None; TEXTS];
+    texts[3] = Some((0..PAGES * 16_384).map(|_| random.u8(..)).collect());
+    texts
+}
+
+fn by_hand() -> Options {
+    Options { checkpoint_interval_ms: 0, checkpoint_wal_bytes: 0, ..options() }
+}
+
+/// Opens it; answers how many pages were read of its checkpoint, too, and how many values of no row could not be read.
+fn open_told(disk: &SimDisk) -> (Database, u64, usize) {
+    let (mut pages, mut unread) = (0, 0);
+    let database = Database::open_on(Arc::new(disk.clone()), by_hand(), &mut |line| {
+        unread += usize::from(line.contains("long value that no row refers to"));
+        let loaded = line.strip_prefix("loaded checkpoint ");
+        if let Some((_, rest)) = loaded.and_then(|rest| rest.split_once(": ")) {
+            pages = rest.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+        }
+    });
+    (database.expect("it opens"), pages, unread)
+}
+
+fn open(disk: &SimDisk) -> (Database, u64) {
+    let (database, pages, unread) = open_told(disk);
+    assert_eq!(unread, 0);
+    (database, pages)
+}
+
+/// Changes a bit in the middle of the first page of a row's text.
+fn flip_where_it_lies(disk: &SimDisk, texts: &Texts) {
+    let text = &texts[3].as_ref().expect("it has a text")[1000..1100];
+    for home in 0..2 {
+        let name = file_name(HomeId(home));
+        let file = disk.open(&name, OpenHow::Existing, Direct::No).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        let Some(at) = bytes.windows(text.len()).position(|window| window == text) else {
+            continue;
+        };
+        file.write_at(at as u64 + 5000, &[bytes[at + 5000] ^ 1]).unwrap();
+        return;
+    }
+    panic!("it does not lie on disk");
+}
+
+fn insert_all(database: &Database, table: Oid, ids: std::ops::Range<i64>) {
+    for id in ids {
+        transact(database, |it| insert(it, table, id, &texts(id)).map(drop)).unwrap();
+    }
+}
+
+#[test]
+fn a_start_reads_no_long_value() {
+    let disk = SimDisk::new(SimOptions::seeded(11));
+    let (database, _) = open(&disk);
+    let table = make_table(&database);
+    insert_all(&database, table, 0..5);
+    make_checkpoint(&database);
+    database.close().unwrap();
+    drop(database);
+    let (database, pages_of_few) = open(&disk);
+    insert_all(&database, table, 5..40);
+    make_checkpoint(&database);
+    database.close().unwrap();
+    drop(database);
+    let (database, pages) = open(&disk);
+    assert!(pages > 0 && pages < pages_of_few + PAGES, "{pages} pages, {pages_of_few} of few rows");
+    assert!(all(&database, table) == (0..40).map(|id| (id, texts(id))).collect());
+    assert!(check(&database) >= 40 * PAGES);
+    database.close().unwrap();
+}
+
+/// A checkpoint has long values of a transaction that S does not see. The starts after it find their pages, which stay
+/// as they are while a start may be followed by another from the same checkpoint; the next one gives them back.
+#[test]
+fn values_that_a_checkpoint_need_not_have_are_found_and_given_back() {
+    const KEPT: i64 = 4;
+    const LOST: i64 = 12;
+    let disk = SimDisk::new(SimOptions::seeded(12));
+    let (database, _) = open(&disk);
+    let table = make_table(&database);
+    insert_all(&database, table, 0..KEPT);
+    let lost = std::sync::Mutex::new(None);
+    let done = transact(&database, |it| {
+        (KEPT..KEPT + LOST).try_for_each(|id| insert(it, table, id, &texts(id)).map(drop))?;
+        Database::checkpoint(it.context())?;
+        *lost.lock().unwrap() = Some(disk.kill(3));
+        Err::<(), _>(Error::Cancelled)
+    });
+    assert_eq!(done, Err(Error::Cancelled));
+    drop(database);
+    let disk = lost.into_inner().unwrap().expect("it was killed");
+    let mut model: BTreeMap<i64, Texts> = (0..KEPT).map(|id| (id, texts(id))).collect();
+    for round in 0..3 {
+        // No checkpoint is made when it closes.
+        let (database, pages) = open(&disk);
+        assert!(pages >= LOST as u64 * PAGES, "{pages} pages are read");
+        assert!(all(&database, table) == model);
+        // What is written now lies elsewhere.
+        let id = 1000 + round;
+        insert_all(&database, table, id..id + 1);
+        model.insert(id, texts(id));
+        database.close().unwrap();
+    }
+    // One page of theirs goes bad: that keeps nobody from starting, and only its value's place is kept.
+    let flip = || flip_where_it_lies(&disk, &texts(KEPT + 1));
+    flip();
+    let (database, _, unread) = open_told(&disk);
+    assert_eq!(unread, 1);
+    assert!(all(&database, table) == model);
+    for _ in 0..2 {
+        make_checkpoint(&database);
+    }
+    database.close().unwrap();
+    drop(database);
+    let (database, pages, unread) = open_told(&disk);
+    assert_eq!(unread, 1);
+    assert!(pages < LOST as u64 * PAGES, "{pages} pages are read");
+    assert!(all(&database, table) == model);
+    database.close().unwrap();
+    drop(database);
+    flip();
+    let (database, _) = open(&disk);
+    insert_all(&database, table, 2000..2001);
+    model.insert(2000, texts(2000));
+    for _ in 0..2 {
+        make_checkpoint(&database);
+    }
+    assert!(all(&database, table) == model);
+    database.close().unwrap();
+    drop(database);
+    let (database, _) = open(&disk);
+    check(&database);
+    database.close().unwrap();
+}

@@ -1,0 +1,142 @@
+//! The long values of a checkpoint that is loaded.
+//!
+//! The manifest says which pages of long values the checkpoint has, and which of them come first
+//! ([`LongPlaces`]); rows refer to first pages, and say how many follow. So what rows refer to is counted, not read.
+//! The other first pages are of values that S does not see: their transactions had not committed, or their last
+//! version waited for its collection. Their pages are followed, few as they are, and are dead.
+//!
+//! Invariants: what rows refer to and what was followed are all that the manifest names; else the checkpoint is
+//! damaged. No place that the manifest names is given to another page before the next checkpoint: a start that
+//! is interrupted is followed by one that reads all this again. A page of theirs that cannot be read keeps nobody
+//! from starting: it and what may follow it are left where they are, a value that nobody refers to, and are told of.
+
+use std::sync::Arc;
+
+use crate::base::{Error, HomeId, PAGE_BYTES, Pid, Place, Result, TreeId};
+use crate::io::IoBuffer;
+use crate::latch::OwnedPage;
+use crate::log::manifest::Checkpoint;
+use crate::page::overflow::{LongRef, OverflowPage};
+use crate::page::{PageKind, header};
+use crate::store::{Found, LongPlaces, LongSet, PageStore};
+
+/// A long value that a row refers to.
+#[derive(Clone, Copy)]
+pub(super) struct Referred {
+    tree: TreeId,
+    first: Pid,
+    pages: u32,
+}
+
+impl Referred {
+    /// What a row of `tree` refers to.
+    pub fn new(tree: TreeId, reference: &LongRef) -> Referred {
+        Referred { tree, first: reference.first, pages: reference.pages }
+    }
+
+    fn damaged(self, what: &str) -> Error {
+        let detail = format!("a long value of tree {} {what}", self.tree);
+        Error::Corrupt { page: Some(self.first), detail }
+    }
+}
+
+/// What came of following values that nobody refers to.
+#[derive(Default)]
+pub(super) struct Followed {
+    /// Their pages, but for those that are left.
+    pages: Vec<Place>,
+    /// Why some could not be followed to their end.
+    pub unread: Vec<Error>,
+}
+
+impl Followed {
+    /// How many pages were read.
+    pub fn read(&self) -> u64 {
+        self.pages.len() as u64
+    }
+}
+
+/// Finds the places of all long values. `Corrupt`.
+pub(super) fn find_longs(
+    store: &Arc<PageStore>,
+    checkpoint: &Checkpoint,
+    referred: Vec<Referred>,
+) -> Result<Followed> {
+    let mut named = checkpoint.longs.clone();
+    let (mut firsts, mut pages) = (LongSet::default(), 0);
+    for value in referred {
+        let place = value.first.place().filter(|first| is_head(&named, *first));
+        let place = place.ok_or_else(|| value.damaged("is none that the checkpoint has"))?;
+        if !firsts.insert(place.home().0, place.number()) {
+            return Err(value.damaged("is another row's, too"));
+        }
+        pages += u64::from(value.pages);
+    }
+    let mut followed = Followed::default();
+    for (home, places) in checkpoint.longs.iter().enumerate() {
+        let home = HomeId(home as u16);
+        for head in places.heads().filter(|head| !firsts.has(home.0, *head)) {
+            follow(
+                store,
+                (&mut named[usize::from(home.0)], Place::new(home, head)),
+                &mut followed,
+            )?;
+        }
+    }
+    let left: u64 = named.iter().map(LongPlaces::count).sum();
+    // What is left of values that could not be followed to their end comes on top.
+    if left < pages || (left > pages && followed.unread.is_empty()) {
+        let number = checkpoint.number;
+        let detail = format!(
+            "checkpoint {number} has {left} pages of long values, and its rows refer to {pages}"
+        );
+        return Err(Error::Corrupt { page: None, detail });
+    }
+    followed.pages.iter().for_each(|place| store.found(*place, Found::ImageOnly));
+    for (home, places) in named.iter().enumerate() {
+        let place = |number| Place::new(HomeId(home as u16), number);
+        places.pages().for_each(|page| store.found(place(page), Found::Fixed));
+        places.heads().for_each(|head| store.found_head(place(head)));
+    }
+    Ok(followed)
+}
+
+fn is_head(named: &[LongPlaces], first: Place) -> bool {
+    named.get(usize::from(first.home().0)).is_some_and(|places| places.is_head(first.number()))
+}
+
+/// Takes the pages of a value that nobody refers to out of those that are named, from `head` on. `Corrupt`.
+fn follow(
+    store: &PageStore,
+    (named, head): (&mut LongPlaces, Place),
+    followed: &mut Followed,
+) -> Result<()> {
+    let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
+    let (mut next, mut owner) = (Some(head), None);
+    while let Some(place) = next {
+        let damaged = |what: &str| {
+            let detail = format!("page {} of home {} {what}", place.number(), place.home());
+            Err(Error::Corrupt { page: Some(Pid::of_place(place)), detail })
+        };
+        if place.home() != head.home() || !named.remove(place.number()) {
+            return damaged("is no page of a long value that the checkpoint has");
+        }
+        let kind = match store.read(place, &mut buffer) {
+            Ok(kind) => kind,
+            Err(error) => {
+                named.put_back(place.number());
+                followed.unread.push(error);
+                return Ok(());
+            }
+        };
+        let view = OwnedPage(buffer.first_chunk().expect("a buffer of a page"));
+        let page = OverflowPage::read(view);
+        let is_its = *owner.get_or_insert(page.owner) == page.owner;
+        if kind != PageKind::Overflow || header::pid(view) != Pid::of_place(place) || !is_its {
+            return damaged("is not what the checkpoint says of it");
+        }
+        followed.pages.push(place);
+        next = page.next.place();
+    }
+    Ok(())
+}
