@@ -64,17 +64,39 @@ pub(super) fn image_all(
     context: &Context,
     shared: &Arc<Shared>,
     (turn, pace): (&Turn, Pace),
-    (catalog, snapshot): (&Catalog, &Arc<CheckpointSnapshot>),
+    seen: (&Catalog, &Arc<CheckpointSnapshot>),
     before: &Arc<HashMap<TreeId, ImagedTree>>,
 ) -> Result<Imaged> {
-    let s = snapshot.view().timestamp;
-    let _listed = EndImaging(&shared.versions, s);
+    let _listed = EndImaging(&shared.versions, seen.1.view().timestamp);
     let checkpoints = shared.checkpoints.as_ref().expect("a checkpoint is being made");
     // First: what S sees of them may be freed as soon as undo of later changes may go.
     let own = &context.instance().state().inner.txn.environment().versions;
     let pages = (&*shared.pool, &checkpoints.store);
-    let longs = || write_long_values(context, pages, turn, &|| may_go_on(own));
-    let (mut places, mut written) = longs()?;
+    let write_longs = || write_long_values(context, pages, turn, &|| may_go_on(own));
+    let (mut longs, mut written) = write_longs()?;
+    let answers = image_trees(context, shared, (turn, pace), seen, before)?;
+    if mutant("checkpoint-takes-longs-late") {
+        longs = write_longs()?.0;
+    }
+    let mut trees = HashMap::default();
+    for (imaged, more) in answers {
+        trees.extend(imaged.into_iter().map(|tree| (tree.image.tree, tree)));
+        written.pages += more.pages;
+        written.writes += more.writes;
+        written.moved += more.moved;
+    }
+    Ok(Imaged { trees, longs, written })
+}
+
+/// What the instances have imaged, each its share.
+fn image_trees(
+    context: &Context,
+    shared: &Arc<Shared>,
+    (turn, pace): (&Turn, Pace),
+    (catalog, snapshot): (&Catalog, &Arc<CheckpointSnapshot>),
+    before: &Arc<HashMap<TreeId, ImagedTree>>,
+) -> Result<Vec<(Vec<ImagedTree>, Written)>> {
+    let s = snapshot.view().timestamp;
     let instances = context.instance().hub().instances();
     let shares = Arc::new(shares(shared, catalog, instances));
     let common = Arc::new(Common::new(instances, tables_of(catalog).cloned()));
@@ -119,18 +141,7 @@ pub(super) fn image_all(
         };
         image_share(context, &checkpoints.store, &*asked.txn, &share)
     })?;
-    let mut trees = HashMap::default();
-    for answer in answers {
-        let (imaged, more) = answer?;
-        trees.extend(imaged.into_iter().map(|tree| (tree.image.tree, tree)));
-        written.pages += more.pages;
-        written.writes += more.writes;
-        written.moved += more.moved;
-    }
-    if mutant("checkpoint-takes-longs-late") {
-        places = longs()?.0;
-    }
-    Ok(Imaged { trees, longs: places, written })
+    answers.into_iter().collect()
 }
 
 /// Whether there is room for undo that the checkpoint holds back. `OutOfMemory`.

@@ -17,7 +17,6 @@ mod large;
 mod larger;
 mod let_go;
 mod long;
-mod long_starts;
 mod opening;
 mod queues;
 mod read_ahead;

@@ -1,14 +1,11 @@
 //! Snapshots that hold back too much undo, through the wire (rule 6.9).
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod common;
 
 use std::sync::Arc;
 
+use crate::common::embedded::Embedded;
 use atoll_kernel::io::IoChoice;
 use atoll_kernel::io::MemoryDisk;
 use atoll_server::SqlBackend;
-use common::embedded::Embedded;
 use postgres::error::SqlState;
 
 const ROWS: i64 = 500;

@@ -1,13 +1,11 @@
 //! `buffer_pool` is a hard limit: what the process has in memory is the sum that docs/operations.md gives
 //! ("What a server has in memory"), however much larger the data is and whatever is done to it.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Scratch, atoll_with_pool};
+use atoll_kernel::sync::{AtomicBool, AtomicU64, Ordering};
+
+use crate::common::{Scratch, atoll_with_pool};
 
 const MIB: u64 = 1 << 20;
 const POOL: u64 = 48 * MIB;

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::checkpoints::make_checkpoint;
-use super::long::{TEXTS, Texts, all, check, insert, make_table, options, transact};
+use super::super::checkpoints::make_checkpoint;
 use super::*;
 use crate::base::HomeId;
 use crate::io::{Direct, Disk, OpenHow, SimDisk, SimOptions};
@@ -48,13 +47,13 @@ fn flip_where_it_lies(disk: &SimDisk, texts: &Texts) {
     let text = &texts[3].as_ref().expect("it has a text")[1000..1100];
     for home in 0..2 {
         let name = file_name(HomeId(home));
-        let file = disk.open(&name, OpenHow::Existing, Direct::No).unwrap();
-        let mut bytes = vec![0; file.len().unwrap() as usize];
-        file.read_at(0, &mut bytes).unwrap();
+        let file = disk.open(&name, OpenHow::Existing, Direct::No).expect("it is there");
+        let mut bytes = vec![0; file.len().expect("it can be asked") as usize];
+        file.read_at(0, &mut bytes).expect("it is read");
         let Some(at) = bytes.windows(text.len()).position(|window| window == text) else {
             continue;
         };
-        file.write_at(at as u64 + 5000, &[bytes[at + 5000] ^ 1]).unwrap();
+        file.write_at(at as u64 + 5000, &[bytes[at + 5000] ^ 1]).expect("it is written");
         return;
     }
     panic!("it does not lie on disk");
@@ -62,7 +61,8 @@ fn flip_where_it_lies(disk: &SimDisk, texts: &Texts) {
 
 fn insert_all(database: &Database, table: Oid, ids: std::ops::Range<i64>) {
     for id in ids {
-        transact(database, |it| insert(it, table, id, &texts(id)).map(drop)).unwrap();
+        let done = transact(database, |it| insert(it, table, id, &texts(id)).map(drop));
+        done.expect("there is room");
     }
 }
 

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
+mod starts;
+
 pub(super) fn options() -> Options {
     Options {
         instances: Instances::Count(2),
