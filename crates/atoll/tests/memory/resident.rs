@@ -12,8 +12,8 @@ const POOL: u64 = 48 * MIB;
 const UNDO: u64 = 16 * MIB;
 const INSTANCES: u64 = 2;
 /// As documented: of the process, and of each instance.
-const PROCESS: u64 = 32 * MIB;
-const INSTANCE: u64 = 24 * MIB;
+const PROCESS: u64 = 16 * MIB;
+const INSTANCE: u64 = 16 * MIB;
 const ROWS: i32 = 400_000;
 const WORKERS: usize = 8;
 
