@@ -14,6 +14,7 @@ use super::core::{Core, Instance, Numbers, Parts, Shared};
 use super::environment::KernelEnvironment;
 use super::options::Options;
 use super::registry::LocalTables;
+use crate::backup;
 use crate::base::{Error, HomeId, PAGE_BYTES, Result, TreeId};
 use crate::buffer::BufferPool;
 use crate::catalog::{Catalog, Published};
@@ -182,8 +183,10 @@ pub(super) fn recover(
     let runtime = RuntimeOptions { instances, pin: options.pin, ..options.runtime.clone() };
     let log = log_options(&options, machine.retention);
     let hub = Hub::new(runtime, machine.time.clone(), clock.clone());
-    let archive = options.archive_directory.clone();
-    let checkpoints = store.map(|it| Checkpoints::new(it, manifest.clone(), imaged, archive));
+    if store.is_some() {
+        note_begun(&machine, &options, &manifest)?;
+    }
+    let checkpoints = store.map(|it| Checkpoints::new(it, manifest.clone(), imaged, &options));
     let shared = Shared::new(Parts {
         options,
         disk: machine.disk,
@@ -210,9 +213,17 @@ fn log_options(options: &Options, retention: Retention) -> LogOptions {
 
 /// What is removed of logs at the start: what must be archived is not.
 fn leftovers(options: &Options) -> Leftovers {
-    match options.archive_directory {
-        Some(_) => Leftovers::Unfinished,
-        None => Leftovers::All,
+    match options.keeps_logs() {
+        true => Leftovers::Unfinished,
+        false => Leftovers::All,
+    }
+}
+
+/// Notes how this incarnation began if its logs are to be archived: before any checkpoint of it.
+fn note_begun(machine: &Machine, options: &Options, manifest: &Manifest) -> Result<()> {
+    match options.keeps_logs() {
+        true => backup::note_begun(&*machine.disk, manifest, machine.time.wall_micros()),
+        false => backup::forget_begun(&*machine.disk),
     }
 }
 
