@@ -12,7 +12,7 @@
 use super::{BACKUP_NAME, Point};
 use crate::base::{Cts, Error, Result};
 use crate::io::Disk;
-use crate::log::manifest::Manifest;
+use crate::log::manifest::{Incarnation, Manifest};
 
 /// The newest beginning that the archive has.
 pub const ARCHIVED_NAME: &str = "ARCHIVED";
@@ -33,20 +33,27 @@ pub(super) fn numbers(names: &[String], ending: &str) -> Vec<u32> {
     numbers
 }
 
-/// Notes that the incarnation of `manifest` began, at `wall_micros`. Blocks until that is durable. The
-/// logs of a backup that was started are never archived. `DiskFull`, `Io`.
-pub fn note_begun(disk: &dyn Disk, manifest: &Manifest, wall_micros: i64) -> Result<()> {
+/// Notes that the incarnation of `manifest` began, at `wall_micros`, when `ended` had ended: if a
+/// checkpoint had all of that, the manifest does not name it, and a restore needs its cuts all the
+/// same. Blocks until it is durable. The logs of a backup that was started are never archived.
+/// `DiskFull`, `Io`.
+pub fn note_begun(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    ended: Option<Incarnation>,
+    wall_micros: i64,
+) -> Result<()> {
     if disk.exists(BACKUP_NAME)? {
         return Ok(());
     }
     remove(disk, UNFINISHED)?;
-    let point = Point {
-        cts: Cts::ZERO,
-        from_micros: wall_micros,
-        wall_micros,
-        ends: Vec::new(),
-        manifest: manifest.clone(),
-    };
+    let mut manifest = manifest.clone();
+    let is_named = |it: &Incarnation| manifest.incarnations.iter().any(|i| i.number == it.number);
+    if let Some(ended) = ended.filter(|it| !is_named(it)) {
+        manifest.incarnations.insert(manifest.incarnations.len() - 1, ended);
+    }
+    let point =
+        Point { cts: Cts::ZERO, from_micros: wall_micros, wall_micros, ends: Vec::new(), manifest };
     point.write(disk, "", &begun_name(point.incarnation()))
 }
 

@@ -108,6 +108,26 @@ fn lives_that_never_reached_the_archive_are_archived_by_a_later_one() {
     history.verify();
 }
 
+/// As an offline backup is: its checkpoint had everything, so the next manifest named it no more.
+#[test]
+fn a_life_that_left_nothing_but_a_checkpoint_is_no_gap() {
+    let mut history = History::archived_once();
+    let keeping = Options { unarchived_logs: UnarchivedLogs::Keep, ..small(2) };
+    for name in ["second", "third"] {
+        let database = Database::open(&history.path("data"), keeping.clone()).unwrap();
+        backup(&database, &history.path(name)).unwrap();
+        database.close().unwrap();
+    }
+    history.go_on_archiving();
+    history.verify();
+    for name in ["second", "third"] {
+        let (archive, target) = (history.path("archive"), history.path(&format!("of {name}")));
+        Database::restore(&history.path(name), Some(&archive), &target, Until::End).unwrap();
+        let rows = rows_in(&target, history.table);
+        assert!(rows == history.moments.last().unwrap().1);
+    }
+}
+
 #[test]
 fn an_archive_is_made_only_where_none_can_have_been() {
     let mut history = History::new();
