@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use atoll_kernel::api::{BackupReport, Database, Options};
+use atoll_kernel::api::{BackupReport, Database, Options, UnarchivedLogs};
 use postgres::{Config, NoTls};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
@@ -71,8 +71,9 @@ fn of_directory(data: &Path, directory: &Path) -> Result<(), String> {
     }
     supervise::wait_for_an_orphan(data);
     let named = |error: atoll_kernel::api::Error| format!("{}: {error}", data.display());
-    let database =
-        Database::open_telling(data, Options::default(), &mut |line| eprintln!("atoll: {line}"));
+    // Whoever serves it may archive them.
+    let options = Options { unarchived_logs: UnarchivedLogs::Keep, ..Options::default() };
+    let database = Database::open_telling(data, options, &mut |line| eprintln!("atoll: {line}"));
     let database = database.map_err(named)?;
     let made = database.backup(directory, &mut |_, _| Ok(()));
     database.close().map_err(named)?;

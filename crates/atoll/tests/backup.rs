@@ -65,18 +65,7 @@ fn a_running_server_is_backed_up_and_restored_to_a_time() {
     std::thread::sleep(std::time::Duration::from_millis(2));
     client.execute("delete from t where a > 0", &[]).unwrap();
     client.batch_execute("checkpoint").unwrap();
-    // It comes by itself; the harness ends a test that waits for ever.
-    let shown = "select newest, archived_checkpoint, archived_segments, archive_fails_because is null \
-                 from atoll_checkpoints";
-    loop {
-        let row = client.query_one(shown, &[]).unwrap();
-        assert!(row.get::<_, bool>(3));
-        if row.get::<_, i64>(0) == row.get::<_, i64>(1) {
-            assert!(row.get::<_, i64>(2) > 0);
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    archived(&mut client);
     drop(client);
     scratch.kill();
     std::fs::remove_dir_all(scratch.data()).unwrap();
@@ -94,6 +83,21 @@ fn a_running_server_is_backed_up_and_restored_to_a_time() {
     scratch.kill();
     assert!(succeeds(&["check", &data]).contains("nothing is wrong"));
     the_backup_alone_is_a_database(&mut scratch, &backup_text);
+}
+
+/// It comes by itself; the harness ends a test that waits for ever.
+fn archived(client: &mut postgres::Client) {
+    let shown = "select newest, archived_checkpoint, archived_segments, archive_fails_because \
+                 from atoll_checkpoints";
+    loop {
+        let row = client.query_one(shown, &[]).unwrap();
+        assert_eq!(row.get::<_, Option<String>>(3), None);
+        if row.get::<_, i64>(0) == row.get::<_, i64>(1) {
+            assert!(row.get::<_, i64>(2) > 0);
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
 }
 
 fn count(client: &mut postgres::Client) -> i64 {
@@ -119,4 +123,41 @@ fn the_backup_alone_is_a_database(scratch: &mut Scratch, backup_text: &str) {
     }
     let told = fails(&["restore", backup_text, "/nonexistent/x", "--until", "yesterday noon x"]);
     assert!(told.contains("yesterday noon x"), "{told}");
+}
+
+/// It opened the database as if logs were not archived, and so removed those that were not yet.
+#[test]
+fn a_backup_without_a_server_keeps_logs_for_the_archive() {
+    let mut scratch = Scratch::without_server();
+    let path = |name: &str| scratch.folder.path().join(name).to_str().unwrap().to_owned();
+    let [first, second, restored, archive] =
+        ["first", "second", "restored", "archive"].map(|name| path(name));
+    let data = scratch.data().to_str().unwrap().to_owned();
+    scratch.start_with(serve(&scratch.data(), Path::new(&archive)));
+    let mut client = scratch.connect();
+    client.batch_execute("create table t (a int primary key, b text); checkpoint").unwrap();
+    let url = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", scratch.port());
+    succeeds(&["backup", &first, "--url", &url]);
+    archived(&mut client);
+    let more = "insert into t select g, repeat('x', 200) from generate_series($1::int, $2::int) g";
+    client.execute(more, &[&1, &20_000]).unwrap();
+    drop(client);
+    scratch.kill();
+    succeeds(&["backup", &second, "--data-dir", &data]);
+    scratch.start_with(serve(&scratch.data(), Path::new(&archive)));
+    let mut client = scratch.connect();
+    client.execute(more, &[&20_001, &20_010]).unwrap();
+    client.batch_execute("checkpoint").unwrap();
+    archived(&mut client);
+    drop(client);
+    scratch.kill();
+    for backup in [&first, &second] {
+        succeeds(&["restore", backup, &restored, "--archive", &archive]);
+        let mut command = atoll(Path::new(&restored));
+        command.args(["--listen", "127.0.0.1:0"]);
+        scratch.start_with(command);
+        assert_eq!(count(&mut scratch.connect()), 20_010);
+        scratch.kill();
+        std::fs::remove_dir_all(&restored).unwrap();
+    }
 }

@@ -14,12 +14,13 @@ use super::core::{Core, Instance, Numbers, Parts, Shared};
 use super::environment::KernelEnvironment;
 use super::options::Options;
 use super::registry::LocalTables;
+use crate::backup;
 use crate::base::{Error, HomeId, PAGE_BYTES, Result, TreeId};
 use crate::buffer::BufferPool;
 use crate::catalog::{Catalog, Published};
 use crate::checkpoint::ImagedTree;
 use crate::io::{Disk, Entropy, RealEntropy, RealTime, TimeSource};
-use crate::log::manifest::Manifest;
+use crate::log::manifest::{Incarnation, Manifest};
 use crate::log::{self, Leftovers, LogOptions, LogWriter, Retention, StableMarks};
 use crate::recovery::{Definitions, Places, ReplayOptions, Replayed, build_catalog, load, replay};
 use crate::runtime::{Clock, Hub, RuntimeOptions};
@@ -153,6 +154,7 @@ pub(super) fn recover(
         None => Numbers::default(),
     };
     (report.pages, report.load) = state.tell(found.as_ref(), progress);
+    let mut ended = None;
     let (manifest, marks) = match found {
         None => {
             let (disk, database) = (&machine.disk, state.database);
@@ -165,6 +167,7 @@ pub(super) fn recover(
                 leftovers: leftovers(&options),
                 definitions: &mut state.definitions,
                 report: &mut report,
+                ended: &mut ended,
             };
             restart.run(manifest, homes, &clock, progress)?
         }
@@ -182,8 +185,10 @@ pub(super) fn recover(
     let runtime = RuntimeOptions { instances, pin: options.pin, ..options.runtime.clone() };
     let log = log_options(&options, machine.retention);
     let hub = Hub::new(runtime, machine.time.clone(), clock.clone());
-    let archive = options.archive_directory.clone();
-    let checkpoints = store.map(|it| Checkpoints::new(it, manifest.clone(), imaged, archive));
+    if store.is_some() {
+        note_begun(&machine, &options, &manifest, ended)?;
+    }
+    let checkpoints = store.map(|it| Checkpoints::new(it, manifest.clone(), imaged, &options));
     let shared = Shared::new(Parts {
         options,
         disk: machine.disk,
@@ -210,9 +215,23 @@ fn log_options(options: &Options, retention: Retention) -> LogOptions {
 
 /// What is removed of logs at the start: what must be archived is not.
 fn leftovers(options: &Options) -> Leftovers {
-    match options.archive_directory {
-        Some(_) => Leftovers::Unfinished,
-        None => Leftovers::All,
+    match options.keeps_logs() {
+        true => Leftovers::Unfinished,
+        false => Leftovers::All,
+    }
+}
+
+/// Notes how this incarnation began if its logs are to be archived: before any checkpoint of it.
+fn note_begun(
+    machine: &Machine,
+    options: &Options,
+    manifest: &Manifest,
+    ended: Option<Incarnation>,
+) -> Result<()> {
+    let (disk, now) = (&*machine.disk, machine.time.wall_micros());
+    match options.keeps_logs() {
+        true => backup::note_begun(disk, manifest, ended, now),
+        false => backup::forget_begun(disk),
     }
 }
 
@@ -296,6 +315,8 @@ struct Restart<'a> {
     leftovers: Leftovers,
     definitions: &'a mut Definitions,
     report: &'a mut RecoveryReport,
+    /// Set to the incarnation that had ended.
+    ended: &'a mut Option<Incarnation>,
 }
 
 impl Restart<'_> {
@@ -338,6 +359,7 @@ impl Restart<'_> {
                 "replayed {commits} commits, {changes} row changes in {seconds:.3} s"
             ));
         }
+        *self.ended = Some(examined.ended());
         examined.begin(disk, homes, clock.offset(), self.leftovers)
     }
 }

@@ -37,6 +37,17 @@ pub enum OnFailure {
     StandStill,
 }
 
+/// What becomes of logs that no recovery needs any more while there is no archive directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum UnarchivedLogs {
+    /// They are used again, or removed.
+    #[default]
+    Remove,
+    /// They are kept for a later start, which has one: for tools, which do not know whether logs
+    /// are archived.
+    Keep,
+}
+
 /// Settings of a database.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -66,8 +77,11 @@ pub struct Options {
     /// Bytes by which page files grow and shrink.
     pub page_extent_bytes: u64,
     /// Where logs are copied before they are used again; none: nowhere. A directory that cannot be
-    /// written holds nothing up but that.
+    /// written holds nothing up but that. It is made if only the last part of its name is missing and no
+    /// logs of this database were ever archived; else its disk may not be mounted.
     pub archive_directory: Option<PathBuf>,
+    /// What becomes of logs without one.
+    pub unarchived_logs: UnarchivedLogs,
     /// The clock that orders commits.
     pub clock: ClockChoice,
     /// How files and sockets are reached.
@@ -85,6 +99,13 @@ pub struct Options {
     pub lock_note: String,
 }
 
+impl Options {
+    /// Whether logs are kept until they are archived.
+    pub(super) fn keeps_logs(&self) -> bool {
+        self.archive_directory.is_some() || self.unarchived_logs == UnarchivedLogs::Keep
+    }
+}
+
 impl Default for Options {
     fn default() -> Options {
         Options {
@@ -99,6 +120,7 @@ impl Default for Options {
             checkpoint_pin_bytes: 0,
             page_extent_bytes: 4 << 20,
             archive_directory: None,
+            unarchived_logs: UnarchivedLogs::default(),
             clock: ClockChoice::Auto,
             rings: IoChoice::Auto,
             pin: Pin::Auto,

@@ -7,22 +7,26 @@
 //!
 //! Invariants: `begun` is written when all that earlier incarnations left is archived, `reached`
 //! when everything below its cts is: so a name promises that all before it is there. What has a
-//! name is whole and durable; a segment's copy is only replaced by a longer one. Another history of
-//! the same incarnation (a copy of the directory that was started, too) is refused, and so is a
-//! backup that was started as it is. One thread writes.
+//! name is whole and durable; a segment's copy is only replaced by a longer one. Another history (a
+//! copy of the directory that was started, too, or an earlier one) is refused, and so is a backup
+//! that was started as it is (begun.rs). One thread writes.
 
 use std::sync::Arc;
 
+use super::begun::{self, BEGUN, Beginnings, begun_name, numbers};
 use super::copy::{SegmentPiece, copy_segment};
 use super::{BACKUP_NAME, Point, Watch};
-use crate::base::{Cts, Error, HomeId, LogPosition, Result};
+use crate::base::{Error, HomeId, LogPosition, Result};
 use crate::io::{Direct, Disk, IoBuffer, OpenHow};
 use crate::log::manifest::Manifest;
 use crate::log::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_name, segments};
 
+const REACHED: &str = ".reached";
+
 /// One database's part of an archive.
 pub struct Archive {
     disk: Arc<dyn Disk>,
+    database: u128,
     folder: String,
 }
 
@@ -46,7 +50,7 @@ pub(super) struct Archived {
 impl Archive {
     /// The part of `database` in the archive that `disk` holds; nothing is made yet.
     pub fn new(disk: Arc<dyn Disk>, database: u128) -> Archive {
-        Archive { disk, folder: format!("{database:032x}") }
+        Archive { disk, database, folder: format!("{database:032x}") }
     }
 
     pub(super) fn disk(&self) -> &dyn Disk {
@@ -57,77 +61,130 @@ impl Archive {
         format!("{}/{name}", self.folder)
     }
 
-    fn begun_name(incarnation: u32) -> String {
-        format!("{incarnation:010}.begun")
-    }
-
     fn reached_name(incarnation: u32) -> String {
-        format!("{incarnation:010}.reached")
+        format!("{incarnation:010}{REACHED}")
     }
 
-    /// Archives what earlier incarnations than that which `manifest` began have left on `source`,
-    /// then the manifest, as of `wall_micros`. Blocks; may be called again with the same. `Unusable` if the archive has another
-    /// history of it, or this is a backup; `DiskFull`, `Io`, `Cancelled`.
-    pub fn begin(
-        &self,
-        source: &dyn Disk,
-        manifest: &Manifest,
-        wall_micros: i64,
-        watch: &Watch,
-    ) -> Result<u64> {
+    /// Whether it has anything of the database. `Io`.
+    pub fn is_there(&self) -> Result<bool> {
+        self.disk.exists(&self.folder)
+    }
+
+    /// The error of an archive that has nothing.
+    pub fn nothing(&self) -> Error {
+        let detail = format!(
+            "the archive has nothing of this database, which would be in \"{}\": is its disk \
+             mounted?",
+            self.folder
+        );
+        Error::Unusable { detail }
+    }
+
+    /// Archives what earlier incarnations than the running one, `incarnation`, have left on `source`,
+    /// and how each began of which the archive does not know. Blocks; may be called again.
+    /// `Unusable` if the archive has another history of it, or this is a backup; `Corrupt` if
+    /// `source` does not know how it began; `DiskFull`, `Io`, `Cancelled`.
+    pub fn begin(&self, source: &dyn Disk, incarnation: u32, watch: &Watch) -> Result<u64> {
         if source.exists(BACKUP_NAME)? {
             let detail = "this database is a backup that was started as it is, so its logs are of \
                           another history than those in the archive; `atoll restore` makes a \
                           database of a backup whose logs can be archived";
             return Err(Error::Unusable { detail: detail.to_owned() });
         }
+        let known = Beginnings::read(source)?;
+        let Some(running) = known.of(incarnation) else {
+            let detail = format!("\"{}\" is missing", begun_name(incarnation));
+            return Err(Error::Corrupt { page: None, detail });
+        };
+        self.check_history(&known)?;
         self.disk.create_dir(&self.folder)?;
         self.disk.sync_dir("")?;
-        let current = manifest.current().number;
-        if let Some(known) = self.begun(current)? {
-            // Two copies of a directory begin their next incarnation alike, but not at one moment.
-            if known.manifest == *manifest && known.wall_micros == wall_micros {
-                return Ok(0);
-            }
-            let detail = format!(
-                "the archive's \"{}/{}\" is of another copy of this database; give each an \
-                 archive directory of its own",
-                self.folder,
-                Archive::begun_name(current)
-            );
-            return Err(Error::Unusable { detail });
+        let mut copied = 0;
+        for point in &known.pending {
+            copied += self.begin_one(source, point, &running.manifest, watch)?;
+            begun::settle(source, point.incarnation())?;
+        }
+        Ok(copied)
+    }
+
+    /// Archives how one incarnation began, after what is left of those before it; `running` tells
+    /// what belongs to the database.
+    fn begin_one(
+        &self,
+        source: &dyn Disk,
+        point: &Point,
+        running: &Manifest,
+        watch: &Watch,
+    ) -> Result<u64> {
+        let number = point.incarnation();
+        if self.begun(number)?.is_some() {
+            return Ok(0);
         }
         let mut copied = 0;
-        for home in (0..manifest.homes).map(HomeId) {
-            for header in segments(source, manifest, home)? {
-                if header.incarnation < current {
-                    let file = source.open(
-                        &segment_name(home, header.number),
-                        OpenHow::Existing,
-                        Direct::No,
-                    )?;
+        for home in (0..running.homes).map(HomeId) {
+            for header in segments(source, running, home)? {
+                if header.incarnation < number {
+                    let name = segment_name(home, header.number);
+                    let file = source.open(&name, OpenHow::Existing, Direct::No)?;
                     let bytes = header.bytes.min(file.len()?);
                     copied += self.segment(source, SegmentPiece { header, bytes }, watch)?;
                 }
             }
         }
         self.disk.sync_dir(&self.folder)?;
-        let point = Point {
-            cts: Cts::ZERO,
-            from_micros: wall_micros,
-            wall_micros,
-            ends: Vec::new(),
-            manifest: manifest.clone(),
-        };
-        point.write(&*self.disk, &self.folder, &Archive::begun_name(current))?;
+        point.write(&*self.disk, &self.folder, &begun_name(number))?;
         Ok(copied)
     }
 
+    /// Refuses an archive of another history: two copies of a directory begin their next
+    /// incarnation alike, but not at one moment; and an earlier copy lacks a checkpoint.
+    fn check_history(&self, known: &Beginnings) -> Result<()> {
+        let begun = self.incarnations()?;
+        let next = known.pending.iter().find(|it| !begun.contains(&it.incarnation()));
+        let next_number = next.map_or(u32::MAX, Point::incarnation);
+        for number in begun {
+            let is_own = match (known.of(number), &known.archived) {
+                (Some(own), _) => self.begun(number)?.as_ref() == Some(own),
+                (None, Some(archived)) => number < archived.incarnation(),
+                (None, None) => number < next_number,
+            };
+            if !is_own {
+                return Err(self.another_copy(number));
+            }
+        }
+        let Some(next) = next else { return Ok(()) };
+        let reached = numbers(&self.disk.list(&self.folder)?, REACHED);
+        let Some(&last) = reached.iter().rfind(|it| **it < next.incarnation()) else {
+            return Ok(());
+        };
+        if self.reached(last)?.is_some_and(|reached| !reached.may_precede(next)) {
+            let detail = format!(
+                "the archive has a checkpoint of incarnation {last} that this database has not: \
+                 it is an earlier copy, and what it does since is another history; give it an \
+                 archive directory of its own"
+            );
+            return Err(Error::Unusable { detail });
+        }
+        Ok(())
+    }
+
+    fn another_copy(&self, incarnation: u32) -> Error {
+        let name = self.path(&begun_name(incarnation));
+        let detail = format!(
+            "the archive's \"{name}\" is of another copy of this database; give each an archive \
+             directory of its own"
+        );
+        Error::Unusable { detail }
+    }
+
     /// Archives the logs of the running incarnation on `source` up to the ends of `point`, then the
-    /// point. Blocks. `DiskFull`, `Io`, `Cancelled`.
+    /// point. Blocks. `Unusable` if another copy archives here, too; `DiskFull`, `Io`, `Cancelled`.
     pub fn reach(&self, source: &dyn Disk, point: &Point, watch: &Watch) -> Result<ArchivedUpTo> {
         let manifest = &point.manifest;
         let current = manifest.current();
+        if let Some(later) = self.incarnations()?.into_iter().find(|it| *it > current.number) {
+            return Err(self.another_copy(later));
+        }
         let mut archived = ArchivedUpTo::default();
         for (home, (span, end)) in current.logs.iter().zip(&point.ends).enumerate() {
             let home = HomeId(home as u16);
@@ -170,27 +227,34 @@ impl Archive {
         Ok(1)
     }
 
-    /// What the manifest was that began `incarnation`, if that is known.
+    /// How `incarnation` began, if that is known. `Unusable` if it is another database's.
     pub(super) fn begun(&self, incarnation: u32) -> Result<Option<Point>> {
-        Point::read(&*self.disk, &self.path(&Archive::begun_name(incarnation)))
+        self.point(&begun_name(incarnation), incarnation)
     }
 
-    /// Up to where the logs of `incarnation` are archived, if that is known.
+    /// Up to where the logs of `incarnation` are archived, if that is known. `Unusable` as above.
     pub(super) fn reached(&self, incarnation: u32) -> Result<Option<Point>> {
-        Point::read(&*self.disk, &self.path(&Archive::reached_name(incarnation)))
+        self.point(&Archive::reached_name(incarnation), incarnation)
+    }
+
+    fn point(&self, name: &str, incarnation: u32) -> Result<Option<Point>> {
+        let path = self.path(name);
+        let Some(point) = Point::read(&*self.disk, &path)? else { return Ok(None) };
+        check_owner(&path, point.manifest.database, self.database)?;
+        if point.incarnation() != incarnation {
+            let detail = format!("\"{path}\" is of incarnation {}", point.incarnation());
+            return Err(Error::Corrupt { page: None, detail });
+        }
+        Ok(Some(point))
     }
 
     /// The incarnations of which it is known how they began, ascending.
     pub(super) fn incarnations(&self) -> Result<Vec<u32>> {
-        let names = self.disk.list(&self.folder)?;
-        let number = |name: &String| name.strip_suffix(".begun").and_then(|n| n.parse().ok());
-        let mut numbers: Vec<u32> = names.iter().filter_map(number).collect();
-        numbers.sort_unstable();
-        Ok(numbers)
+        Ok(numbers(&self.disk.list(&self.folder)?, BEGUN))
     }
 
-    /// All segments. `Corrupt` names one whose header is damaged.
-    pub(super) fn segments(&self, database: u128) -> Result<Vec<Archived>> {
+    /// All segments. `Corrupt` names one whose header is damaged, `Unusable` another database's.
+    pub(super) fn segments(&self) -> Result<Vec<Archived>> {
         let mut found = Vec::new();
         let mut block = IoBuffer::zeroed(SEGMENT_HEADER_BYTES);
         for name in self.disk.list(&self.folder)? {
@@ -200,16 +264,22 @@ impl Archive {
             let path = self.path(&name);
             let file = self.disk.open(&path, OpenHow::Existing, Direct::No)?;
             let n = file.read_at(0, &mut block)?;
-            match SegmentHeader::decode(&block[..n]) {
-                Ok(header) if header.database == database => {
-                    found.push(Archived { name: path, header, bytes: file.len()? });
-                }
-                _ => {
-                    let detail = format!("\"{path}\": its header is damaged, or another's");
-                    return Err(Error::Corrupt { page: None, detail });
-                }
-            }
+            let Ok(header) = SegmentHeader::decode(&block[..n]) else {
+                let detail = format!("\"{path}\": its header is damaged");
+                return Err(Error::Corrupt { page: None, detail });
+            };
+            check_owner(&path, header.database, self.database)?;
+            found.push(Archived { name: path, header, bytes: file.len()? });
         }
         Ok(found)
     }
+}
+
+/// Refuses what belongs to another database.
+fn check_owner(path: &str, found: u128, expected: u128) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    let detail = format!("\"{path}\" is of another database, {found:032x}, not of {expected:032x}");
+    Err(Error::Unusable { detail })
 }

@@ -10,6 +10,7 @@
 //! `api` says what is copied while a database runs.
 
 mod archive;
+mod begun;
 mod copy;
 mod point;
 mod restore;
@@ -17,6 +18,7 @@ mod time;
 mod watch;
 
 pub use archive::{Archive, ArchivedUpTo};
+pub use begun::{copy_begun, forget_begun, note_begun, was_archived};
 pub use copy::{CopiedPages, copy_logs, copy_pages};
 pub use point::{BACKUP_NAME, Point};
 pub use restore::{Restore, Restored, Until, restore};

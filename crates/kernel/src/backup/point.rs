@@ -31,6 +31,27 @@ pub struct Point {
 }
 
 impl Point {
+    /// The incarnation that it is of.
+    pub fn incarnation(&self) -> u32 {
+        self.manifest.current().number
+    }
+
+    /// Whether one history can have this point and then `later`: no checkpoint is taken back.
+    pub fn may_precede(&self, later: &Point) -> bool {
+        let newest = |point: &Point| {
+            point
+                .manifest
+                .checkpoint
+                .as_ref()
+                .map_or((0, Cts::ZERO), |it| (it.number, it.timestamp))
+        };
+        let ((number, timestamp), (later, later_timestamp)) = (newest(self), newest(later));
+        match number == later {
+            true => timestamp == later_timestamp,
+            false => number < later && timestamp <= later_timestamp,
+        }
+    }
+
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();

@@ -11,13 +11,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::archive::Archive;
+use super::begun::begun_name;
 use super::copy::{SegmentPiece, copy_segment, is_blank, new_page_file};
 use super::time::utc;
 use super::{BACKUP_NAME, Point, Watch};
 use crate::base::{Cts, Error, HomeId, LogPosition, PAGE_BYTES, Place, Result};
 use crate::io::{Direct, Disk, IoBuffer, OpenHow};
 use crate::log::manifest::{Incarnation, LogSpan, Manifest};
-use crate::log::{Leftovers, SegmentHeader, committed_by, examine_below, segment_name, segments};
+use crate::log::{
+    Leftovers, SEGMENT_HEADER_BYTES, SegmentHeader, committed_by, examine_below, segment_name,
+    segments,
+};
 use crate::store;
 
 /// Up to where.
@@ -93,10 +97,13 @@ pub fn restore(how: &Restore<'_>, watch: &Watch) -> Result<Restored> {
         return unusable("the backup's pages have another size than this program's");
     }
     let archive = how.archive.clone().map(|disk| Archive::new(disk, base.manifest.database));
+    if let Some(archive) = &archive {
+        check_own(how.backup, &base, archive)?;
+    }
     let line = Line::behind(&base, archive.as_ref())?;
     line.check(how.until, &base, checkpoint.timestamp)?;
     let mut bytes = copy_pages(how, &base, watch)?;
-    bytes += copy_segments(how, &base, &present, (archive.as_ref(), &line), watch)?;
+    bytes += copy_segments(how, &present, (archive.as_ref(), &line), watch)?;
     let manifest = Manifest {
         number: 1,
         database: how.database,
@@ -136,6 +143,7 @@ impl Line {
         for number in archive.incarnations()?.into_iter().filter(|it| *it > own.number) {
             begun.insert(number, named(archive.begun(number)?, number)?);
         }
+        check_order(base, &begun, archive)?;
         let newer = |point: &Point| point.cts > base.cts;
         let own_reached = archive.reached(own.number)?.filter(newer);
         let Some((&last, last_begun)) = begun.last_key_value() else {
@@ -204,6 +212,62 @@ impl Line {
             _ => return Ok(()),
         };
         Err(Error::Unusable { detail })
+    }
+}
+
+fn another_history(what: &str) -> Error {
+    let detail = format!(
+        "the archive is of another history of this database than the backup: {what}; a copy of it \
+         was started elsewhere, or it was set back to an earlier copy"
+    );
+    Error::Unusable { detail }
+}
+
+/// Refuses an archive that has nothing of the backup's database, or another beginning of the incarnation
+/// that was backed up: who archives notes it in the backup, too.
+fn check_own(backup: &dyn Disk, base: &Point, archive: &Archive) -> Result<()> {
+    if !archive.is_there()? {
+        return Err(archive.nothing());
+    }
+    let own = base.incarnation();
+    let name = begun_name(own);
+    match archive.begun(own)? {
+        Some(begun) if Point::read(backup, &name)?.as_ref() != Some(&begun) => {
+            Err(another_history(&format!("each has a \"{name}\" of its own, or the backup none")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses an archive in which a later point lacks a checkpoint that an earlier one, or the backup, has.
+fn check_order(base: &Point, begun: &BTreeMap<u32, Point>, archive: &Archive) -> Result<()> {
+    let own = base.incarnation();
+    let mut latest = base.clone();
+    if let Some(reached) = archive.reached(own)?
+        && !reached.may_precede(&latest)
+    {
+        latest = after(&latest, reached, "reached")?;
+    }
+    for (&number, point) in begun {
+        latest = after(&latest, point.clone(), "begun")?;
+        if let Some(reached) = archive.reached(number)? {
+            latest = after(&latest, reached, "reached")?;
+        }
+    }
+    Ok(())
+}
+
+/// A point that follows `latest` in one history.
+fn after(latest: &Point, point: Point, what: &str) -> Result<Point> {
+    match latest.may_precede(&point) {
+        true => Ok(point),
+        false => {
+            let (number, before) = (point.incarnation(), latest.incarnation());
+            let detail = format!(
+                "\"{number:010}.{what}\" lacks a checkpoint that incarnation {before} has made"
+            );
+            Err(another_history(&detail))
+        }
     }
 }
 
@@ -331,7 +395,6 @@ struct Source<'a> {
 /// Copies the longest copy of each segment that counts.
 fn copy_segments(
     how: &Restore<'_>,
-    base: &Point,
     present: &Manifest,
     (archive, line): (Option<&Archive>, &Line),
     watch: &Watch,
@@ -346,13 +409,17 @@ fn copy_segments(
             sources.insert((home, header.incarnation, header.start), source);
         }
     }
-    for found in archive.map_or(Ok(Vec::new()), |it| it.segments(base.manifest.database))? {
+    for found in archive.map_or(Ok(Vec::new()), |it| it.segments())? {
         let Some(archive) = archive else { continue };
         let header = found.header;
         let key = (header.home, header.incarnation, header.start);
+        let (disk, name, bytes) = (archive.disk(), found.name, found.bytes);
+        let found = Source { disk, name, header, bytes };
+        if let Some(known) = sources.get(&key).filter(|_| line.needs(key.0, key.1, key.2)) {
+            check_alike(known, &found)?;
+        }
         if sources.get(&key).is_none_or(|known| known.bytes < found.bytes) {
-            let (disk, name, bytes) = (archive.disk(), found.name, found.bytes);
-            sources.insert(key, Source { disk, name, header, bytes });
+            sources.insert(key, found);
         }
     }
     how.target.create_dir("log")?;
@@ -377,6 +444,35 @@ fn copy_segments(
     how.target.sync_dir("log")?;
     how.target.sync_dir("")?;
     Ok(bytes)
+}
+
+/// Refuses two copies of a segment of which none goes on from the other: no block of a log is written
+/// twice in one history.
+fn check_alike(one: &Source<'_>, other: &Source<'_>) -> Result<()> {
+    const PIECE_BYTES: usize = 1 << 20;
+    let open = |it: &Source<'_>| it.disk.open(&it.name, OpenHow::Existing, Direct::Yes);
+    let files = [open(one)?, open(other)?];
+    let mut pieces = [IoBuffer::zeroed(PIECE_BYTES), IoBuffer::zeroed(PIECE_BYTES)];
+    let end = one.bytes.min(other.bytes);
+    // Headers are written anew with each copy.
+    let mut at = SEGMENT_HEADER_BYTES as u64;
+    while at < end {
+        let wanted = (end - at).min(PIECE_BYTES as u64) as usize;
+        for (file, piece) in files.iter().zip(&mut pieces) {
+            piece.set_len(wanted);
+            file.read_at(at, piece)?;
+        }
+        if pieces[0][..] != pieces[1][..] {
+            let detail = format!(
+                "\"{}\" of the backup and \"{}\" of the archive differ: one is damaged, or the \
+                 archive is of another history of this database",
+                one.name, other.name
+            );
+            return Err(Error::Corrupt { page: None, detail });
+        }
+        at += wanted as u64;
+    }
+    Ok(())
 }
 
 fn folder_of(name: &str) -> &str {

@@ -149,14 +149,20 @@ impl Examined {
         Ok((manifest, marks))
     }
 
+    /// The incarnation that ended, with its cuts, whether or not it left anything.
+    pub fn ended(&self) -> Incarnation {
+        let mut ended = self.manifest.current().clone();
+        for (span, cut) in ended.logs.iter_mut().zip(&self.cuts) {
+            span.cut = Some(*cut);
+        }
+        ended
+    }
+
     /// Earlier incarnations that left something, with their cuts, and the new one.
     fn incarnations(&self, starts: &[LogPosition]) -> Vec<Incarnation> {
         let mut incarnations = self.manifest.incarnations.clone();
-        if let Some(last) = incarnations.last_mut() {
-            for (span, cut) in last.logs.iter_mut().zip(&self.cuts) {
-                span.cut = Some(*cut);
-            }
-        }
+        incarnations.pop();
+        incarnations.push(self.ended());
         let is_empty = |span: &LogSpan| span.cut.is_some_and(|cut| cut.position <= span.start);
         incarnations.retain(|incarnation| !incarnation.logs.iter().all(is_empty));
         let logs = starts.iter().map(|&start| LogSpan { start, cut: None }).collect();

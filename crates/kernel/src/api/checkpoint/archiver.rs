@@ -7,15 +7,16 @@
 //! Invariants: the thread reads files of the data directory only, and writes those of the archive;
 //! what it may read is kept: `archived` bounds what is used again. It ends before its database does.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::super::core::{Core, Shared};
+use super::super::options::Options;
 use super::versions::recycle;
 use super::{Checkpoints, locked};
-use crate::backup::{Archive, Point, Watch};
+use crate::backup::{Archive, Point, Watch, was_archived};
 use crate::base::{Error, HomeId, LogPosition, Result};
 use crate::io::{IoChoice, RealDisk};
 use crate::log::manifest::Manifest;
@@ -40,9 +41,10 @@ pub struct ArchiveStatus {
 
 /// What checkpoints know of archiving.
 pub(super) struct Archiving {
-    path: PathBuf,
-    /// The manifest that began this incarnation.
-    begun: Manifest,
+    /// None: logs are kept for a later start.
+    path: Option<PathBuf>,
+    database: u128,
+    incarnation: u32,
     known: Mutex<Known>,
     /// Told when there is something to do.
     changed: Condvar,
@@ -53,8 +55,6 @@ pub(super) struct Archiving {
 struct Known {
     status: ArchiveStatus,
     has_begun: bool,
-    /// When this process first tried: tells it from a copy of the directory.
-    began_micros: Option<i64>,
     /// Of each home, up to where all segments are archived.
     whole: Vec<LogPosition>,
     has_work: bool,
@@ -62,11 +62,13 @@ struct Known {
 }
 
 impl Archiving {
-    /// Into the directory `path`, of the incarnation that `begun` began.
-    pub fn new(path: PathBuf, begun: Manifest) -> Archiving {
+    /// As `options` say, of the incarnation that `manifest` began.
+    pub fn new(options: &Options, manifest: &Manifest) -> Archiving {
+        let path = options.archive_directory.clone();
+        let (database, incarnation) = (manifest.database, manifest.current().number);
         let known = Known { has_work: true, ..Known::default() };
         let (known, changed) = (Mutex::new(known), Condvar::new());
-        Archiving { path, begun, known, changed, watch: Watch::default() }
+        Archiving { path, database, incarnation, known, changed, watch: Watch::default() }
     }
 
     /// There is a new checkpoint.
@@ -118,7 +120,7 @@ pub(in crate::api) struct Archiver {
 impl Archiver {
     /// Starts it, if logs are to be archived. `Io` if there can be no thread.
     pub fn start(shared: &Arc<Shared>, hub: &Arc<Hub<Core>>) -> Result<Option<Archiver>> {
-        if archiving_of(shared).is_none() {
+        if archiving_of(shared).is_none_or(|(_, archiving)| archiving.path.is_none()) {
             return Ok(None);
         }
         let (inside, hub) = (shared.clone(), hub.clone());
@@ -159,6 +161,29 @@ fn run(shared: &Shared, hub: &Hub<Core>) {
     }
 }
 
+/// The archive, if there is to be one. What was archived once must be there still: what is not may be
+/// on a disk that is not mounted, and what is archived elsewhere would be missing in it. `Unusable`.
+fn open(shared: &Shared, archiving: &Archiving) -> Result<Option<Archive>> {
+    let Some(path) = &archiving.path else { return Ok(None) };
+    let was_archived = was_archived(&*shared.disk)?;
+    let whole = std::path::absolute(path).ok();
+    let has_parent = whole.as_deref().and_then(Path::parent).is_some_and(Path::is_dir);
+    let may_be_made = has_parent && !was_archived;
+    if !path.exists() && !may_be_made {
+        let detail = format!(
+            "the archive directory \"{}\" is not there: is its disk mounted?",
+            path.display()
+        );
+        return Err(Error::Unusable { detail });
+    }
+    let disk = Arc::new(RealDisk::open(path, IoChoice::Threads)?);
+    let archive = Archive::new(disk, archiving.database);
+    match was_archived && !archive.is_there()? {
+        true => Err(archive.nothing()),
+        false => Ok(Some(archive)),
+    }
+}
+
 /// Archives what there is, and lets go of it.
 fn archive(
     shared: &Shared,
@@ -167,12 +192,9 @@ fn archive(
     archiving: &Archiving,
 ) -> Result<()> {
     let watch = &archiving.watch;
-    let disk = Arc::new(RealDisk::open(&archiving.path, IoChoice::Threads)?);
-    let archive = Archive::new(disk, archiving.begun.database);
+    let Some(archive) = open(shared, archiving)? else { return Ok(()) };
     if !archiving.has_begun() {
-        let now = hub.time().wall_micros();
-        let began = *locked(&archiving.known).began_micros.get_or_insert(now);
-        let copied = archive.begin(&*shared.disk, &archiving.begun, began, watch)?;
+        let copied = archive.begin(&*shared.disk, archiving.incarnation, watch)?;
         let mut known = locked(&archiving.known);
         known.status.segments += copied;
         known.has_begun = true;

@@ -16,7 +16,9 @@ use super::super::core::{Context, Instance, Shared};
 use super::super::session::Session;
 use super::versions::PinLogs;
 use super::{PinnedCheckpoint, WhichCheckpoint, ask_all, locked, wait_until_stable};
-use crate::backup::{BACKUP_NAME, Point, Restore, Restored, Until, Watch, copy_logs, copy_pages};
+use crate::backup::{
+    BACKUP_NAME, Point, Restore, Restored, Until, Watch, copy_begun, copy_logs, copy_pages,
+};
 use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Result};
 use crate::io::{DirLock, Disk, Entropy, IoChoice, LOCK_NAME, RealDisk, RealEntropy};
 use crate::log::{Leftovers, examine_below};
@@ -147,6 +149,7 @@ impl Session {
         let log_bytes = self.aside(context, watch, progress, move || {
             let disk: Arc<dyn Disk> = to.disk.clone();
             let bytes = copy_logs(&*from, &point.manifest, &point.ends, &*disk, &seen)?;
+            copy_begun(&*from, &*disk, point.incarnation())?;
             finish(&disk, &point)?;
             Ok(bytes)
         })?;

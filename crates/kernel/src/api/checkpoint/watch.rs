@@ -88,7 +88,7 @@ pub struct CheckpointStatus {
     pub pinned: Vec<(u64, usize)>,
     /// How many pinned ones were given up, because too much was kept for them.
     pub given_up: u64,
-    /// What became of archiving; none if logs are not archived.
+    /// What became of archiving; none if logs are neither archived nor kept for that.
     pub archive: Option<ArchiveStatus>,
 }
 

@@ -1,6 +1,8 @@
 //! Backups of a running database, archived logs, and what is restored from both.
 #![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
 
+mod histories;
+
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -219,6 +221,20 @@ fn archived(database: &Database) -> ArchiveStatus {
             return archive;
         }
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Makes checkpoints until archiving fails; answers why.
+fn failure(database: &Database) -> String {
+    loop {
+        make_checkpoint(database);
+        let status = database.run(Target::Any, |context| {
+            CheckpointWatch::new(context.instance()).status().and_then(|it| it.archive)
+        });
+        match status.unwrap().expect("logs are to be archived").failure {
+            Some(failure) => return failure,
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
     }
 }
 
@@ -454,18 +470,18 @@ fn an_archive_that_cannot_be_written_holds_nothing_up() {
         history.go_on(&database, 60);
         make_checkpoint(&database);
     }
-    let failure = loop {
+    let told = loop {
         let status = database.run(Target::Any, |context| {
             CheckpointWatch::new(context.instance()).status().and_then(|it| it.archive)
         });
         let status = status.unwrap().unwrap();
         assert_eq!((status.segments, status.checkpoint), (0, 0));
         match status.failure {
-            Some(failure) => break failure,
+            Some(told) => break told,
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     };
-    assert!(failure.contains("archive"), "{failure}");
+    assert!(told.contains("archive"), "{told}");
     backup(&database, &history.path("backup")).unwrap();
     history.go_on(&database, 60);
     make_checkpoint(&database);
@@ -487,20 +503,9 @@ fn an_archive_that_cannot_be_written_holds_nothing_up() {
     let refused = |name: &str| {
         let options = archiving(&history.path("archive"));
         let other = Database::open(&history.path(name), options).unwrap();
-        let failure = loop {
-            make_checkpoint(&other);
-            let status = other.run(Target::Any, |context| {
-                CheckpointWatch::new(context.instance()).status().and_then(|it| it.archive)
-            });
-            let status = status.unwrap().unwrap();
-            assert_eq!((status.segments, status.checkpoint), (0, 0));
-            match status.failure {
-                Some(failure) => break failure,
-                None => std::thread::sleep(Duration::from_millis(5)),
-            }
-        };
+        let told = failure(&other);
         other.close().unwrap();
-        failure
+        told
     };
     let told = refused("backup");
     assert!(told.contains("is a backup that was started as it is"), "{told}");

@@ -1,0 +1,277 @@
+//! Archives that are away for a while, and copies of a database that went different ways. Each test
+//! is of a hole that a review found: segments were lost, or two histories mixed.
+
+use super::*;
+
+/// Sets `path` aside while `work` runs.
+fn without<T>(path: &Path, work: impl FnOnce() -> T) -> T {
+    let aside = path.with_extension("aside");
+    std::fs::rename(path, &aside).unwrap();
+    let done = work();
+    std::fs::rename(&aside, path).unwrap();
+    done
+}
+
+impl History {
+    /// A database that was backed up and archives; it is closed.
+    fn archived_once() -> History {
+        let mut history = History::new();
+        let database = history.open();
+        history.go_on(&database, 5);
+        backup(&database, &history.path("backup")).unwrap();
+        history.go_on(&database, 40);
+        make_checkpoint(&database);
+        archived(&database);
+        history.go_on(&database, 5);
+        database.close().unwrap();
+        history
+    }
+
+    /// Starts it, goes on, brings the archive up to date, and ends it.
+    fn go_on_archiving(&mut self) {
+        let database = self.open();
+        self.go_on(&database, 40);
+        make_checkpoint(&database);
+        archived(&database);
+        database.close().unwrap();
+    }
+
+    /// Starts it, goes on behind two checkpoints while archiving fails, and ends it; answers why it
+    /// fails.
+    fn go_on_unarchived(&mut self) -> String {
+        let database = self.open();
+        for _ in 0..2 {
+            self.go_on(&database, 40);
+            make_checkpoint(&database);
+        }
+        let failure = failure(&database);
+        self.go_on(&database, 5);
+        database.close().unwrap();
+        failure
+    }
+
+    /// From the backup and the archive all moments since come back.
+    fn verify(&self) {
+        for (at, (wall, rows)) in self.moments.iter().enumerate().skip(1) {
+            let name = format!("at{at}");
+            let until = match at + 1 == self.moments.len() {
+                true => Until::End,
+                false => Until::Micros(*wall),
+            };
+            self.restore(&name, until).unwrap();
+            assert!(rows_in(&self.path(&name), self.table) == *rows, "moment {at}");
+        }
+    }
+
+    /// The database's folder in the archive.
+    fn folder(&self) -> PathBuf {
+        let one = std::fs::read_dir(self.path("archive")).unwrap().next().unwrap();
+        one.unwrap().path()
+    }
+
+    /// Another copy of the database, at `name`, goes on and archives into `archive` of its own.
+    fn other_goes_on(&self, name: &str, archive: &str) {
+        let id = self.folder().file_name().unwrap().to_owned();
+        std::fs::create_dir_all(self.path(archive).join(id)).unwrap();
+        let other = Database::open(&self.path(name), archiving(&self.path(archive))).unwrap();
+        let table = self.table;
+        for id in 1000..1040 {
+            let work = |it: &mut Statement<'_>| insert(it, table, id << 20, -1).map(drop);
+            transact(&other, Isolation::ReadCommitted, work).unwrap();
+        }
+        make_checkpoint(&other);
+        archived(&other);
+        other.close().unwrap();
+    }
+
+    fn refused(&self, backup: &str, archive: &str, what: &str) {
+        let target = self.path("no");
+        let (backup, archive) = (self.path(backup), self.path(archive));
+        let told = Database::restore(&backup, Some(&archive), &target, Until::End);
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains(what), "{told}");
+        assert!(!is_there(&target));
+    }
+}
+
+#[test]
+fn lives_that_never_reached_the_archive_are_archived_by_a_later_one() {
+    let mut history = History::archived_once();
+    let archive = history.path("archive");
+    without(&archive, || {
+        std::fs::write(&archive, "no directory").unwrap();
+        history.go_on_unarchived();
+        history.go_on_unarchived();
+        std::fs::remove_file(&archive).unwrap();
+    });
+    history.go_on_archiving();
+    history.verify();
+}
+
+/// As an offline backup is: its checkpoint had everything, so the next manifest named it no more.
+#[test]
+fn a_life_that_left_nothing_but_a_checkpoint_is_no_gap() {
+    let mut history = History::archived_once();
+    let keeping = Options { unarchived_logs: UnarchivedLogs::Keep, ..small(2) };
+    for name in ["second", "third"] {
+        let database = Database::open(&history.path("data"), keeping.clone()).unwrap();
+        backup(&database, &history.path(name)).unwrap();
+        database.close().unwrap();
+    }
+    history.go_on_archiving();
+    history.verify();
+    for name in ["second", "third"] {
+        let (archive, target) = (history.path("archive"), history.path(&format!("of {name}")));
+        Database::restore(&history.path(name), Some(&archive), &target, Until::End).unwrap();
+        let rows = rows_in(&target, history.table);
+        assert!(rows == history.moments.last().unwrap().1);
+    }
+}
+
+#[test]
+fn an_archive_is_made_only_where_none_can_have_been() {
+    let mut history = History::new();
+    let deep = history.path("mount").join("archive");
+    let database = Database::open(&history.path("data"), archiving(&deep)).unwrap();
+    history.table = make_accounts(&database);
+    let told = failure(&database);
+    assert!(told.contains("mount/archive\" is not there"), "{told}");
+    assert!(!is_there(&history.path("mount")));
+    std::fs::create_dir(history.path("mount")).unwrap();
+    archived(&database);
+    assert!(is_there(&deep));
+    database.close().unwrap();
+}
+
+#[test]
+fn an_archive_that_was_not_mounted_loses_nothing() {
+    let mut history = History::archived_once();
+    let archive = history.path("archive");
+    // The folder that it is mounted in is there, and empty.
+    without(&archive, || {
+        std::fs::create_dir(&archive).unwrap();
+        let told = history.go_on_unarchived();
+        assert!(told.contains("has nothing of this database"), "{told}");
+        // Not even an empty one, or nothing could be renamed to it.
+        std::fs::remove_dir(&archive).unwrap();
+    });
+    // It is not.
+    without(&archive, || {
+        let told = history.go_on_unarchived();
+        assert!(told.contains("is not there"), "{told}");
+        assert!(!is_there(&archive));
+    });
+    // While the database runs.
+    let database = history.open();
+    history.go_on(&database, 40);
+    make_checkpoint(&database);
+    archived(&database);
+    without(&archive, || {
+        history.go_on(&database, 40);
+        let told = failure(&database);
+        assert!(told.contains("is not there"), "{told}");
+        std::fs::create_dir(&archive).unwrap();
+        history.go_on(&database, 40);
+        let told = loop {
+            match failure(&database) {
+                told if told.contains("is not there") => {}
+                told => break told,
+            }
+        };
+        assert!(told.contains("has nothing of this database"), "{told}");
+        std::fs::remove_dir(&archive).unwrap();
+    });
+    make_checkpoint(&database);
+    archived(&database);
+    database.close().unwrap();
+    history.verify();
+}
+
+#[test]
+fn a_directory_that_was_set_back_is_kept_out_of_the_archive() {
+    let mut history = History::archived_once();
+    let database = history.open();
+    history.go_on(&database, 40);
+    make_checkpoint(&database);
+    archived(&database);
+    // As a disk's snapshot has it.
+    copy_directory(&history.path("data"), &history.path("early"));
+    history.go_on(&database, 40);
+    make_checkpoint(&database);
+    archived(&database);
+    backup(&database, &history.path("late")).unwrap();
+    make_checkpoint(&database);
+    archived(&database);
+    database.close().unwrap();
+    drop(database);
+    let options = archiving(&history.path("archive"));
+    copy_directory(&history.path("early"), &history.path("again"));
+    let other = Database::open(&history.path("again"), options.clone()).unwrap();
+    let told = failure(&other);
+    assert!(told.contains("an earlier copy"), "{told}");
+    other.close().unwrap();
+    // Nor does a restore mix what it archives elsewhere with a backup of what the first did meanwhile.
+    history.other_goes_on("early", "other");
+    history.refused("late", "other", "another history");
+    history.restore("end", Until::End).unwrap();
+    let rows = rows_in(&history.path("end"), history.table);
+    assert!(rows == history.moments.last().unwrap().1);
+}
+
+#[test]
+fn copies_of_a_directory_are_told_from_each_other() {
+    let mut history = History::archived_once();
+    copy_directory(&history.path("data"), &history.path("copy"));
+    copy_directory(&history.path("data"), &history.path("second"));
+    let database = history.open();
+    history.go_on(&database, 40);
+    backup(&database, &history.path("late")).unwrap();
+    history.go_on(&database, 40);
+    make_checkpoint(&database);
+    archived(&database);
+    database.close().unwrap();
+    drop(database);
+    // Both are incarnation 2.
+    history.other_goes_on("copy", "other");
+    history.refused("late", "other", "another history");
+    // One that did not archive in its incarnation 2 does not go on from the other's.
+    let other = Database::open(&history.path("second"), small(2)).unwrap();
+    make_checkpoint(&other);
+    other.close().unwrap();
+    drop(other);
+    let options = archiving(&history.path("archive"));
+    let other = Database::open(&history.path("second"), options).unwrap();
+    let told = failure(&other);
+    assert!(told.contains("another copy of this database"), "{told}");
+    other.close().unwrap();
+    history.verify();
+}
+
+#[test]
+fn archives_of_other_databases_are_refused() {
+    let history = History::archived_once();
+    let other = History::archived_once();
+    let elsewhere = other.path("archive");
+    let refused = |what: &str| {
+        let told = Database::restore(
+            &history.path("backup"),
+            Some(&elsewhere),
+            &history.path("no"),
+            Until::End,
+        );
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains(what), "{told}");
+        assert!(!is_there(&history.path("no")));
+    };
+    refused("has nothing of this database");
+    // As if somebody had given the folder another name.
+    let name = elsewhere.join(history.folder().file_name().unwrap());
+    std::fs::rename(other.folder(), &name).unwrap();
+    refused("another database");
+    for file in std::fs::read_dir(&name).unwrap().map(|it| it.unwrap().path()) {
+        if file.extension().is_some_and(|it| it != "seg") {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+    refused("another database");
+}
