@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::collections::HashSet;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use atoll_bench::arrivals::Rate;
@@ -10,7 +12,7 @@ use atoll_bench::report::Report;
 use atoll_bench::setting::{Durability, Isolation, Server, Setting};
 use atoll_bench::tpcc::{Affinity, Kind, Mix, Size, Tpcc};
 use atoll_bench::wire::tpcc::check;
-use atoll_bench::wire::{connect_to, run};
+use atoll_bench::wire::{connect_to, run, run_recorded};
 use common::Scratch;
 
 const TINY: Tpcc =
@@ -62,6 +64,114 @@ fn a_tiny_run_over_the_wire_keeps_all_conditions() {
     assert_eq!((verdict.counts[1], verdict.counts[8]), (1, 1), "{:?}", verdict.breaches);
     let refused = run(&TINY, &committed, &server(&scratch), &mut |_| ()).err().unwrap();
     assert!(refused.contains("not whole"), "{refused}");
+}
+
+/// The lines of a file, with their numbers, that begin with `kind`; numbers of each.
+fn of_kind(text: &str, kind: &str) -> Vec<(usize, Vec<i64>)> {
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| line.starts_with(kind));
+    let numbers = |line: &str| line.split(' ').filter_map(|word| word.parse().ok()).collect();
+    lines.map(|(number, line)| (number, numbers(line))).collect()
+}
+
+/// What `--verify` answers: its exit code, and the lines that it calls lost.
+fn verified(scratch: &Scratch, files: &[&Path]) -> (Option<i32>, Vec<String>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
+    command.args(["bench", "tpcc", "--url", &server(scratch).url]).stdin(Stdio::null());
+    command.args(files.iter().flat_map(|file| [Path::new("--verify"), file]));
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lost = text.lines().filter(|it| it.starts_with("lost: ")).map(str::to_owned).collect();
+    (output.status.code(), lost, text + &String::from_utf8_lossy(&output.stderr))
+}
+
+/// What a record of acknowledged transactions is worth: each that is lost is named, and no other.
+#[test]
+fn an_acknowledged_transaction_that_is_lost_is_named() {
+    let scratch = Scratch::new();
+    let file = scratch.folder.path().join("acknowledged");
+    let setting = setting(Isolation::ReadCommitted);
+    let run = || run_recorded(&TINY, &setting, &server(&scratch), Some(&file), &mut |_| ());
+    let counts = run().unwrap().driven.counts;
+    assert!(run().is_err_and(|error| error.contains("it is there already")));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let [orders, payments, deliveries] =
+        ["new-order", "payment", "delivery"].map(|kind| of_kind(&text, kind));
+    let committed = |kind: Kind| counts.done[kind as usize] - counts.failed[kind as usize];
+    assert_eq!(orders.len() as u64, committed(Kind::NewOrder));
+    assert_eq!(payments.len() as u64, committed(Kind::Payment));
+    assert!(!deliveries.is_empty() && deliveries.len() as u64 <= committed(Kind::Delivery));
+    let (code, lost, said) = verified(&scratch, &[&file]);
+    assert!(
+        code == Some(0) && lost.is_empty() && said.contains("transactions are there"),
+        "{said}"
+    );
+
+    // Orders that no transaction of the file has delivered, and the other way round.
+    let mut carried = HashSet::new();
+    for (_, it) in &deliveries {
+        carried.extend(it[2..].chunks(2).map(|order| [it[0], order[0], order[1]]));
+    }
+    let entered: HashSet<[i64; 3]> = orders.iter().map(|(_, it)| [it[0], it[1], it[2]]).collect();
+    let mut still = orders.iter().filter(|(_, it)| !carried.contains(&[it[0], it[1], it[2]]));
+    let mut old = deliveries.iter().filter(|(_, it)| !entered.contains(&[it[0], it[2], it[3]]));
+    let mut client = connect_to(&server(&scratch).url).unwrap();
+    let mut all = Vec::new();
+    let mut loses = |(line, change): (usize, String), expect: &str| {
+        client.batch_execute(&change).unwrap();
+        all.push(line);
+        let (code, lost, said) = verified(&scratch, &[&file]);
+        assert_eq!((code, lost.len()), (Some(1), all.len()), "{change}: {said}");
+        let of_line = lost.iter().find(|it| it.contains(&format!("acknowledged:{line}: ")));
+        assert!(of_line.is_some_and(|it| it.ends_with(expect)), "{change}: {expect}: {said}");
+        assert!(said.contains(&format!("{} of ", all.len())), "{said}");
+    };
+    let mut order = |change: &str| {
+        let (line, it) = still.next().unwrap();
+        (
+            *line,
+            change
+                .replace("W", &it[0].to_string())
+                .replace("D", &it[1].to_string())
+                .replace("O", &it[2].to_string()),
+        )
+    };
+    let gone = "delete from orders where o_w_id = W and o_d_id = D and o_id = O";
+    loses(order(gone), ": there is no such order");
+    let line = "delete from order_line where ol_w_id = W and ol_d_id = D and ol_o_id = O";
+    loses(order(line), "cents 0");
+    let new = "delete from new_order where no_w_id = W and no_d_id = D and no_o_id = O";
+    loses(order(new), "neither new nor delivered, or both");
+    let (line, it) = &payments[payments.len() / 2];
+    let row = format!(
+        "delete from history where (extract(epoch from h_date) * 1000000)::int8 = {} \
+         and h_c_w_id = {} and h_c_d_id = {} and h_c_id = {}",
+        it[6], it[2], it[3], it[4]
+    );
+    loses((*line, row), ": history has no such row");
+    let mut delivery = |change: &str| {
+        let (line, it) = old.next().unwrap();
+        (
+            *line,
+            change
+                .replace("W", &it[0].to_string())
+                .replace("D", &it[2].to_string())
+                .replace("O", &it[3].to_string()),
+        )
+    };
+    let nobody =
+        "update orders set o_carrier_id = null where o_w_id = W and o_d_id = D and o_id = O";
+    loses(delivery(nobody), ": nobody carries it");
+    let other = "update orders set o_carrier_id = 77 where o_w_id = W and o_d_id = D and o_id = O";
+    loses(delivery(other), ": carrier 77 has it");
+    let new = "insert into new_order (no_w_id, no_d_id, no_o_id) values (W, D, O)";
+    loses(delivery(new), ": it is still new");
+    let line = "update order_line set ol_delivery_d = null \
+        where ol_w_id = W and ol_d_id = D and ol_o_id = O and ol_number = 1";
+    loses(delivery(line), "lines are delivered");
+    // Nothing is acknowledged twice.
+    let (code, lost, said) = verified(&scratch, &[&file, &file]);
+    let each = orders.len() + payments.len() + deliveries.len();
+    assert_eq!((code, lost.len()), (Some(1), each + all.len()), "{said}");
 }
 
 /// Loads, runs inside the server, kills, recovers, checks, runs over the wire.
