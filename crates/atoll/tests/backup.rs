@@ -130,8 +130,7 @@ fn the_backup_alone_is_a_database(scratch: &mut Scratch, backup_text: &str) {
 fn a_backup_without_a_server_keeps_logs_for_the_archive() {
     let mut scratch = Scratch::without_server();
     let path = |name: &str| scratch.folder.path().join(name).to_str().unwrap().to_owned();
-    let [first, second, restored, archive] =
-        ["first", "second", "restored", "archive"].map(|name| path(name));
+    let [first, second, restored, archive] = ["first", "second", "restored", "archive"].map(path);
     let data = scratch.data().to_str().unwrap().to_owned();
     scratch.start_with(serve(&scratch.data(), Path::new(&archive)));
     let mut client = scratch.connect();

@@ -217,6 +217,16 @@ fn options_of_another_way_to_run_are_said_in_a_line() {
     fails(&["connections", "--url", NOBODY, "--ledger"], "unexpected argument '--ledger'");
     fails(&["sync", "--ledger"], "unexpected argument '--ledger'");
     fails(&["tpcc", "--url", NOBODY, "--affinity", "none"], "cannot be used with");
+    fails(&["tpcc", "--acknowledged", "file"], "required arguments");
+    fails(&["tpcc", "--verify", "file"], "required arguments");
+    fails(&["ycsb", "--url", NOBODY, "--acknowledged", "file"], "unexpected argument");
+    for [option, value] in [["--seconds", "1"], ["--acknowledged", "other"], ["--seed", "2"]] {
+        let verify = ["tpcc", "--url", NOBODY, "--verify", "file", option, value];
+        fails(&verify, "cannot be used with");
+    }
+    let relaxed = ["tpcc", "--url", NOBODY, "--acknowledged", "file", "--durability", "relaxed"];
+    fails(&relaxed, "a relaxed commit promises nothing");
+    fails(&["tpcc", "--url", NOBODY, "--verify", "file"], "cannot connect");
     fails(&["ycsb", "--mix", "insert", "--access", "uniform"], "leave --access out");
     let nobody = ["ycsb", "--url", NOBODY, "--server-pid", "4294967295"];
     fails(&nobody, "no processor time of process 4294967295");

@@ -1,6 +1,6 @@
 //! What every workload of `atoll bench` is asked, natively and over the wire, and how it runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use atoll_bench::arrivals::Rate;
 use atoll_bench::cpu;
@@ -93,8 +93,22 @@ impl Common {
         }
     }
 
+    /// The server, if it runs over the wire.
+    pub fn url(&self) -> Option<&str> {
+        self.url.as_deref()
+    }
+
     /// Runs a workload and prints what was measured; progress goes to standard error.
     pub fn run<W: Native + Wire>(&self, workload: &W) -> Result<(), String> {
+        self.run_recorded(workload, None)
+    }
+
+    /// The same; over the wire, what was acknowledged is put down in a new file, if one is given.
+    pub fn run_recorded<W: Native + Wire>(
+        &self,
+        workload: &W,
+        record: Option<&Path>,
+    ) -> Result<(), String> {
         self.output.validate()?;
         let mut say = |line: &str| eprintln!("* {line}");
         let report = match &self.url {
@@ -102,7 +116,7 @@ impl Common {
                 interrupt::watch(None)?;
                 self.find_server_process()?;
                 let server = Server { url: url.clone(), pid: self.server_pid };
-                wire::run(workload, &self.setting(), &server, &mut say)?
+                wire::run_recorded(workload, &self.setting(), &server, record, &mut say)?
             }
             None => {
                 workload.validate()?;

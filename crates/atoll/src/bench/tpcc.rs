@@ -1,6 +1,9 @@
 //! `atoll bench tpcc`: TPC-C natively, in this process; over the wire with `--url`.
 
+use std::path::PathBuf;
+
 use atoll_bench::tpcc::{Affinity, Mix, Size, Tpcc};
+use atoll_bench::wire::{connect_to, tpcc::verify};
 
 use super::common::Common;
 
@@ -18,14 +21,27 @@ pub struct Arguments {
     /// a warehouse's terminals are spread over all instances.
     #[arg(long, default_value = "home", value_parser = ["home", "none"], conflicts_with = "url")]
     affinity: String,
+    /// Over the wire: a new file to which each New-Order, Payment and Delivery is written once it is
+    /// acknowledged, before its client's next; it outlives the server, for `--verify`.
+    #[arg(long, value_name = "FILE", requires = "url")]
+    acknowledged: Option<PathBuf>,
+    /// Over the wire: run nothing, but look for every transaction of a file that `--acknowledged`
+    /// wrote, and name each that is not there whole; may be given several times.
+    #[arg(long, value_name = "FILE", requires = "url", conflicts_with_all = ["acknowledged",
+        "warehouses", "mix", "clients", "seconds", "warmup", "isolation", "durability", "rate",
+        "server_pid", "seed", "json"])]
+    verify: Vec<PathBuf>,
     #[command(flatten)]
     common: Common,
 }
 
 /// Runs and prints what was measured.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
+    if let (false, Some(url)) = (arguments.verify.is_empty(), arguments.common.url()) {
+        return look_for(&arguments.verify, url);
+    }
     let named = |mix: &Mix| mix.name() == arguments.mix;
-    arguments.common.run(&Tpcc {
+    let workload = Tpcc {
         warehouses: arguments.warehouses,
         size: Size::STANDARD,
         mix: Mix::ALL.into_iter().find(named).unwrap_or(Mix::Standard),
@@ -33,5 +49,24 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
             .into_iter()
             .find(|it| it.name() == arguments.affinity)
             .unwrap_or(Affinity::Home),
-    })
+    };
+    arguments.common.run_recorded(&workload, arguments.acknowledged.as_deref())
+}
+
+/// Says of which acknowledged transactions something is lost; an error if there are any.
+fn look_for(files: &[PathBuf], url: &str) -> Result<(), String> {
+    let found = verify(&mut connect_to(url)?, files)?;
+    for lost in &found.lost {
+        println!("lost: {lost}");
+    }
+    let [orders, payments, deliveries] = found.acknowledged;
+    let all = orders + payments + deliveries;
+    if !found.lost.is_empty() {
+        return Err(format!("{} of {all} acknowledged transactions are lost", found.lost.len()));
+    }
+    println!(
+        "all {all} acknowledged transactions are there: {orders} New-Orders, {payments} Payments, \
+         {deliveries} Deliveries"
+    );
+    Ok(())
 }

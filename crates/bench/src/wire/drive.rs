@@ -2,15 +2,17 @@
 //!
 //! Invariants: each client is a thread with its connection; `arrivals` says when its transactions
 //! begin, and from when their latencies count. Conflicts (40001, 40P01) are counted and retried
-//! with the same input. A server that goes away ends the run with an error.
+//! with the same input. A server that goes away ends the run with an error. If there is a record, a
+//! transaction is put down by its own client between its acknowledgement and the client's next.
 
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use atoll_kernel::runtime::ThreadParker;
 use postgres::Client;
 
-use super::{Result, Shape, Sql, Wire, connect_to, copy, message};
+use super::{Record, Result, Shape, Sql, Wire, connect_to, copy, message};
 use crate::arrivals::Arrivals;
 use crate::cpu::{self, MachineClock};
 use crate::report::{Driven, Report, Side};
@@ -29,9 +31,25 @@ pub fn run<W: Wire>(
     server: &Server,
     say: &mut dyn FnMut(&str),
 ) -> Result<Report> {
+    run_recorded(workload, setting, server, None, say)
+}
+
+/// The same; every acknowledged transaction that changed something is put down in `record`.
+pub fn run_recorded<W: Wire>(
+    workload: &W,
+    setting: &Setting,
+    server: &Server,
+    record: Option<&Path>,
+    say: &mut dyn FnMut(&str),
+) -> Result<Report> {
     workload.validate()?;
     setting.validate_timed()?;
+    if record.is_some() && setting.durability == Durability::Relaxed {
+        return Err("a relaxed commit promises nothing that could be put down".to_owned());
+    }
     let mut client = connect_to(&server.url)?;
+    let record = record.map(|path| Record::create(path, W::NAME)).transpose()?;
+    let target = Target { server, record: record.as_ref() };
     let names: Vec<String> = W::TABLES.iter().map(|name| format!("'{name}'")).collect();
     let there = format!(
         "select count(*) from pg_class where relkind = 'r' and relname in ({})",
@@ -49,12 +67,12 @@ pub fn run<W: Wire>(
     if setting.warmup_seconds > 0 {
         say("warming up");
         let warmup = Setting { seconds: setting.warmup_seconds, ..setting.clone() };
-        drive(workload, &warmup, server, &mut tally, say)?;
+        drive(workload, &warmup, &target, &mut tally, say)?;
     }
     say(&format!("running for {} s", setting.seconds));
     let cpu = || server.pid.and_then(cpu::of_tree);
     let (cpu_before, own_before, machine_before) = (cpu(), cpu::own(), MachineClock::now());
-    let driven = drive(workload, setting, server, &mut tally, say)?;
+    let driven = drive(workload, setting, &target, &mut tally, say)?;
     let machine = machine_before.elapsed();
     let client_cpu = cpu::own().saturating_sub(own_before);
     let server_cpu = cpu().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
@@ -66,6 +84,12 @@ pub fn run<W: Wire>(
     Ok(Report::of(workload, setting, driven, side, loaded, (checked, began.elapsed())))
 }
 
+/// Where transactions go, and where they are put down.
+struct Target<'a> {
+    server: &'a Server,
+    record: Option<&'a Record>,
+}
+
 /// A client's connection and its prepared statements.
 struct Terminal<W: Wire> {
     client: Client,
@@ -73,8 +97,8 @@ struct Terminal<W: Wire> {
 }
 
 impl<W: Wire> Terminal<W> {
-    fn new(workload: &W, setting: &Setting, url: &str) -> Result<Terminal<W>> {
-        let mut client = connect_to(url)?;
+    fn new(workload: &W, setting: &Setting, target: &Target<'_>) -> Result<Terminal<W>> {
+        let mut client = connect_to(&target.server.url)?;
         let failed = |error: postgres::Error| message(&error);
         let isolation = match setting.isolation {
             Isolation::ReadCommitted => "read committed",
@@ -85,8 +109,11 @@ impl<W: Wire> Terminal<W> {
         if setting.durability == Durability::Relaxed {
             client.batch_execute("set synchronous_commit = off").map_err(failed)?;
         }
-        let statements = workload.prepare(&mut client);
-        let statements = statements.map_err(|error| format!("preparing: {error}"))?;
+        let failed = |error| format!("preparing: {error}");
+        let mut statements = workload.prepare(&mut client).map_err(failed)?;
+        if target.record.is_some() {
+            W::keep_traces(&mut client, &mut statements).map_err(failed)?;
+        }
         Ok(Terminal { client, statements })
     }
 
@@ -126,13 +153,13 @@ type News<W> = (Counts, Vec<<W as crate::workload::Workload>::Mark>);
 fn drive<W: Wire>(
     workload: &W,
     setting: &Setting,
-    server: &Server,
+    target: &Target<'_>,
     tally: &mut W::Tally,
     say: &mut dyn FnMut(&str),
 ) -> Result<Driven> {
     let mut terminals = Vec::new();
     for _ in 0..setting.clients {
-        terminals.push(Terminal::new(workload, setting, &server.url)?);
+        terminals.push(Terminal::new(workload, setting, target)?);
     }
     let arrivals = Arrivals::new(Duration::from_secs(setting.seconds), setting.rate);
     let (sender, receiver) = mpsc::channel::<News<W>>();
@@ -142,9 +169,9 @@ fn drive<W: Wire>(
         for (number, terminal) in (0_u64..).zip(terminals) {
             let (sender, arrivals) = (sender.clone(), &arrivals);
             let source = workload.source(number, setting.seed);
-            threads.push(
-                scope.spawn(move || one_client(workload, terminal, source, arrivals, &sender)),
-            );
+            threads.push(scope.spawn(move || {
+                one_client(workload, (terminal, target.record), source, arrivals, &sender)
+            }));
         }
         drop(sender);
         let mut ticker = Ticker::new();
@@ -173,7 +200,7 @@ fn drive<W: Wire>(
 /// Runs until the arrivals end; answers latencies, the rest is told by the way.
 fn one_client<W: Wire>(
     workload: &W,
-    mut terminal: Terminal<W>,
+    (mut terminal, record): (Terminal<W>, Option<&Record>),
     mut source: W::Source,
     arrivals: &Arrivals,
     sender: &mpsc::Sender<News<W>>,
@@ -187,6 +214,11 @@ fn one_client<W: Wire>(
         let ended = terminal.until_done(&input, &mut untold);
         let ended = ended.map_err(|error| format!("{}: {error}", W::KINDS[kind]))?;
         done.record(kind, arrived.elapsed());
+        if let (Ended::Commit(_), Some(record)) = (&ended, record)
+            && let Some(trace) = W::take_trace(&mut terminal.statements)
+        {
+            record.add(&trace)?;
+        }
         workload.settled(&input);
         untold.count(kind, &ended);
         if let Ended::Commit(Some(mark)) = ended

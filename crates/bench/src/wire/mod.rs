@@ -11,6 +11,7 @@ mod copy;
 mod drive;
 mod load;
 mod orders;
+mod record;
 mod tpcb;
 pub mod tpcc;
 mod smallbank;
@@ -24,8 +25,9 @@ use crate::workload::{Checked, Ended, Loaded, Workload};
 
 pub use check::{Verdict, check};
 pub use client::{Address, connect};
-pub use drive::run;
+pub use drive::{run, run_recorded};
 pub use load::load;
+pub use record::Record;
 pub use tpcb::{Acknowledged, Outcome, Run, run as run_tpcb};
 
 /// What went wrong, as one line for a person.
@@ -92,9 +94,19 @@ pub trait Wire: Workload {
     /// Does what an input asks; BEGIN and COMMIT are the driver's.
     fn execute(
         client: &mut Client,
-        statements: &Self::Statements,
+        statements: &mut Self::Statements,
         input: &Self::Input,
     ) -> Sql<Ended<Self::Mark>>;
+    /// From now on a transaction leaves a trace, by which it can be found again.
+    fn keep_traces(client: &mut Client, statements: &mut Self::Statements) -> Sql<()> {
+        let _ = (client, statements);
+        Err(Failed::Answer(format!("transactions of {} leave no traces", Self::NAME)))
+    }
+    /// The trace of what was executed last, as a line; none if nothing was changed.
+    fn take_trace(statements: &mut Self::Statements) -> Option<String> {
+        let _ = statements;
+        None
+    }
     /// Looks at the tables before clients run.
     fn look_remotely(&self, client: &mut Client, loaded: &Loaded) -> Result<Self::Before> {
         let _ = loaded;

@@ -33,7 +33,11 @@ impl Wire for Orders {
         Shape::Block
     }
 
-    fn execute(client: &mut Client, statements: &Statements, input: &Batch) -> Sql<Ended<Sums>> {
+    fn execute(
+        client: &mut Client,
+        statements: &mut Statements,
+        input: &Batch,
+    ) -> Sql<Ended<Sums>> {
         let mut values: Vec<&(dyn ToSql + Sync)> = vec![&input.merchant, &input.text];
         for (order, amount) in &input.orders {
             values.push(order);

@@ -50,8 +50,8 @@ impl Wire for SmallBank {
         Shape::Block
     }
 
-    fn execute(client: &mut Client, statements: &Statements, input: &Input) -> Sql<Ended<i64>> {
-        let Statements { savings, checking, .. } = statements;
+    fn execute(client: &mut Client, statements: &mut Statements, input: &Input) -> Sql<Ended<i64>> {
+        let Statements { savings, checking, .. } = &*statements;
         let mut bank = Bank { client, customer: &statements.customer };
         match *input {
             Input::Balance(customer) => {

@@ -64,7 +64,7 @@ impl Wire for Tatp {
         }
     }
 
-    fn execute(client: &mut Client, statements: &Statements, input: &Input) -> Sql<Ended<i64>> {
+    fn execute(client: &mut Client, statements: &mut Statements, input: &Input) -> Sql<Ended<i64>> {
         let or_fail = |found: bool, mark| if found { Ended::Commit(mark) } else { Ended::Rollback };
         let one = |rows: u64| match rows {
             1 => Ok(()),

@@ -75,7 +75,7 @@ impl Wire for Ycsb {
 
     fn execute(
         client: &mut Client,
-        statements: &Statements,
+        statements: &mut Statements,
         input: &Vec<Operation>,
     ) -> Sql<Ended<u64>> {
         let mut added = 0;

@@ -64,14 +64,15 @@ pub fn orders(client: &mut Client) -> Result<HashSet<OrderKey>> {
     Ok(found)
 }
 
-fn begin(client: &mut Client) -> Result<Transaction<'_>> {
+/// A snapshot of all tables.
+pub(super) fn begin(client: &mut Client) -> Result<Transaction<'_>> {
     let builder = client.build_transaction();
     let begun = builder.isolation_level(IsolationLevel::RepeatableRead).read_only(true).start();
     begun.map_err(|error| message(&error))
 }
 
-/// Calls `with` with the columns of every row; it answers none for a row that it cannot read.
-fn rows(
+/// Calls `with` with the columns of every row of a table or query; it answers none for a row that it cannot read.
+pub(super) fn rows(
     transaction: &mut Transaction<'_>,
     columns: &str,
     mut with: impl FnMut(&[&str]) -> Option<()>,
@@ -80,7 +81,7 @@ fn rows(
     let reader = transaction.copy_out(&format!("copy {columns} to stdout")).map_err(failed)?;
     for line in BufReader::with_capacity(1 << 16, reader).lines() {
         let line = line.map_err(|error| format!("reading {columns}: {error}"))?;
-        let mut row = [""; 6];
+        let mut row = [""; 7];
         let mut count = 0;
         for (place, column) in row.iter_mut().zip(line.split('\t')) {
             *place = column;
@@ -91,11 +92,13 @@ fn rows(
     Ok(())
 }
 
-fn int(row: &[&str], column: usize) -> Option<i32> {
+/// The number in a column.
+pub(super) fn int(row: &[&str], column: usize) -> Option<i32> {
     row.get(column)?.parse().ok()
 }
 
-fn ints<const N: usize>(row: &[&str]) -> Option<[i32; N]> {
+/// The numbers in the first columns.
+pub(super) fn ints<const N: usize>(row: &[&str]) -> Option<[i32; N]> {
     let mut all = [0; N];
     for (at, one) in all.iter_mut().enumerate() {
         *one = int(row, at)?;
@@ -104,7 +107,7 @@ fn ints<const N: usize>(row: &[&str]) -> Option<[i32; N]> {
 }
 
 /// "-12.30" as -1230.
-fn cents(row: &[&str], column: usize) -> Option<i64> {
+pub(super) fn cents(row: &[&str], column: usize) -> Option<i64> {
     let text = row.get(column)?;
     let (whole, part) = text.split_once('.').unwrap_or((text, "00"));
     let (value, part): (i64, i64) = (whole.parse().ok()?, part.get(..2)?.parse().ok()?);

@@ -1,26 +1,44 @@
 //! TPC-C over the wire, against any PostgreSQL-compatible server: the inputs of `tpcc`, sent as
 //! single prepared statements.
 //!
-//! Invariants: the check reads the tables in one snapshot and judges as the native one does.
+//! Invariants: the statements are the same whether traces are kept or not, but that a payment's
+//! row then answers its time. The check reads the tables in one snapshot and judges as the native one does.
 
 mod check;
 mod procedures;
 mod statements;
+mod trace;
+mod verify;
 
-use postgres::Client;
+use postgres::{Client, Statement};
 
 use super::{Result, Shape, Sql, Wire};
 use crate::tpcc::{Input, OrderKey, Tpcc};
 use crate::workload::{Checked, Ended, Loaded};
 use statements::Statements;
+use trace::Trace;
 
 pub use check::{check, orders};
+pub use verify::{Found, verify};
+
+/// What a connection has: statements, and what its last transaction has left.
+pub struct Prepared {
+    statements: Statements,
+    traces: Option<Traces>,
+}
+
+/// Kept only if they are asked for.
+struct Traces {
+    /// Puts a payment down, as `Statements::insert_history`, and answers its time.
+    insert_history: Statement,
+    last: Option<Trace>,
+}
 
 impl Wire for Tpcc {
-    type Statements = Statements;
+    type Statements = Prepared;
 
-    fn prepare(&self, client: &mut Client) -> Sql<Statements> {
-        Ok(Statements::prepare(client)?)
+    fn prepare(&self, client: &mut Client) -> Sql<Prepared> {
+        Ok(Prepared { statements: Statements::prepare(client)?, traces: None })
     }
 
     fn shape(_: &Input) -> Shape {
@@ -29,10 +47,24 @@ impl Wire for Tpcc {
 
     fn execute(
         client: &mut Client,
-        statements: &Statements,
+        prepared: &mut Prepared,
         input: &Input,
     ) -> Sql<Ended<OrderKey>> {
-        procedures::run(client, statements, input)
+        procedures::run(client, prepared, input)
+    }
+
+    fn keep_traces(client: &mut Client, prepared: &mut Prepared) -> Sql<()> {
+        let text = format!(
+            "{} returning (extract(epoch from h_date) * 1000000)::int8",
+            statements::INSERT_HISTORY
+        );
+        prepared.traces = Some(Traces { insert_history: client.prepare(&text)?, last: None });
+        Ok(())
+    }
+
+    fn take_trace(prepared: &mut Prepared) -> Option<String> {
+        let trace = prepared.traces.as_mut()?.last.take()?;
+        Some(trace.to_string())
     }
 
     fn look_remotely(&self, client: &mut Client, loaded: &Loaded) -> Result<()> {

@@ -7,6 +7,8 @@ use postgres::{Client, Row};
 
 use super::super::Sql;
 use super::statements::Statements;
+use super::trace::{Delivered, Entered, Paid, Trace};
+use super::{Prepared, Traces};
 use crate::tpcc::{
     DISTRICTS, Delivery, Input, NewOrder, OrderKey, OrderStatus, Payment, StockLevel, Who,
 };
@@ -14,8 +16,12 @@ use crate::tpcc::{
 type Ended = crate::workload::Ended<OrderKey>;
 
 /// Does what `input` says, up to the commit.
-pub fn run(client: &mut Client, statements: &Statements, input: &Input) -> Sql<Ended> {
-    let mut terminal = Terminal { client, statements };
+pub fn run(client: &mut Client, prepared: &mut Prepared, input: &Input) -> Sql<Ended> {
+    let Prepared { statements, traces } = prepared;
+    if let Some(traces) = traces {
+        traces.last = None;
+    }
+    let mut terminal = Terminal { client, statements, traces: traces.as_mut() };
     match input {
         Input::NewOrder(input) => terminal.new_order(input),
         Input::Payment(input) => terminal.payment(input),
@@ -29,9 +35,17 @@ pub fn run(client: &mut Client, statements: &Statements, input: &Input) -> Sql<E
 struct Terminal<'a> {
     client: &'a mut Client,
     statements: &'a Statements,
+    traces: Option<&'a mut Traces>,
 }
 
 impl Terminal<'_> {
+    /// What the transaction leaves if it is acknowledged.
+    fn leave(&mut self, trace: impl FnOnce() -> Trace) {
+        if let Some(traces) = &mut self.traces {
+            traces.last = Some(trace());
+        }
+    }
+
     fn new_order(&mut self, input: &NewOrder) -> Sql<Ended> {
         let Terminal { client, statements, .. } = self;
         let NewOrder { warehouse: w, district: d, customer: c, .. } = input;
@@ -68,7 +82,9 @@ impl Terminal<'_> {
         }
         let charge = (10_000 - discount) * (10_000 + tax + district_tax);
         std::hint::black_box(i128::from(total) * i128::from(charge));
-        Ok(Ended::Commit(Some((*w, *d, order))))
+        let (key, customer, lines) = ((*w, *d, order), *c, count);
+        self.leave(|| Trace::NewOrder(Entered { key, customer, lines, cents: total }));
+        Ok(Ended::Commit(Some(key)))
     }
 
     /// The number of a customer: the middle one of those with a last name.
@@ -107,7 +123,14 @@ impl Terminal<'_> {
         let names = format!("{}    {}", warehouse.get::<_, &str>(0), district.get::<_, &str>(0));
         let values: [&(dyn postgres::types::ToSql + Sync); 7] =
             [&c, &cd, &cw, d, w, amount, &names];
-        client.execute(&statements.insert_history, &values)?;
+        match &mut self.traces {
+            None => drop(client.execute(&statements.insert_history, &values)?),
+            Some(traces) => {
+                let micros = client.query_one(&traces.insert_history, &values)?.get(0);
+                let (place, customer, cents) = ([*w, *d], [cw, cd, c], *amount);
+                traces.last = Some(Trace::Payment(Paid { place, customer, cents, micros }));
+            }
+        }
         Ok(Ended::Commit(None))
     }
 
@@ -124,6 +147,7 @@ impl Terminal<'_> {
     fn delivery(&mut self, input: &Delivery) -> Sql<Ended> {
         let Delivery { warehouse: w, carrier } = input;
         let Terminal { client, statements, .. } = self;
+        let mut orders = Vec::new();
         for d in 1..=DISTRICTS {
             // Another delivery may take it first: under READ COMMITTED that is no error.
             let order = loop {
@@ -141,6 +165,10 @@ impl Terminal<'_> {
             client.execute(&statements.lines_deliver, &[w, &d, &order])?;
             let cents: i64 = client.query_one(&statements.lines_sum, &[w, &d, &order])?.get(0);
             client.execute(&statements.customer_owe, &[&cents, w, &d, &c])?;
+            orders.push((d, order));
+        }
+        if !orders.is_empty() {
+            self.leave(|| Trace::Delivery(Delivered { warehouse: *w, carrier: *carrier, orders }));
         }
         Ok(Ended::Commit(None))
     }

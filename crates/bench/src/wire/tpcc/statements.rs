@@ -6,6 +6,11 @@
 
 use postgres::{Client, Error, Statement};
 
+/// Puts a payment down: c, cd, cw, d, w, cents, text.
+pub const INSERT_HISTORY: &str = "insert into history (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, \
+    h_date, h_amount, h_data) values ($1, $2, $3, $4, $5, current_timestamp, \
+    $6::int8::numeric / 100, $7)";
+
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident: $text:expr;)*) => {
         /// All prepared statements of a connection.
@@ -86,10 +91,8 @@ statements! {
     /// Puts more down: data, w, d, c.
     customer_write: "update customer set c_data = $1 \
         where c_w_id = $2 and c_d_id = $3 and c_id = $4";
-    /// Puts the payment down: c, cd, cw, d, w, cents, text.
-    insert_history: "insert into history (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, \
-        h_amount, h_data) values ($1, $2, $3, $4, $5, current_timestamp, \
-        $6::int8::numeric / 100, $7)";
+    /// Puts the payment down.
+    insert_history: INSERT_HISTORY;
     /// A customer who asks.
     customer_asking: "select c_first, c_middle, c_last, (c_balance * 100)::int8 from customer \
         where c_w_id = $1 and c_d_id = $2 and c_id = $3";
