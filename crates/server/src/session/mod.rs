@@ -6,6 +6,7 @@
 //! only.
 
 mod ahead;
+mod connection;
 mod conversation;
 mod link;
 mod moving;

@@ -40,9 +40,10 @@ use atoll_kernel::txn::Interrupt;
 
 use crate::backend::Backend;
 
+use super::connection::{Admitted, Connection, Phase};
 use super::conversation::{Progress, Verdict};
 use super::link::{Link, Parcel, Receiving};
-use super::sessions::{Connection, KIND_SEND, Phase, Sessions, shutting_down};
+use super::sessions::{KIND_SEND, Sessions, shutting_down};
 
 /// Where a session was accepted, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,6 +184,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         let (receive, send) = tokens(self.id.get(), number);
         let connection = Rc::new(Connection {
             number,
+            admitted: Admitted::Yes,
             origin: own.is_none().then_some(origin),
             secret: Cell::new(secret),
             address,
@@ -237,11 +239,13 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         socket: OwnedFd,
         address: Option<String>,
         secret: [u8; 16],
+        admitted: Admitted,
     ) -> Rc<Connection<B>> {
         let number = self.free_number();
         let (receive, send) = tokens(self.id.get(), number);
         let connection = Rc::new(Connection {
             number,
+            admitted,
             origin: None,
             secret: Cell::new(Secret::new(secret)),
             address,
@@ -255,7 +259,11 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             interrupt: RefCell::default(),
         });
         self.connections.borrow_mut()[number as usize] = Place::Here(connection.clone());
-        self.live.set(self.live.get() + 1);
+        let counted = match admitted {
+            Admitted::Yes => &self.live,
+            Admitted::No => &self.refused,
+        };
+        counted.set(counted.get() + 1);
         connection
     }
 }

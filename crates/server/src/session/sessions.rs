@@ -12,29 +12,32 @@ use std::fs::File;
 use std::io::Read;
 use std::net::Shutdown;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
 
 use atoll_kernel::base::InstanceId;
 use atoll_kernel::io::{Completion, Returned};
 use atoll_kernel::runtime::{
     Class, Instance, InstanceState, Poll, Service, ServiceId, TaskContext, TaskEnd,
 };
-use atoll_kernel::txn::{Interrupt, Reason, Unsettled};
+use atoll_kernel::txn::{Reason, Unsettled};
 use atoll_sql::session::client::TransactionStatus;
 use atoll_sql::{SqlError, SqlState};
 
 use crate::backend::{Backend, ClientStart};
 use crate::codec::{Limits, Out, Protocol, is_incomplete};
 
-use super::conversation::{Conversation, Progress, Verdict};
-use super::link::{Buffers, Link, Receiving};
-use super::moving::{Origin, Place, Secret};
+use super::connection::{Admitted, Connection, Phase};
+use super::conversation::{Conversation, Verdict};
+use super::link::{Buffers, Receiving};
+use super::moving::Place;
 use super::newcomer::Newcomer;
 use super::start::{First, farewell, first, secret_bytes, welcome};
 use super::wire::Wire;
 
 /// How long last words may take.
 const DRAIN_NS: u64 = 2_000_000_000;
+/// Connections for whose sessions there is no room that are listened to at once: they may want to cancel a
+/// statement, and a client that asks for encryption first takes no other answer.
+const REFUSED_MAX: usize = 64;
 /// Bits of a connection's number in its process number; the instance is above.
 const NUMBER_BITS: u32 = 22;
 /// Scratch buffers kept for the next conversations, and their size.
@@ -63,32 +66,6 @@ impl Default for SessionOptions {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    Starting,
-    Open,
-    Leaving(InstanceId),
-    Draining,
-}
-
-pub(super) struct Connection<B> {
-    pub(super) number: u32,
-    // None if it is this instance.
-    pub(super) origin: Option<Origin>,
-    pub(super) secret: Cell<Secret>,
-    pub(super) address: Option<String>,
-    pub(super) link: Link,
-    pub(super) phase: Cell<Phase>,
-    pub(super) running: Cell<bool>,
-    pub(super) verdict: Cell<Verdict>,
-    pub(super) progress: Cell<Progress>,
-    // Boxed: a conversation takes it and gives it back.
-    pub(super) backend: RefCell<Option<Box<B>>>,
-    // Encoded answers of a conversation that has ended and has not settled.
-    pub(super) unsettled: RefCell<Vec<u8>>,
-    pub(super) interrupt: RefCell<Option<Arc<Interrupt>>>,
-}
-
 /// All sessions of one instance.
 pub struct Sessions<S: InstanceState, B: Backend<S>> {
     me: Weak<Sessions<S, B>>,
@@ -101,8 +78,9 @@ pub struct Sessions<S: InstanceState, B: Backend<S>> {
     pub(super) connections: RefCell<Vec<Place<B>>>,
     pub(super) free: RefCell<Vec<u32>>,
     pub(super) leaving: RefCell<Vec<u32>>,
-    // How many that were accepted here there are, wherever they are now.
+    // How many that were accepted here and have room there are, wherever they are now; and those without.
     pub(super) live: Cell<usize>,
+    pub(super) refused: Cell<usize>,
     // Response buffers of all links.
     pub(super) buffers: Rc<Buffers>,
     // Connections whose answers wait for the instance's own log, in order of their conversations'
@@ -134,6 +112,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             free: RefCell::default(),
             leaving: RefCell::default(),
             live: Cell::new(0),
+            refused: Cell::new(0),
             buffers: Rc::default(),
             settling: RefCell::default(),
             draining: RefCell::default(),
@@ -145,7 +124,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         Ok(id)
     }
 
-    /// How many connections that were accepted here there are, wherever they are now.
+    /// How many connections that were accepted here there are, wherever they are now; those without room left out.
     pub fn count(&self) -> usize {
         self.live.get()
     }
@@ -176,11 +155,10 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         if self.random.borrow_mut().read_exact(&mut secret).is_err() {
             return;
         }
-        let connection = self.new_connection(socket, address, secret);
-        if !has_room {
-            let message = "sorry, too many clients already";
-            let error = SqlError::new(SqlState::TOO_MANY_CONNECTIONS, message);
-            return self.last_words(instance, &connection, &error);
+        let admitted = if has_room { Admitted::Yes } else { Admitted::No };
+        let connection = self.new_connection(socket, address, secret, admitted);
+        if self.refused.get() > REFUSED_MAX && !has_room {
+            return self.last_words(instance, &connection, &too_many());
         }
         let timeout_ns = self.options.authentication_timeout_ms.saturating_mul(1_000_000);
         let deadline = instance.time().now_ns().saturating_add(timeout_ns);
@@ -257,6 +235,9 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         match first {
             First::Wait => link.receive(instance.ring()),
             First::Refuse(error) => self.last_words(instance, connection, &error),
+            First::Start { .. } if connection.admitted == Admitted::No => {
+                self.last_words(instance, connection, &too_many());
+            }
             First::Cancel { process, secret } => {
                 self.send_cancel(instance, process, secret);
                 self.drain(instance, connection);
@@ -494,6 +475,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         drop(gone);
         match connection.origin {
             Some(origin) => self.tell_origin(instance, origin),
+            None if connection.admitted == Admitted::No => self.refused.set(self.refused.get() - 1),
             None => self.live.set(self.live.get() - 1),
         }
     }
@@ -507,6 +489,10 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
 }
 
 /// What sessions are told when the server ends.
+fn too_many() -> SqlError {
+    SqlError::new(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already")
+}
+
 pub(super) fn shutting_down() -> SqlError {
     let message = "terminating connection due to administrator command";
     SqlError::new(SqlState::ADMIN_SHUTDOWN, message)

@@ -25,6 +25,55 @@ fn who_starts_no_session_in_time_is_sent_away_without_a_word() {
     }
 }
 
+/// Its refusal was the first that it said, which a client that asks for encryption cannot read; and nobody could
+/// cancel what kept it full.
+#[test]
+fn a_full_server_listens_before_it_refuses() {
+    let options = SessionOptions { sessions_max: 1, ..SessionOptions::default() };
+    let served = served_with(IoChoice::Auto, options);
+    let mut sessions = [Raw::start(&served.address), Raw::start(&served.address)];
+    for session in &mut sessions {
+        served.begin_wait(session);
+    }
+    let request = |code: u32, body: &[u8]| {
+        let mut bytes = (body.len() as u32 + 8).to_be_bytes().to_vec();
+        bytes.extend_from_slice(&code.to_be_bytes());
+        bytes.extend_from_slice(body);
+        bytes
+    };
+    let mut refused = Raw::connect(&served.address);
+    refused.send(&request(80_877_103, b""));
+    let mut answer = [0];
+    refused.stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"N");
+    refused.send(&request(196_608, b"user\0ann\0\0"));
+    let (tag, body) = refused.message().unwrap();
+    assert!(tag == b'E' && has_state(&body, "53300"), "{}", String::from_utf8_lossy(&body));
+    assert!(refused.message().is_none());
+    for session in &mut sessions {
+        let mut canceller = Raw::connect(&served.address);
+        canceller.send(&request(80_877_102, &session.key));
+        assert!(canceller.message().is_none());
+        let (tags, bodies) = session.until_ready();
+        assert_eq!(tags, "EZ");
+        assert!(has_state(&bodies[0], "57014"));
+    }
+    // More than are listened to are refused at once, and take no room from those who come when there is.
+    let mut silent: Vec<Raw> = (0..200).map(|_| Raw::connect(&served.address)).collect();
+    for last in &mut silent[190..] {
+        assert!(matches!(last.message(), Some((b'E', _))));
+    }
+    let [first, second] = sessions;
+    drop(first);
+    eventually("room", || {
+        let mut next = Raw::connect(&served.address);
+        next.startup("postgres");
+        matches!(next.message(), Some((b'R', _)))
+    });
+    drop((second, silent));
+    served.runtime.close();
+}
+
 #[test]
 fn another_message_during_copy_is_told_and_ends_the_session() {
     let served = served();
