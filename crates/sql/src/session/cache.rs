@@ -2,19 +2,22 @@
 //!
 //! Invariants: an entry's plan is used only with the very catalog it was made for, the same search
 //! path and the same choices of the planner; otherwise it is made anew. Entries are shared by the sessions of one instance.
+//! What a client was told of a prepared statement stays true for as long as the client has it ([`Shape`]): its parameters keep
+//! their types, and a plan with other columns is refused (R `RevalidateCachedQuery`). Another shape is another entry.
 //! The cache is bounded, by entries and by how long their texts are: when it is full it starts again.
 
+use super::client::ColumnDescription;
 use crate::bind;
-use crate::error::SqlResult;
+use crate::error::{SqlError, SqlResult, SqlState};
 use crate::parse::statement::{Statement, Utility};
 use crate::plan::{self, Choices, Planned};
 use crate::relations::CatalogView;
 use crate::types::TypeOid;
 use atoll_kernel::api::{Catalog, Context};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Entries that a cache holds.
 const ENTRIES_MAX: usize = 4096;
@@ -48,6 +51,37 @@ impl PlanEntry {
     }
 }
 
+/// What a client may rely on from Parse on: it reads values by these types.
+#[derive(Clone, PartialEq)]
+pub struct Shape {
+    parameters: Arc<[TypeOid]>,
+    columns: Option<Arc<[ColumnDescription]>>,
+}
+
+impl Shape {
+    fn of(planned: &Planned) -> Shape {
+        Shape { parameters: (&*planned.parameters).into(), columns: planned.columns.clone() }
+    }
+
+    /// `FEATURE_NOT_SUPPORTED` if the plan has other columns.
+    fn check(&self, planned: &Planned) -> SqlResult<()> {
+        let same = |a: &ColumnDescription, b: &ColumnDescription| a.name == b.name && a.ty == b.ty;
+        let is_same = match (&self.columns, &planned.columns) {
+            (None, None) => true,
+            (Some(a), Some(b)) => {
+                Arc::ptr_eq(a, b)
+                    || (a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| same(a, b)))
+            }
+            _ => false,
+        };
+        let what = "cached plan must not change result type";
+        if is_same { Ok(()) } else { Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what)) }
+    }
+}
+
+/// A catalog, if it is still there, and a search path.
+type Inferred = (Weak<Catalog>, Arc<[Arc<str>]>);
+
 /// A statement that can be planned.
 pub struct CachedStatement {
     /// The statement; None for an empty text.
@@ -62,10 +96,55 @@ pub struct CachedStatement {
     pub text: Option<Arc<str>>,
     /// Of DECLARE CURSOR, its query.
     pub query: Option<Rc<CachedStatement>>,
+    /// Of a prepared statement: what was promised when it was planned first.
+    shape: Option<OnceCell<Shape>>,
+    /// From which catalog and search path that was inferred: later plans only keep to it.
+    inferred: RefCell<Option<Inferred>>,
     plan: RefCell<Option<Rc<PlanEntry>>>,
 }
 
 impl CachedStatement {
+    /// A prepared statement, not planned yet: its first plan is what its clients rely on.
+    pub fn prepared(
+        statement: Option<Statement>,
+        is_exit: bool,
+        declared: Vec<TypeOid>,
+    ) -> CachedStatement {
+        let shape = Some(OnceCell::new());
+        CachedStatement { shape, ..CachedStatement::new(statement, is_exit, declared) }
+    }
+
+    /// The same of which nothing is promised yet.
+    pub fn anew(&self) -> CachedStatement {
+        let (statement, declared) = (self.statement.clone(), self.declared.clone());
+        let text = self.text.clone();
+        CachedStatement { text, ..CachedStatement::prepared(statement, self.is_exit, declared) }
+    }
+
+    /// What was promised of it.
+    pub fn shape(&self) -> Option<&Shape> {
+        self.shape.as_ref()?.get()
+    }
+
+    /// Promises what another instance has promised of a prepared statement.
+    pub fn promise(&self, shape: Option<Shape>) {
+        if let (Some(own), Some(shape)) = (&self.shape, shape) {
+            own.get_or_init(|| shape);
+        }
+    }
+
+    /// Whether what was promised is what would be inferred from this catalog and search path: for whoever comes
+    /// now.
+    pub fn is_promised_for(&self, catalog: &Arc<Catalog>, path: &Arc<[Arc<str>]>) -> bool {
+        match (self.shape(), &*self.inferred.borrow()) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(_), Some((from, by))) => {
+                std::ptr::eq(from.as_ptr(), Arc::as_ptr(catalog)) && by == path
+            }
+        }
+    }
+
     /// A statement not planned yet.
     pub fn new(
         statement: Option<Statement>,
@@ -91,8 +170,8 @@ impl CachedStatement {
             },
             _ => None,
         };
-        let (text, plan) = (None, RefCell::new(None));
-        CachedStatement { statement, is_exit, declared, open, text, query, plan }
+        let (text, shape, inferred, plan) = (None, None, RefCell::default(), RefCell::default());
+        CachedStatement { statement, is_exit, declared, open, text, query, shape, inferred, plan }
     }
 
     /// A statement of a simple query: it has no parameters but those declared.
@@ -110,7 +189,8 @@ impl CachedStatement {
         if self.is_planned() { Some(self) } else { self.query.as_deref() }
     }
 
-    /// The plan for this catalog and version of the statistics, made now if need be. Errors' positions are in bytes.
+    /// The plan for this catalog and version of the statistics, made now if need be. Errors' positions are in bytes;
+    /// `FEATURE_NOT_SUPPORTED` if the columns are not what was promised.
     pub fn plan(
         &self,
         context: &Context,
@@ -132,7 +212,8 @@ impl CachedStatement {
         let Some(statement) = &self.statement else {
             return Err(crate::SqlError::internal("an empty statement has no plan"));
         };
-        let (declared, open) = (&self.declared, self.open);
+        let declared = self.shape().map_or(&*self.declared, |shape| &*shape.parameters);
+        let open = self.open;
         let planned = context.on_thread_stack(|| -> SqlResult<Planned> {
             let binding = match open {
                 true => bind::bind(&view, statement, declared)?,
@@ -140,6 +221,13 @@ impl CachedStatement {
             };
             plan::plan(&view, &binding, choices)
         })?;
+        if let Some(shape) = &self.shape {
+            let promised = shape.get_or_init(|| {
+                *self.inferred.borrow_mut() = Some((Arc::downgrade(catalog), path.clone()));
+                Shape::of(&planned)
+            });
+            promised.check(&planned)?;
+        }
         let (catalog, path) = (catalog.clone(), path.clone());
         let entry = Rc::new(PlanEntry { planned, catalog, path, statistics, choices });
         *self.plan.borrow_mut() = Some(entry.clone());

@@ -15,7 +15,8 @@ use crate::plan::{Action, Modification, Planned, TableUse};
 use crate::relations::CatalogView;
 use crate::types::Datum;
 use atoll_kernel::api::{
-    Access, Catalog, Context, Error, Parker, Statement as KernelStatement, TableLockMode,
+    Access, Catalog, CatalogRef, Context, Error, Parker, Statement as KernelStatement,
+    TableLockMode,
 };
 use smol_str::{SmolStr, format_smolstr};
 use std::rc::Rc;
@@ -97,16 +98,21 @@ impl Session {
         Ok(())
     }
 
+    /// The catalog as it is now, with the open transaction's changes.
+    pub(super) fn newest_catalog(&mut self) -> CatalogRef {
+        match &self.transaction {
+            Some(transaction) => transaction.catalog(&mut self.kernel),
+            None => self.kernel.catalog(),
+        }
+    }
+
     /// The plan of a statement for the catalog as it is now.
     pub(super) fn plan(
         &mut self,
         context: &Context,
         cached: &CachedStatement,
     ) -> SqlResult<Rc<PlanEntry>> {
-        let catalog = match &self.transaction {
-            Some(transaction) => transaction.catalog(&mut self.kernel),
-            None => self.kernel.catalog(),
-        };
+        let catalog = self.newest_catalog();
         let engine = &self.local.engine;
         let path = &self.path;
         // Read before the statistics themselves: at worst a plan is made once too often.

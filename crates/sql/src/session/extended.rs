@@ -109,7 +109,12 @@ impl Session {
         types: &[TypeOid],
     ) -> SqlResult<Rc<CachedStatement>> {
         let cached = match self.local.cache.get(text, types) {
-            Some(cached) => cached,
+            Some(cached) if self.is_promised_now(&cached) => cached,
+            Some(cached) => {
+                let cached = Rc::new(cached.anew());
+                self.local.cache.put(text, types, cached.clone());
+                cached
+            }
             None => {
                 let mut parsed = context.on_thread_stack(|| parse::parse(text))?;
                 if parsed.len() > 1 {
@@ -127,7 +132,7 @@ impl Session {
                         (Some(statement?), is_transaction_exit)
                     }
                 };
-                let mut cached = CachedStatement::new(statement, is_exit, types.to_vec());
+                let mut cached = CachedStatement::prepared(statement, is_exit, types.to_vec());
                 cached.text = Some(text.into());
                 let cached = Rc::new(cached);
                 self.local.cache.put(text, types, cached.clone());
@@ -142,6 +147,12 @@ impl Session {
             self.check_not_failed()?;
         }
         Ok(cached)
+    }
+
+    /// Whether what the sessions that have the statement rely on is what this one would find.
+    fn is_promised_now(&mut self, cached: &CachedStatement) -> bool {
+        let catalog = self.newest_catalog();
+        cached.planned_part().is_none_or(|part| part.is_promised_for(&catalog, &self.path))
     }
 
     fn statement_named(&self, name: &str) -> SqlResult<Rc<CachedStatement>> {
@@ -490,7 +501,7 @@ impl Session {
                 format!("prepared statement \"{name}\" already exists"),
             ));
         }
-        let cached = Rc::new(CachedStatement::new(Some(statement.clone()), false, types));
+        let cached = Rc::new(CachedStatement::prepared(Some(statement.clone()), false, types));
         if cached.is_planned() {
             self.plan(context, &cached)?;
         }

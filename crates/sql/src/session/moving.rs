@@ -1,8 +1,8 @@
 //! A session that goes from one instance to another (kernel rule 2.10), and the key of its
 //! transactions.
 //!
-//! What goes along: settings, prepared statements (by text and tree, planned again with the plans
-//! of the instance they come to), the values of sequences, random()'s state, what the client may
+//! What goes along: settings, prepared statements (by text and tree, and what was promised of them; planned
+//! again with the plans of the instance they come to), the values of sequences, random()'s state, what the client may
 //! know (kernel rule 7.4), the interrupt, where transactions hashed to. What is left behind can be
 //! made again: plans, scratch memory, compiled patterns.
 //!
@@ -10,7 +10,7 @@
 //! takes it whole or not at all. A [`MovingSession`] is Send and refers to no instance.
 
 use super::affinity::{Affinity, Counted};
-use super::cache::CachedStatement;
+use super::cache::{CachedStatement, Shape};
 use super::context::Remembered;
 use super::settings::Settings;
 use super::{Local, Phase, Session, SessionStart};
@@ -42,6 +42,7 @@ struct MovingStatement {
     statement: Option<Statement>,
     is_exit: bool,
     declared: Vec<TypeOid>,
+    shape: Option<Shape>,
 }
 
 impl MovingStatement {
@@ -51,19 +52,22 @@ impl MovingStatement {
             statement: cached.statement.clone(),
             is_exit: cached.is_exit,
             declared: cached.declared.clone(),
+            shape: cached.shape().cloned(),
         }
     }
 
     /// The statement as the sessions of `local` share it.
     fn arrive(self, local: &Local) -> Rc<CachedStatement> {
-        let MovingStatement { text, statement, is_exit, declared } = self;
+        let MovingStatement { text, statement, is_exit, declared, shape } = self;
         if let Some(text) = &text
             && let Some(cached) = local.cache.get(text, &declared)
+            && cached.shape() == shape.as_ref()
         {
             return cached;
         }
-        let mut cached = CachedStatement::new(statement, is_exit, declared);
+        let mut cached = CachedStatement::prepared(statement, is_exit, declared);
         cached.text.clone_from(&text);
+        cached.promise(shape);
         let cached = Rc::new(cached);
         if let Some(text) = &text {
             local.cache.put(text, &cached.declared, cached.clone());

@@ -115,6 +115,76 @@ fn prepared_statements_infer_types_and_suspend() {
     );
 }
 
+/// Runs a prepared statement with one parameter.
+fn run_named(context: &Context, session: &mut Session, name: &str, value: &str) -> String {
+    let mut client = Recorder::default();
+    let mut values = [Some(value.as_bytes())].into_iter();
+    let (portal, parameter_formats, result_formats) = ("", &[][..], &[][..]);
+    let parameters = &mut values;
+    let bind =
+        BindRequest { portal, statement: name, parameter_formats, parameters, result_formats };
+    let bound = session.bind(context, bind);
+    let ran = bound.and_then(|()| session.execute(context, "", 0, &mut client));
+    if let Err(error) = ran {
+        client.said.push(format!("ERROR {}: {}", error.sqlstate(), error.message()));
+    }
+    session.sync(context, &mut client).unwrap();
+    client.said.join("\n")
+}
+
+/// A client reads values by the types that it was told of at Parse: R `RevalidateCachedQuery`.
+#[test]
+fn what_was_told_of_a_prepared_statement_stays_true() {
+    const CHANGED: &str = "ERROR 0A000: cached plan must not change result type";
+    with_sessions(|context, first, second| {
+        say(
+            context,
+            first,
+            "create table t (a int primary key, b int); insert into t values (1, 2)",
+        );
+        let mut client = Recorder::default();
+        let all = "select * from t where b = $1";
+        first.parse(context, "all", all, &[]).unwrap();
+        first.parse(context, "some", "select a from t where b = $1", &[]).unwrap();
+        first.parse(context, "gone", "delete from t where b = $1", &[]).unwrap();
+        first.sync(context, &mut client).unwrap();
+        say(context, first, "prepare p (int) as select * from t where b = $1");
+        assert_eq!(run_named(context, first, "all", "2"), "1|2\nSELECT 1");
+        // Another table of that name: a column more, and one of another type.
+        say(context, second, "drop table t; create table t (a int primary key, b bigint, c text)");
+        say(context, second, "insert into t values (1, 2, 'c'), (2, 5000000000, 'd')");
+        assert_eq!(run_named(context, first, "all", "2"), CHANGED);
+        assert_eq!(say(context, first, "execute p (2)"), [CHANGED]);
+        assert!(first.describe_statement(context, "all").is_err());
+        first.sync(context, &mut client).unwrap();
+        assert_eq!(
+            run_named(context, first, "some", "2"),
+            "1\nSELECT 1",
+            "its columns are the same"
+        );
+        let told = first.describe_statement(context, "gone").unwrap();
+        assert_eq!(told.parameters[0].to_string(), "integer", "as it was told");
+        first.sync(context, &mut client).unwrap();
+        let wrong = run_named(context, first, "gone", "5000000000");
+        assert!(wrong.starts_with("ERROR 22003"), "{wrong}");
+        // Who comes now is told what is now, of the same texts; and who knew them before, still not.
+        for (name, text) in [("all", all), ("gone", "delete from t where b = $1")] {
+            second.parse(context, name, text, &[]).unwrap();
+        }
+        second.sync(context, &mut client).unwrap();
+        assert_eq!(run_named(context, second, "all", "5000000000"), "2|5000000000|d\nSELECT 1");
+        assert_eq!(run_named(context, first, "all", "2"), CHANGED);
+        first.parse(context, "again", all, &[]).unwrap();
+        first.sync(context, &mut client).unwrap();
+        assert_eq!(run_named(context, first, "again", "2"), "1|2|c\nSELECT 1");
+        assert_eq!(run_named(context, second, "gone", "5000000000"), "DELETE 1");
+        // What comes back is what was promised.
+        say(context, second, "drop table t; create table t (a int primary key, b int)");
+        assert_eq!(run_named(context, first, "all", "2"), "SELECT 0");
+        assert_eq!(run_named(context, second, "all", "2"), CHANGED);
+    });
+}
+
 #[test]
 fn prepared_statements_fail_with_their_transaction() {
     check_all(

@@ -88,7 +88,7 @@ fn definitions_plans_and_settings_go_back() {
             "create table t (a int primary key); insert into t values (1)",
             "CREATE TABLE\nINSERT 0 1",
         ),
-        ("prepare p as select * from t", "PREPARE"),
+        ("prepare p as select sum(x) from (select * from t) s(x)", "PREPARE"),
         ("begin; savepoint s", "BEGIN\nSAVEPOINT"),
         ("alter table t rename column a to b; select b from t", "ALTER TABLE\n1\nSELECT 1"),
         (
