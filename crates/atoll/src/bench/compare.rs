@@ -29,8 +29,8 @@ pub struct Arguments {
     /// The Atoll that is compared [default: this program]
     #[arg(long, value_name = "PROGRAM")]
     atoll: Option<PathBuf>,
-    /// Workloads: `pgbench`, `sysbench`, `own` (tpcc, ycsb, smallbank, tatp, orders over the wire),
-    /// `all`, or single ones as `pgbench-select-only`, `sysbench-read-write`, `tpcc`.
+    /// Workloads: `pgbench`, `sysbench`, `go-tpc`, `own` (tpcc, ycsb, smallbank, tatp, orders over the
+    /// wire), `all`, or single ones as `pgbench-select-only`, `sysbench-read-write`, `tpcc`.
     #[arg(long, value_name = "LIST", default_value = "pgbench,sysbench")]
     workloads: Chosen,
     /// Numbers of clients.

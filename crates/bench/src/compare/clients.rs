@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::Result;
 use super::contender::Places;
 use super::engine::{DATABASE, Door};
+use super::go_tpc;
 use super::parse::{self, Told};
 use super::process::{self, Finished, Watch};
 use super::server::Server;
@@ -45,34 +46,26 @@ pub struct Length {
 pub struct Tools {
     pgbench: Option<PathBuf>,
     sysbench: Option<PathBuf>,
+    go_tpc: Option<PathBuf>,
     /// A program with `bench NAME --url`.
     own: PathBuf,
-}
-
-/// A tool that is not ours.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Uses {
-    Pgbench,
-    Sysbench,
 }
 
 impl Tools {
     /// What these workloads need; `own` is this program.
     pub fn find(places: &Places, workloads: &[Workload], own: &Path) -> Result<Tools> {
-        let uses = |it: &Workload, tool: Uses| match it.tool {
-            Tool::Pgbench(_) => tool == Uses::Pgbench,
-            Tool::Sysbench(_) => tool == Uses::Sysbench,
-            Tool::Own(_) => false,
-        };
-        let find = |tool: Uses, name: &str, package: &str| {
-            let is_needed = workloads.iter().any(|it| uses(it, tool));
-            is_needed.then(|| places.tool(name, package)).transpose()
-        };
-        Ok(Tools {
-            pgbench: find(Uses::Pgbench, "pgbench", "postgresql-contrib")?,
-            sysbench: find(Uses::Sysbench, "sysbench", "sysbench")?,
-            own: own.to_owned(),
-        })
+        let mut tools = Tools { pgbench: None, sysbench: None, go_tpc: None, own: own.to_owned() };
+        for workload in workloads {
+            match workload.tool {
+                Tool::Pgbench(_) => {
+                    tools.pgbench = Some(places.tool("pgbench", "postgresql-contrib")?);
+                }
+                Tool::Sysbench(_) => tools.sysbench = Some(places.tool("sysbench", "sysbench")?),
+                Tool::GoTpc => tools.go_tpc = Some(places.go_tpc()?),
+                Tool::Own(_) => {}
+            }
+        }
+        Ok(tools)
     }
 }
 
@@ -118,6 +111,11 @@ impl Clients<'_> {
                 command.arg(format!("--threads={loaders}")).arg("prepare");
                 command
             }
+            Tool::GoTpc => {
+                let mut command = self.go_tpc(server)?;
+                go_tpc::load(&mut command, self.sizes.warehouses);
+                command
+            }
             // Ours load what is not there; a second of running shows that it was whole.
             Tool::Own(name) => {
                 self.own(name, server, 1, Length { seconds: 1, warmup_seconds: 0 })?
@@ -127,7 +125,11 @@ impl Clients<'_> {
             command.arg("postgres");
         }
         let what = format!("loading {} into {}", workload.name, server.contender.version);
-        process::run(&what, command, self.folder, LOAD_LIMIT, self.watch).map(drop)
+        let finished = process::run(&what, command, self.folder, LOAD_LIMIT, self.watch)?;
+        match workload.tool {
+            Tool::GoTpc => go_tpc::loaded(&finished.stdout),
+            _ => Ok(()),
+        }
     }
 
     /// Warms up, and measures.
@@ -156,6 +158,7 @@ impl Clients<'_> {
         let told = match workload.tool {
             Tool::Pgbench(_) => parse::pgbench(&finished.stdout, &self.pgbench_latencies()?),
             Tool::Sysbench(_) => parse::sysbench(&finished.stdout),
+            Tool::GoTpc => go_tpc::told(&finished.stdout),
             Tool::Own(_) => {
                 let own = parse::own(&finished.stdout).map_err(named)?;
                 let (told, client, server, machine) = own;
@@ -198,6 +201,11 @@ impl Clients<'_> {
                 command.args(["--histogram=on", "run"]);
                 command
             }
+            Tool::GoTpc => {
+                let mut command = self.go_tpc(server)?;
+                go_tpc::run(&mut command, clients, length.seconds);
+                command
+            }
             Tool::Own(name) => {
                 let mut command = self.own(name, server, clients, length)?;
                 if let Some(rate) = self.rate {
@@ -236,6 +244,11 @@ impl Clients<'_> {
             }
         }
         Ok(command)
+    }
+
+    fn go_tpc(&self, server: &Server) -> Result<Command> {
+        let program = there(&self.tools.go_tpc)?;
+        Ok(go_tpc::command(program, socket(server)?, self.sizes.warehouses))
     }
 
     fn own(&self, name: &str, server: &Server, clients: u64, length: Length) -> Result<Command> {

@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use super::Result;
 use super::engine::{Atoll, Engine, MariaDb, Postgres};
+use super::go_tpc;
 use super::install::{self, Install};
 
 /// What a person asks for.
@@ -125,6 +126,12 @@ impl Places {
             self.program(name).or_else(|| beside.into_iter().find(|path| path.is_file()))
         };
         install::found_or_installed(name, &[package], self.install, find)
+    }
+
+    /// go-tpc: from the path if it speaks PostgreSQL's language, or installed if it may be.
+    pub fn go_tpc(&self) -> Result<PathBuf> {
+        let in_path = self.program("go-tpc").filter(|program| go_tpc::speaks_postgres(program));
+        in_path.map_or_else(|| install::go_tpc_by_go(self), Ok)
     }
 
     /// The programs for what is wanted. Errors say what to do.

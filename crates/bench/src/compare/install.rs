@@ -1,5 +1,5 @@
 //! What is missing is installed, where that was asked for: Debian's packages by apt-get, newer
-//! PostgreSQL from Maven's repository.
+//! PostgreSQL from Maven's repository, go-tpc by `go install`.
 //!
 //! Invariants: nothing is installed unless asked for; else one line says how. What Maven brings is
 //! unpacked beside its place and moved there whole, so that a half-unpacked server is never found.
@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use super::Result;
 use super::contender::Places;
+use super::go_tpc;
 
 /// Whether what is missing may be installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,23 @@ pub fn postgres_by_maven(places: &Places, major: u32, minor: Option<u32>) -> Res
     // What is left of it is of no use to anybody.
     let _ = std::fs::remove_dir_all(&beside);
     unpacked.map(|()| bin)
+}
+
+/// go-tpc's program, built into a folder of its version.
+pub fn go_tpc_by_go(places: &Places) -> Result<PathBuf> {
+    let folder = places.cache.join(format!("go-tpc-{}", go_tpc::VERSION));
+    let program = folder.join("go-tpc");
+    if program.is_file() {
+        return Ok(program);
+    }
+    let package = format!("{}@{}", go_tpc::PACKAGE, go_tpc::VERSION);
+    if places.install == Install::Not {
+        return Err(format!("go-tpc is not there: `go install {package}`, or add --install"));
+    }
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut go = Command::new("go");
+    must("go (https://go.dev/dl)", go.args(["install", &package]).env("GOBIN", &folder))?;
+    Ok(program)
 }
 
 /// The jar holds an archive of `bin`, `lib` and `share`.

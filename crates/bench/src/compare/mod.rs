@@ -1,7 +1,7 @@
 //! `atoll bench compare`: Atoll beside other servers, with the same clients on the same machine.
 //!
 //! `contender` finds (`install` installs) the servers, `engine` knows how each kind is started,
-//! `server` keeps one running, `clients` runs pgbench, sysbench and our own drivers and `parse`
+//! `server` keeps one running, `clients` runs pgbench, sysbench, go-tpc (`go_tpc`) and our own drivers and `parse`
 //! reads what they print, `rounds` lets the servers take turns, `earlier` takes what was measured before,
 //! `figures` draws medians and ratios from it, `report`, `plot` and `output` write them down. `process` is
 //! how all programs are run.
@@ -15,6 +15,7 @@ pub mod contender;
 pub mod earlier;
 pub mod engine;
 pub mod figures;
+pub mod go_tpc;
 pub mod install;
 pub mod machine;
 pub mod output;
@@ -118,19 +119,21 @@ fn take(
 
 /// What has been measured so far.
 fn write_json(comparison: &Comparison, targets: &Targets) -> Result<()> {
-    let Some(path) = &targets.json else { return Ok(()) };
     let mut staged = Staged::default();
-    staged.add(path, &format!("{:#}\n", comparison.json()))?;
+    stage_json(comparison, targets, &mut staged)?;
     staged.publish()
+}
+
+fn stage_json(comparison: &Comparison, targets: &Targets, staged: &mut Staged) -> Result<()> {
+    let json = || format!("{:#}\n", comparison.json());
+    targets.json.as_deref().map_or(Ok(()), |path| staged.add(path, &json()))
 }
 
 /// Writes everything beside its place, and then moves it there.
 fn write(comparison: &Comparison, document: Option<Document>, targets: &Targets) -> Result<String> {
     let mut staged = Staged::default();
+    stage_json(comparison, targets, &mut staged)?;
     let Some(document) = document else {
-        if let Some(path) = &targets.json {
-            staged.add(path, &format!("{:#}\n", comparison.json()))?;
-        }
         staged.publish()?;
         return Ok(comparison.markdown(Pictures::None));
     };
@@ -140,9 +143,6 @@ fn write(comparison: &Comparison, document: Option<Document>, targets: &Targets)
     for measured in &comparison.measured {
         let path = pictures.join(Comparison::picture(measured));
         staged.add(&path, &comparison.svg(measured))?;
-    }
-    if let Some(path) = &targets.json {
-        staged.add(path, &format!("{:#}\n", comparison.json()))?;
     }
     let report = comparison.markdown(Pictures::In(PICTURES));
     staged.add(document.path(), &document.with(&report))?;

@@ -131,7 +131,7 @@ impl Comparison {
             let rows = number(sizes.table_rows as f64);
             told.push(format!("sysbench's {} tables of {rows} rows", sizes.tables));
         }
-        if runs(|it| *it == Tool::Own("tpcc")) {
+        if runs(|it| matches!(it, Tool::GoTpc | Tool::Own("tpcc"))) {
             told.push(format!("{} warehouses", sizes.warehouses));
         }
         if runs(|it| matches!(it, Tool::Own(name) if *name != "tpcc")) {

@@ -111,9 +111,9 @@ impl Plan {
 
     /// One line for what cannot be run.
     pub fn validate(&self) -> Result<()> {
-        let sysbench = self.workloads.iter().find(|it| matches!(it.tool, Tool::Sysbench(_)));
-        match (self.rate, sysbench) {
-            // It does not say from when its latencies count.
+        let closed = |tool: &Tool| matches!(tool, Tool::Sysbench(_) | Tool::GoTpc);
+        match (self.rate, self.workloads.iter().find(|it| closed(&it.tool))) {
+            // sysbench does not say from when its latencies count, go-tpc has no rate.
             (Some(_), Some(it)) => Err(format!("a rate is not for {}", it.name)),
             _ => Ok(()),
         }

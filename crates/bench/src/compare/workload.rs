@@ -21,6 +21,8 @@ pub enum Tool {
     Pgbench(&'static str),
     /// sysbench, with this test of its own.
     Sysbench(&'static str),
+    /// go-tpc's TPC-C.
+    GoTpc,
     /// `atoll bench`, over the wire.
     Own(&'static str),
 }
@@ -30,13 +32,14 @@ const fn workload(name: &'static str, tool: Tool) -> Workload {
 }
 
 /// All there are, in the order in which they are run and reported.
-pub const ALL: [Workload; 11] = [
+pub const ALL: [Workload; 12] = [
     workload("pgbench-select-only", Tool::Pgbench("select-only")),
     workload("pgbench-simple-update", Tool::Pgbench("simple-update")),
     workload("pgbench-tpcb-like", Tool::Pgbench("tpcb-like")),
     workload("sysbench-point-select", Tool::Sysbench("oltp_point_select")),
     workload("sysbench-read-write", Tool::Sysbench("oltp_read_write")),
     workload("sysbench-write-only", Tool::Sysbench("oltp_write_only")),
+    workload("go-tpc", Tool::GoTpc),
     workload("tpcc", Tool::Own("tpcc")),
     workload("ycsb", Tool::Own("ycsb")),
     workload("smallbank", Tool::Own("smallbank")),
@@ -104,6 +107,7 @@ mod tests {
         };
         assert_eq!(names("tpcc,pgbench-select-only"), ["pgbench-select-only", "tpcc"]);
         assert_eq!(names("sysbench,sysbench-read-write").len(), 3);
+        assert_eq!(names("own,go-tpc").len(), 6);
         assert_eq!(names("all").len(), ALL.len());
         for wrong in ["", "pgbench,", "select-only", "tpc-c"] {
             assert!(wrong.parse::<Chosen>().unwrap_err().contains("is none of"), "{wrong}");
