@@ -174,6 +174,13 @@ pub fn write_long_values<S: InstanceState>(
     let pids: Vec<_> = pool.overflow_pages_here().collect();
     for pid in pids {
         may_go_on()?;
+        if context.instance().is_stopping() {
+            return Err(Error::ShuttingDown);
+        }
+        // Another goes on in its place.
+        if !store.is_making(turn.term) {
+            break;
+        }
         loop {
             writer.breathe();
             // Without a frame it has been freed meanwhile, or lies on disk.

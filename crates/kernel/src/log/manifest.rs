@@ -358,6 +358,7 @@ impl Manifest {
             && running
             && usize::from(homes) <= INSTANCES_MAX
             && homes > 0
+            && checkpoint.as_ref().is_none_or(|it| it.longs.len() <= usize::from(homes))
             && input.bytes.is_empty();
         let manifest = Manifest {
             number,

@@ -5,8 +5,7 @@
 //! The other first pages are of values that S does not see: their transactions had not committed, or their last
 //! version waited for its collection. Their pages are followed, few as they are, and are dead.
 //!
-//! Invariants: what rows refer to and what was followed are all that the manifest names; else the checkpoint is
-//! damaged. No place that the manifest names is given to another page before the next checkpoint: a start that
+//! Invariants: all that rows refer to is named in the manifest; else the checkpoint is damaged. No place that the manifest names is given to another page before the next checkpoint: a start that
 //! is interrupted is followed by one that reads all this again. A page of theirs that cannot be read keeps nobody
 //! from starting: it and what may follow it are left where they are, a value that nobody refers to, and are told of.
 
@@ -76,21 +75,19 @@ pub(super) fn find_longs(
     for (home, places) in checkpoint.longs.iter().enumerate() {
         let home = HomeId(home as u16);
         for head in places.heads().filter(|head| !firsts.has(home.0, *head)) {
-            follow(
-                store,
-                (&mut named[usize::from(home.0)], Place::new(home, head)),
-                &mut followed,
-            )?;
+            let named = &mut named[usize::from(home.0)];
+            follow(store, (named, Place::new(home, head)), &mut followed);
         }
     }
     let left: u64 = named.iter().map(LongPlaces::count).sum();
-    // What is left of values that could not be followed to their end comes on top.
-    if left < pages || (left > pages && followed.unread.is_empty()) {
-        let number = checkpoint.number;
-        let detail = format!(
-            "checkpoint {number} has {left} pages of long values, and its rows refer to {pages}"
-        );
+    let said = format!("checkpoint {} has {left} pages of long values", checkpoint.number);
+    if left < pages {
+        let detail = format!("{said}, and its rows refer to {pages}");
         return Err(Error::Corrupt { page: None, detail });
+    }
+    if left > pages && followed.unread.is_empty() {
+        let detail = format!("{said}, {} more than belong to any", left - pages);
+        followed.unread.push(Error::Corrupt { page: None, detail });
     }
     followed.pages.iter().for_each(|place| store.found(*place, Found::ImageOnly));
     for (home, places) in named.iter().enumerate() {
@@ -105,38 +102,42 @@ fn is_head(named: &[LongPlaces], first: Place) -> bool {
     named.get(usize::from(first.home().0)).is_some_and(|places| places.is_head(first.number()))
 }
 
-/// Takes the pages of a value that nobody refers to out of those that are named, from `head` on. `Corrupt`.
-fn follow(
-    store: &PageStore,
-    (named, head): (&mut LongPlaces, Place),
-    followed: &mut Followed,
-) -> Result<()> {
-    let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
+/// Takes the pages of a value that nobody refers to out of those that are named, from `head` on, as far as they are
+/// what they should be.
+fn follow(store: &PageStore, (named, head): (&mut LongPlaces, Place), followed: &mut Followed) {
     let (mut next, mut owner) = (Some(head), None);
     while let Some(place) = next {
-        let damaged = |what: &str| {
-            let detail = format!("page {} of home {} {what}", place.number(), place.home());
-            Err(Error::Corrupt { page: Some(Pid::of_place(place)), detail })
-        };
-        if place.home() != head.home() || !named.remove(place.number()) {
-            return damaged("is no page of a long value that the checkpoint has");
-        }
-        let kind = match store.read(place, &mut buffer) {
-            Ok(kind) => kind,
+        let is_named = place.home() == head.home() && named.remove(place.number());
+        let read = if is_named { read(store, place, &mut owner) } else { Err(odd(place)) };
+        match read {
+            Ok(successor) => next = successor,
             Err(error) => {
-                named.put_back(place.number());
+                if is_named {
+                    named.put_back(place.number());
+                }
                 followed.unread.push(error);
-                return Ok(());
+                return;
             }
-        };
-        let view = OwnedPage(buffer.first_chunk().expect("a buffer of a page"));
-        let page = OverflowPage::read(view);
-        let is_its = *owner.get_or_insert(page.owner) == page.owner;
-        if kind != PageKind::Overflow || header::pid(view) != Pid::of_place(place) || !is_its {
-            return damaged("is not what the checkpoint says of it");
         }
         followed.pages.push(place);
-        next = page.next.place();
     }
-    Ok(())
+}
+
+/// The page behind this one, if there is one. `Corrupt`, also if it is not of the value of `owner`; `Io`.
+fn read(store: &PageStore, place: Place, owner: &mut Option<Pid>) -> Result<Option<Place>> {
+    let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
+    let kind = store.read(place, &mut buffer)?;
+    let view = OwnedPage(buffer.first_chunk().expect("a buffer of a page"));
+    let page = OverflowPage::read(view);
+    let is_its = *owner.get_or_insert(page.owner) == page.owner;
+    if kind != PageKind::Overflow || header::pid(view) != Pid::of_place(place) || !is_its {
+        return Err(odd(place));
+    }
+    Ok(page.next.place())
+}
+
+fn odd(place: Place) -> Error {
+    let (number, home) = (place.number(), place.home());
+    let detail = format!("page {number} of home {home} is not of the long value that leads to it");
+    Error::Corrupt { page: Some(Pid::of_place(place)), detail }
 }

@@ -85,6 +85,10 @@ impl LongPlaces {
         let mut both = bitmaps.iter().map(|word| u64::from_le_bytes(*word));
         let pages = Bits::from_words(both.by_ref().take(words).collect());
         let heads = Bits::from_words(both.collect());
+        // The first page of a file is its header.
+        if pages.has(0) || heads.difference(&pages).iter().next().is_some() {
+            return None;
+        }
         *input = rest;
         Some(LongPlaces { pages, heads })
     }

@@ -268,8 +268,11 @@ impl Space {
     }
 
     /// Of the pages that [`Space::hold_longs`] has taken into the checkpoint that is being made those
-    /// whose values have not been freed since; it has no others.
-    pub fn longs_held(&self) -> LongPlaces {
+    /// whose values have not been freed since; it has no others from now on. What was freed may not have been
+    /// written, and S does not see it.
+    pub fn longs_held(&mut self) -> LongPlaces {
+        let freed = self.fixed.intersection(&self.dead);
+        self.next = self.next.difference(&freed);
         let (pages, heads) = (&self.whole, &self.heads);
         LongPlaces { pages: pages.intersection(&self.next), heads: heads.intersection(&self.next) }
     }
@@ -642,26 +645,28 @@ mod tests {
         space.begin(TERM, EXTENT);
         space.hold_longs(TERM);
         space.complete([6, 7, 8].into_iter());
-        let held = |space: &Space| {
+        let held = |space: &mut Space| {
             let held = space.longs_held();
             (held.pages().collect::<Vec<_>>(), held.heads().collect::<Vec<_>>())
         };
-        assert_eq!(held(&space), (vec![1, 2, 3, 4, 5], vec![2, 4]));
+        assert_eq!(held(&mut space), (vec![1, 2, 3, 4, 5], vec![2, 4]));
         space.beheaded(2, Some(1));
-        assert_eq!(held(&space), (vec![1, 3, 4, 5], vec![1, 4]), "its rest begins with 1");
+        assert_eq!(held(&mut space), (vec![1, 3, 4, 5], vec![1, 4]), "its rest begins with 1");
         space.beheaded(4, Some(5));
         space.beheaded(5, None);
-        assert_eq!(held(&space), (vec![1, 3], vec![1]));
+        assert_eq!(held(&mut space), (vec![1, 3], vec![1]));
+        // What is freed later S may see.
+        space.beheaded(1, Some(3));
         // One that never was complete has no head, however it goes.
         space.beheaded(9, Some(10));
         space.publish(TERM);
-        assert!(space.is_held(5) && !space.is_held(7), "freed since, but S may see it");
+        assert!(space.is_held(1) && !space.is_held(7) && !space.is_held(5), "nobody sees it");
         space.begin(Term(4), EXTENT);
         space.hold_longs(Term(4));
-        assert_eq!(held(&space), (vec![1, 3, 6, 7, 8], vec![1, 6]));
+        assert_eq!(held(&mut space), (vec![3, 6, 7, 8], vec![3, 6]));
         space.publish(Term(4));
-        assert!(!space.is_held(5));
-        assert_eq!(space.take(Wanted::Fixed), Some((2, 1)));
+        assert!(!space.is_held(1));
+        assert_eq!(space.take(Wanted::Fixed), Some((1, 1)));
     }
 
     /// A file of 1,000 pages of which 100 are current, from `first` on, and no others are used.

@@ -6,8 +6,7 @@
 //! S as the floor. The floor only rises; S itself, by which images are made, does not change.
 //!
 //! Invariants: the floor is raised only when every index leaf of the checkpoint was copied (entries that
-//! S needs go with the undo), and never if a table had long values when S was adopted (their pages go with
-//! the undo, and the checkpoint takes those that are alive at its end): `may_let_go` says so. What is
+//! S needs go with the undo): `may_let_go` says so. Long values were taken before all else. What is
 //! reached is read before it is asked whether anything is listed for all.
 //!
 //! Words: `reached` of an instance is written by it alone and read by whoever raises the floor; the
