@@ -5,9 +5,10 @@
 //! The other first pages are of values that S does not see: their transactions had not committed, or their last
 //! version waited for its collection. Their pages are followed, few as they are, and are dead.
 //!
-//! Invariants: all that rows refer to is named in the manifest; else the checkpoint is damaged. No place that the manifest names is given to another page before the next checkpoint: a start that
-//! is interrupted is followed by one that reads all this again. A page of theirs that cannot be read keeps nobody
-//! from starting: it and what may follow it are left where they are, a value that nobody refers to, and are told of.
+//! Invariants: all that rows refer to is named in the manifest; else the checkpoint is damaged. No place that the
+//! manifest names is given to another page before the next checkpoint: a start that is interrupted is followed
+//! by one that reads all this again. A page that no row needs and that cannot be read keeps nobody from starting: it
+//! and what may follow it are left where they are, a value that nobody refers to, and are told of.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::latch::OwnedPage;
 use crate::log::manifest::Checkpoint;
 use crate::page::overflow::{LongRef, OverflowPage};
 use crate::page::{PageKind, header};
-use crate::store::{Found, LongPlaces, LongSet, PageStore};
+use crate::store::{Found, LongPlaces, PageStore};
 
 /// A long value that a row refers to.
 #[derive(Clone, Copy)]
@@ -61,22 +62,19 @@ pub(super) fn find_longs(
     checkpoint: &Checkpoint,
     referred: Vec<Referred>,
 ) -> Result<Followed> {
-    let mut named = checkpoint.longs.clone();
-    let (mut firsts, mut pages) = (LongSet::default(), 0);
+    let (mut unclaimed, mut pages) = (checkpoint.longs.clone(), 0);
     for value in referred {
-        let place = value.first.place().filter(|first| is_head(&named, *first));
+        let place = value.first.place().filter(|first| is_head(&checkpoint.longs, *first));
         let place = place.ok_or_else(|| value.damaged("is none that the checkpoint has"))?;
-        if !firsts.insert(place.home().0, place.number()) {
+        if !unclaimed[usize::from(place.home().0)].claim(place.number()) {
             return Err(value.damaged("is another row's, too"));
         }
         pages += u64::from(value.pages);
     }
-    let mut followed = Followed::default();
-    for (home, places) in checkpoint.longs.iter().enumerate() {
-        let home = HomeId(home as u16);
-        for head in places.heads().filter(|head| !firsts.has(home.0, *head)) {
-            let named = &mut named[usize::from(home.0)];
-            follow(store, (named, Place::new(home, head)), &mut followed);
+    let (mut named, mut followed) = (checkpoint.longs.clone(), Followed::default());
+    for (home, (named, left)) in named.iter_mut().zip(&unclaimed).enumerate() {
+        for head in left.heads() {
+            follow(store, (named, Place::new(HomeId(home as u16), head)), &mut followed);
         }
     }
     let left: u64 = named.iter().map(LongPlaces::count).sum();

@@ -38,6 +38,14 @@ impl LongPlaces {
         self.heads.has(number)
     }
 
+    /// A value that begins with this page has been found: it is none of the first pages that are left. False if
+    /// it was none.
+    pub fn claim(&mut self, number: u64) -> bool {
+        let was = self.heads.has(number);
+        self.heads.clear(number);
+        was
+    }
+
     /// Takes a page out. False if it was not there.
     pub fn remove(&mut self, number: u64) -> bool {
         let was = self.pages.has(number);
@@ -91,30 +99,6 @@ impl LongPlaces {
         }
         *input = rest;
         Some(LongPlaces { pages, heads })
-    }
-}
-
-/// A set of pages of long values, by home and number.
-#[derive(Clone, Debug, Default)]
-pub struct LongSet {
-    homes: Vec<Bits>,
-}
-
-impl LongSet {
-    /// Puts a page in. False if it was there.
-    pub fn insert(&mut self, home: u16, number: u64) -> bool {
-        let home = usize::from(home);
-        if self.homes.len() <= home {
-            self.homes.resize_with(home + 1, Bits::default);
-        }
-        let is_new = !self.homes[home].has(number);
-        self.homes[home].set(number);
-        is_new
-    }
-
-    /// Whether the page is there.
-    pub fn has(&self, home: u16, number: u64) -> bool {
-        self.homes.get(usize::from(home)).is_some_and(|bits| bits.has(number))
     }
 }
 

@@ -27,7 +27,7 @@ use buffers::Buffers;
 use space::{Space, Wanted};
 
 pub use buffers::RUN_PAGES;
-pub use longs::{LongPlaces, LongSet};
+pub use longs::LongPlaces;
 pub use space::{Found, PinId, SpaceStats, Term};
 
 /// Extents that are given back at once: the file system is busy with them for a moment.
