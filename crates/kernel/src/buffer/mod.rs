@@ -5,6 +5,7 @@
 //! no two pages have one PID at a time; what a change needs is reserved before its first
 //! latch; the pool's size is a hard limit. This module knows trees only as page bytes.
 
+mod again;
 mod arena;
 mod directory;
 mod evict;
@@ -24,6 +25,7 @@ pub mod trace;
 mod traffic;
 mod writer;
 
+pub use again::LoadsAgain;
 pub use evict::{LoadId, LoadTurn, Looked, WakeLoader};
 pub use frame::{FrameRef, Pace, SideSlot};
 pub use guard::{PageRead, PageShared, PageWrite};

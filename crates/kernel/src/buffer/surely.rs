@@ -31,6 +31,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::again::LoadsAgain;
 use super::evict::Looked;
 use super::pool::{BufferPool, PageReservation};
 use super::{FrameRef, Pace};
@@ -203,14 +204,18 @@ impl Surely {
 }
 
 /// The shell of recovery, of building indexes and of offline checks: an optimistic read is simply made
-/// again, and a page loaded with the thread blocked; nothing else can be waited for.
+/// again, and a page loaded with the thread blocked; nothing else can be waited for. `OutOfMemory` also if
+/// the operation's own loads drive each other out for ever: the disk takes no page, say.
 pub fn until_done<T>(pool: &BufferPool, mut operation: impl FnMut() -> Outcome<T>) -> Result<T> {
-    let mut loads = StepLoads::default();
+    let (mut loads, mut again) = (StepLoads::default(), LoadsAgain::default());
     loop {
         match operation() {
             Ok(value) => return Ok(value),
             Err(Stop::Retry) => spin(),
-            Err(Stop::NeedPage(page)) => loads.load(pool, page)?,
+            Err(Stop::NeedPage(page)) => {
+                again.check(page)?;
+                loads.load(pool, page)?;
+            }
             Err(Stop::Error(error)) => return Err(error),
             Err(stop) => {
                 return Err(Error::Internal {

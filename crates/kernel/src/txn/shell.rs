@@ -23,6 +23,7 @@ use super::slot::Edge;
 use crate::base::{
     Cts, Error, HomeId, KeyHash, NeededPage, Observed, Outcome, Result, Stop, TreeId, WaitFor, Xid,
 };
+use crate::buffer::LoadsAgain;
 use crate::runtime::{Parked, Parker};
 use crate::sync::{ledger, mutant, point, spin};
 
@@ -89,36 +90,6 @@ pub enum Waited {
     Yes,
 }
 
-/// How many of an operation's last loads are remembered, and how often it may need one of them again.
-const LOADS_REMEMBERED: usize = 8;
-const LOADS_AGAIN_MAX: u32 = 500;
-
-/// What one operation has loaded: in a pool in which hardly a page can leave, what it loads may drive out what
-/// it needs next, for ever.
-#[derive(Default)]
-struct Loads {
-    last: [Option<NeededPage>; LOADS_REMEMBERED],
-    made: usize,
-    again: u32,
-}
-
-impl Loads {
-    /// `OutOfMemory` if pages were needed again too often.
-    #[cold]
-    fn check(&mut self, page: NeededPage) -> Result<()> {
-        if self.last.contains(&Some(page)) {
-            self.again += 1;
-        } else {
-            self.last[self.made % LOADS_REMEMBERED] = Some(page);
-            self.made += 1;
-        }
-        match self.again > LOADS_AGAIN_MAX {
-            true => Err(Error::OutOfMemory { what: "buffer pool" }),
-            false => Ok(()),
-        }
-    }
-}
-
 impl<E: Environment> TxnLocal<E> {
     /// Runs `operation` of the transaction to its end: calls it until it answers something that
     /// is not a reason to wait, and waits in between. Errors: the operation's own, `Deadlock`,
@@ -160,7 +131,7 @@ impl<E: Environment> TxnLocal<E> {
     ) -> Result<T> {
         let mut retries = 0;
         let mut collected = false;
-        let mut loads = Loads::default();
+        let mut loads = LoadsAgain::default();
         loop {
             let outcome = operation(txn);
             // After the copy, before anybody believes it; whatever else it says.
