@@ -20,6 +20,8 @@ pub(super) enum Phase {
     Starting,
     Open,
     Leaving(InstanceId),
+    /// A cancel request that is at the instance where its session was accepted.
+    Cancelling,
     Draining,
 }
 

@@ -6,6 +6,7 @@
 //! only.
 
 mod ahead;
+mod cancel;
 mod connection;
 mod conversation;
 mod link;

@@ -2,9 +2,9 @@
 //!
 //! A connection's phases: *starting* (first messages), *open* (idle or in a conversation),
 //! *draining* (its last words are being sent; input is thrown away, so that the peer can read
-//! them), gone; *leaving* for another instance (`moving`). Invariants: a connection is forgotten only with nothing in flight and no task; its
-//! backend is ended by a task. Letters find this service by its number, which is the same on every
-//! instance.
+//! them), gone; *leaving* for another instance (`moving`); *cancelling* (`cancel`). Invariants: a
+//! connection is forgotten only with nothing in flight and no task; its backend is ended by a task.
+//! Letters find this service by its number, which is the same on every instance.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ const DRAIN_NS: u64 = 2_000_000_000;
 /// statement, and a client that asks for encryption first takes no other answer.
 const REFUSED_MAX: usize = 64;
 /// Bits of a connection's number in its process number; the instance is above.
-const NUMBER_BITS: u32 = 22;
+pub(super) const NUMBER_BITS: u32 = 22;
 /// Scratch buffers kept for the next conversations, and their size.
 const SCRATCH_KEPT_MAX: usize = 64;
 const SCRATCH_BYTES_MAX: usize = 64 * 1024;
@@ -185,23 +185,6 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         }
     }
 
-    /// Interrupts the session's statement, if the secret is right. Never answers.
-    fn cancel(&self, number: u32, secret: &[u8]) {
-        let (expected, interrupt) = match self.connections.borrow().get(number as usize) {
-            Some(Place::Here(connection)) => {
-                (connection.secret.get(), connection.interrupt.borrow().clone())
-            }
-            Some(Place::Away(secret, interrupt)) => (*secret, Some(interrupt.clone())),
-            Some(Place::Free) | None => return,
-        };
-        if !expected.told().is_empty()
-            && expected.told() == secret
-            && let Some(interrupt) = interrupt
-        {
-            interrupt.interrupt(Reason::Cancel);
-        }
-    }
-
     pub(super) fn advance(&self, instance: &Instance<S>, connection: &Rc<Connection<B>>) {
         if connection.running.get() {
             return;
@@ -221,7 +204,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
                     link.receive(instance.ring());
                 }
             }
-            Phase::Leaving(_) => {}
+            Phase::Leaving(_) | Phase::Cancelling => {}
             Phase::Draining => self.drain(instance, connection),
         }
     }
@@ -239,8 +222,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
                 self.last_words(instance, connection, &too_many());
             }
             First::Cancel { process, secret } => {
-                self.send_cancel(instance, process, secret);
-                self.drain(instance, connection);
+                self.send_cancel(instance, connection, process, secret);
             }
             First::Start { start, protocol } => {
                 let (me, task) = (self.me.clone(), connection.clone());
@@ -257,19 +239,6 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
                     });
                 });
             }
-        }
-    }
-
-    fn send_cancel(&self, instance: &Instance<S>, process: u32, secret: Vec<u8>) {
-        let to = process >> NUMBER_BITS;
-        if (to as usize) < instance.hub().instances() {
-            let (id, number) = (self.id.get(), process & ((1 << NUMBER_BITS) - 1));
-            let cancel = move |instance: &Instance<S>| {
-                if let Some(sessions) = instance.service::<Sessions<S, B>>(id) {
-                    sessions.cancel(number, &secret);
-                }
-            };
-            instance.hub().send(InstanceId(to as u16), Box::new(cancel));
         }
     }
 
@@ -445,7 +414,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
     }
 
     /// Lets the last words leave, throws input away, and forgets the connection at its end.
-    fn drain(&self, instance: &Instance<S>, connection: &Rc<Connection<B>>) {
+    pub(super) fn drain(&self, instance: &Instance<S>, connection: &Rc<Connection<B>>) {
         let link = &connection.link;
         if connection.phase.replace(Phase::Draining) != Phase::Draining {
             connection.interrupt.take();
@@ -554,6 +523,7 @@ impl<S: InstanceState, B: Backend<S>> Service<S> for Sessions<S, B> {
             } else {
                 match connection.phase.get() {
                     Phase::Starting => self.last_words(instance, &connection, &shutting_down()),
+                    Phase::Cancelling => self.drain(instance, &connection),
                     Phase::Open | Phase::Leaving(_) => {
                         connection.phase.set(Phase::Open);
                         self.leave(instance, &connection, Some(&shutting_down()));

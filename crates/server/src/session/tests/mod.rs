@@ -312,10 +312,13 @@ fn a_cancel_that_comes_while_nothing_runs_is_for_nothing() {
     let mut bytes = (key.len() as u32 + 8).to_be_bytes().to_vec();
     bytes.extend_from_slice(&80_877_102u32.to_be_bytes());
     bytes.extend_from_slice(&key);
-    let mut canceller = Raw::connect(&served.address);
-    canceller.send(&bytes);
-    assert!(canceller.message().is_none());
-    assert_eq!(client.says(&query("interrupted")), "CZ");
+    // Whichever instance takes the request: it is over when its connection is.
+    for _ in 0..50 {
+        let mut canceller = Raw::connect(&served.address);
+        canceller.send(&bytes);
+        assert!(canceller.message().is_none());
+        assert_eq!(client.says(&query("interrupted")), "CZ");
+    }
     served.runtime.close();
 }
 
