@@ -233,7 +233,7 @@ fn options_of_another_way_to_run_are_said_in_a_line() {
 }
 
 #[test]
-fn only_what_tpcb_has_left_is_recovered() {
+fn only_what_a_run_has_left_is_recovered() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     fails(&["recovery", "--data", &path("wrong")], "there is no such directory");
@@ -248,6 +248,8 @@ fn only_what_tpcb_has_left_is_recovered() {
     };
     left(&["smallbank", "--customers", "100"], &path("other"));
     fails(&["recovery", "--data", &path("other")], "there is no table accounts");
+    let without = ["recovery", "--warehouses", "1", "--data", &path("other")];
+    fails(&without, "there is no table warehouse");
     left(&["tpcb"], &path("data"));
     fails(&["recovery", "--data", &path("data"), "--scale", "3"], "loaded at scale 1, not 3");
     let output = bench(&["recovery", "--data", &path("data"), "--json"]);
@@ -255,6 +257,33 @@ fn only_what_tpcb_has_left_is_recovered() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(json["commits"].as_u64() > Some(0), "{json}");
     assert!(json["row_changes"].as_u64() > json["commits"].as_u64(), "{json}");
+}
+
+#[test]
+fn intervals_between_checkpoints_are_run_in_turns() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fails(&["checkpoints", "--intervals", "5"], "a time from 100ms to 7d");
+    fails(&["checkpoints", "--intervals", "9s", "--seconds", "2"], "longer --seconds");
+    std::fs::create_dir(path("runs")).unwrap();
+    let (runs, document, all) = (path("runs"), path("doc.md"), path("all.json"));
+    let sizes = ["--warehouses", "1", "--clients", "4", "--buffer-pool", "600"];
+    let times = ["--intervals", "0,500ms", "--rounds", "1", "--seconds", "2", "--warmup", "0"];
+    let places = ["--folder", &runs, "--output", &document, "--json", &all];
+    let output = bench(&[&["checkpoints"], &sizes[..], &times, &places].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(Path::new(&runs).read_dir().unwrap().count(), 0);
+    let report = std::fs::read_to_string(&document).unwrap();
+    assert!(report.contains("\n| none | ") && report.contains("\n| 500 ms | "), "{report}");
+    let all: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&all).unwrap()).unwrap();
+    let of = |interval: usize, what: &str| {
+        all["intervals"][interval]["runs"][0].pointer(what).unwrap().as_f64().unwrap()
+    };
+    assert_eq!(of(0, "/run/checkpoints"), 0.0);
+    assert!(of(1, "/run/checkpoints") >= 1.0, "{all}");
+    assert!(of(0, "/run/bytes_written") > 0.0 && of(0, "/start/commits") > 0.0, "{all}");
+    assert!(of(0, "/start/bytes") > of(1, "/start/bytes"), "{all}");
 }
 
 /// A benchmark that runs, and what it says.

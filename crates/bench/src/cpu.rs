@@ -1,4 +1,5 @@
-//! CPU time: of this process, of another one with its children, and of the machine, from /proc.
+//! CPU time: of this process, of another one with its children, and of the machine, from /proc; and what
+//! this process writes.
 //!
 //! Invariants: /proc counts in hundredths of a second. A process's time holds that of its threads,
 //! of `io_uring`'s workers (`iou-wrk`, which are threads of it), and of children it has waited for;
@@ -131,6 +132,13 @@ pub fn of_process(pid: u32) -> Option<Duration> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks: u64 = (11..15).filter_map(|at| fields.get(at)?.parse::<u64>().ok()).sum();
     Some(of_ticks(ticks))
+}
+
+/// Bytes that this process has had written to disks, as far as /proc says: its own writes, not what the system
+/// writes for it later.
+pub fn own_written() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok())
 }
 
 fn children(pid: u32) -> Vec<u32> {

@@ -4,7 +4,8 @@
 //! A workload (`tpcc`, `ycsb`, ...) says what its tables, inputs and checks are (`workload`), and
 //! how its transactions run natively (`native`) and over the wire (`wire`); these two drive all
 //! of them. `tpcb` and `insert` drive the kernel by themselves, `connections` drives a server by
-//! thousands of connections. `compare` sets Atoll beside other servers. `arrivals` says when clients
+//! thousands of connections. `compare` sets Atoll beside other servers,
+//! `sweep` one interval between checkpoints beside others, `recovery` recovers what a run has left. `arrivals` says when clients
 //! begin transactions, wherever they run; `sync` measures bare durable writes beside them.
 //!
 //! Invariants: every figure says what was measured (clients, instances, durability) and what CPU
@@ -21,13 +22,16 @@ pub mod latency;
 pub mod ledger;
 pub mod native;
 pub mod orders;
+pub mod picture;
 pub mod random;
+pub mod recovery;
 pub mod report;
 pub mod setting;
 pub mod smallbank;
 pub mod space;
 pub mod sql;
 mod stored;
+pub mod sweep;
 pub mod sync;
 pub mod tatp;
 #[cfg(test)]

@@ -66,10 +66,12 @@ pub enum Side {
         instances: usize,
         /// Processor time of this process while it was measured.
         cpu: Duration,
+        /// Bytes that it had written to disks meanwhile; none where the system does not say.
+        written: Option<u64>,
         /// The kernel's counters, before and after.
         metrics: Box<(Metrics, Metrics)>,
         /// What looks at it found meanwhile.
-        looks: Looks,
+        looks: Box<Looks>,
         /// What the ledger counted; none in a build that does not count.
         ledger: Option<Costs>,
         /// The pool's misses beside those of an LRU; none in a build that records no uses.
@@ -175,8 +177,9 @@ impl Report {
             "seed": setting.seed,
         });
         let side = match &self.side {
-            Side::Native { instances, cpu, metrics, looks, .. } => {
+            Side::Native { instances, cpu, written, metrics, looks, .. } => {
                 let mut json = self.native_json(*instances, *cpu, &Measured(metrics));
+                json["bytes_written"] = json!(written);
                 json["space"] = looks.space.json();
                 json["beside_checkpoints"] = looks.json();
                 json
@@ -373,8 +376,12 @@ impl std::fmt::Display for Report {
             }
         }
         match &self.side {
-            Side::Native { cpu, metrics, looks, lru, .. } => {
+            Side::Native { cpu, written, metrics, looks, lru, .. } => {
                 self.native_lines(f, *cpu, &Measured(metrics))?;
+                if let Some(written) = written {
+                    let rate = *written as f64 / 1e6 / self.driven.elapsed.as_secs_f64();
+                    writeln!(f, "  written: {rate:.0} MB a second")?;
+                }
                 if let Some(comparison) = lru {
                     writeln!(f, "  {}", traced::line(comparison))?;
                 }

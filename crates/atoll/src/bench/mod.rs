@@ -3,6 +3,7 @@
 //! Invariants: an option that a benchmark, or its way of running, has no use for is refused; what
 //! cannot be run, or is interrupted, is said in one line, and leaves no temporary directory.
 
+mod checkpoints;
 mod common;
 mod compare;
 mod connections;
@@ -50,7 +51,9 @@ enum Benchmark {
     Sync(sync::Arguments),
     /// Atoll beside PostgreSQL and MariaDB: the same clients on the same machine, in turns.
     Compare(compare::Arguments),
-    /// How fast a directory that `tpcb --data` left is recovered.
+    /// What intervals between checkpoints cost, and what a start takes on what they leave.
+    Checkpoints(checkpoints::Arguments),
+    /// How fast a directory that `tpcb --data` or `tpcc --data` left is recovered.
     Recovery(recovery::Arguments),
 }
 
@@ -78,6 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         Benchmark::Connections(arguments) => connections::run(arguments),
         Benchmark::Sync(arguments) => sync::run(arguments),
         Benchmark::Compare(arguments) => compare::run(arguments),
+        Benchmark::Checkpoints(arguments) => checkpoints::run(arguments),
         Benchmark::Recovery(arguments) => recovery::run(arguments),
     }
 }

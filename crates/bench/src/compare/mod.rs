@@ -30,7 +30,7 @@ pub mod workload;
 use std::path::{Path, PathBuf};
 
 use earlier::Earlier;
-use output::{Document, Staged};
+use output::{Document, Marks, Staged};
 use process::Watch;
 use report::{Comparison, Pictures};
 use rounds::{Measured, Plan};
@@ -63,7 +63,8 @@ pub fn run(
 ) -> Result<String> {
     plan.validate()?;
     // Before hours go by: a document that cannot take the report is refused now.
-    let document = targets.document.as_deref().map(Document::read).transpose()?;
+    let document = targets.document.as_deref();
+    let document = document.map(|path| Document::read(path, Marks::COMPARE)).transpose()?;
     if let Some(parent) = targets.json.as_deref().and_then(Path::parent)
         && !(parent.as_os_str().is_empty() || parent.is_dir())
     {

@@ -1,4 +1,4 @@
-//! Files that a comparison leaves: all of them, or none.
+//! Files that a comparison, or another measurement with a report, leaves: all of them, or none.
 //!
 //! Invariants: a file is written under another name beside its place, synced, and moved there whole.
 //! Nothing is moved before everything has been written. Of a document only what stands between the
@@ -9,14 +9,28 @@ use std::path::{Path, PathBuf};
 
 use super::Result;
 
-/// The report begins after this line.
-pub const BEGIN: &str = "<!-- compare:begin -->";
-/// It ends before this one.
-pub const END: &str = "<!-- compare:end -->";
+/// The lines between which a document has a report, by the section's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// It begins after this line.
+    pub begin: &'static str,
+    /// It ends before this one.
+    pub end: &'static str,
+}
+
+impl Marks {
+    /// Of a comparison.
+    pub const COMPARE: Marks =
+        Marks { begin: "<!-- compare:begin -->", end: "<!-- compare:end -->" };
+    /// Of a sweep of intervals between checkpoints.
+    pub const CHECKPOINTS: Marks =
+        Marks { begin: "<!-- checkpoints:begin -->", end: "<!-- checkpoints:end -->" };
+}
 
 /// A document with a place for the report: what stands before and after it.
 pub struct Document {
     path: PathBuf,
+    marks: Marks,
     before: String,
     after: String,
 }
@@ -24,7 +38,8 @@ pub struct Document {
 impl Document {
     /// Reads it. One that is not there begins empty, one without marks gets them at its end; marks
     /// that are not a pair are an error.
-    pub fn read(path: &Path) -> Result<Document> {
+    pub fn read(path: &Path, marks: Marks) -> Result<Document> {
+        let Marks { begin: begins, end: ends } = marks;
         let named = |what: &str| format!("{}: {what}", path.display());
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -35,23 +50,25 @@ impl Document {
         if parent.is_some_and(|it| !it.is_dir()) {
             return Err(named("its folder is not there"));
         }
-        let (before, after) =
-            match (lines_of(&text, BEGIN).as_slice(), lines_of(&text, END).as_slice()) {
-                ([], []) if text.is_empty() => (String::new(), "\n".to_owned()),
-                ([], []) => (format!("{}\n\n", text.trim_end()), "\n".to_owned()),
-                ([begin], [end]) if begin < end => {
-                    (text[..*begin].to_owned(), text[end + END.len()..].to_owned())
-                }
-                ([_], [_]) => {
-                    return Err(named("the mark of the end stands before that of the begin"));
-                }
-                _ => {
-                    return Err(named(&format!(
-                        "it must have {BEGIN} and {END} once each on lines of their own, or neither"
-                    )));
-                }
-            };
-        Ok(Document { path: path.to_owned(), before, after })
+        let (before, after) = match (
+            lines_of(&text, begins).as_slice(),
+            lines_of(&text, ends).as_slice(),
+        ) {
+            ([], []) if text.is_empty() => (String::new(), "\n".to_owned()),
+            ([], []) => (format!("{}\n\n", text.trim_end()), "\n".to_owned()),
+            ([begin], [end]) if begin < end => {
+                (text[..*begin].to_owned(), text[end + ends.len()..].to_owned())
+            }
+            ([_], [_]) => {
+                return Err(named("the mark of the end stands before that of the begin"));
+            }
+            _ => {
+                return Err(named(&format!(
+                    "it must have {begins} and {ends} once each on lines of their own, or neither"
+                )));
+            }
+        };
+        Ok(Document { path: path.to_owned(), marks, before, after })
     }
 
     /// Its place.
@@ -61,7 +78,8 @@ impl Document {
 
     /// The whole text, with this report.
     pub fn with(&self, report: &str) -> String {
-        format!("{}{BEGIN}\n{}\n{END}{}", self.before, report.trim_end(), self.after)
+        let (Marks { begin, end }, report) = (self.marks, report.trim_end());
+        format!("{}{begin}\n{report}\n{end}{}", self.before, self.after)
     }
 }
 
@@ -120,11 +138,14 @@ impl Drop for Staged {
 mod tests {
     use super::*;
 
+    const BEGIN: &str = Marks::COMPARE.begin;
+    const END: &str = Marks::COMPARE.end;
+
     fn document(text: &str) -> Result<Document> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("doc.md");
         std::fs::write(&path, text).unwrap();
-        Document::read(&path)
+        Document::read(&path, Marks::COMPARE)
     }
 
     #[test]
@@ -137,7 +158,7 @@ mod tests {
         assert_eq!(second, between.replace("one", "two\nlines"));
         assert_eq!(document("").unwrap().with("one"), format!("{BEGIN}\none\n{END}\n"));
         let folder = tempfile::tempdir().unwrap();
-        let fresh = Document::read(&folder.path().join("new.md")).unwrap();
+        let fresh = Document::read(&folder.path().join("new.md"), Marks::COMPARE).unwrap();
         assert_eq!(fresh.with("one"), format!("{BEGIN}\none\n{END}\n"));
     }
 
@@ -148,7 +169,7 @@ mod tests {
             assert!(document(&text).err().unwrap().contains("once each"), "{text}");
         }
         assert!(document(&format!("{end}\n{begin}")).err().unwrap().contains("before that"));
-        let nowhere = Document::read(Path::new("/nonexistent/doc.md"));
+        let nowhere = Document::read(Path::new("/nonexistent/doc.md"), Marks::COMPARE);
         assert!(nowhere.err().unwrap().contains("its folder is not there"));
     }
 

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 
 use super::earlier::sample_json;
 use super::figures::{Against, Figures, Spread};
-use super::plot::{self, Line, number};
+use super::plot::{self, Line};
 use super::rounds::{Measured, Plan, Series};
 use super::workload::Tool;
 use crate::arrivals;
+use crate::picture::number;
 
 /// What the host takes away is told from so much on.
 const STOLEN_PERCENT_TOLD: f64 = 2.0;

@@ -95,17 +95,20 @@ fn measure<W: Native>(
     let metrics = database.metrics().map_err(text)?;
     let counting = Counting::begin();
     tracing.mark();
-    let cpu_before = cpu::own();
+    let (cpu_before, written_before) = (cpu::own(), cpu::own_written());
     let timed = (setting, setting.seconds);
     let driven = run_for(database, (workload, &tables), timed, (&mut tally, &mut looks), say)?;
     let cpu = cpu::own().saturating_sub(cpu_before);
+    let written = cpu::own_written().zip(written_before).map(|(now, before)| now - before);
     let ledger = counting.end(W::KINDS);
     let metrics = Box::new((metrics, database.metrics().map_err(text)?));
     let lru = tracing.end(&metrics.1);
     say("checking");
     let began = Instant::now();
     let checked = workload.verify(database, before, &tally)?;
-    let side = Side::Native { instances: database.instances(), cpu, metrics, ledger, looks, lru };
+    let instances = database.instances();
+    let looks = Box::new(looks);
+    let side = Side::Native { instances, cpu, written, metrics, ledger, looks, lru };
     Ok(Report::of(workload, setting, driven, side, loaded, (checked, began.elapsed())))
 }
 

@@ -6,7 +6,6 @@
 //! standard says; without, everything is drawn from everywhere. At the end the sums must agree.
 
 mod load;
-mod recover;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -23,7 +22,7 @@ use crate::ledger::{Costs, Counting};
 use crate::setting::{Durability, Place};
 use crate::space::{self, Advice, Each, Need};
 
-pub use recover::recover;
+pub(crate) use load::Tables;
 
 /// Accounts of a branch.
 pub(crate) const ACCOUNTS: u64 = 100_000;
@@ -88,7 +87,7 @@ impl Setting {
 }
 
 /// One line for a scale whose keys would not fit their columns.
-fn validate_scale(scale: u64) -> Result<(), String> {
+pub(crate) fn validate_scale(scale: u64) -> Result<(), String> {
     if (1..=SCALE_MAX).contains(&scale) {
         return Ok(());
     }
@@ -96,7 +95,7 @@ fn validate_scale(scale: u64) -> Result<(), String> {
 }
 
 /// Memory for pages; on disk history may outgrow it.
-fn pool_bytes(scale: u64) -> u64 {
+pub(crate) fn pool_bytes(scale: u64) -> u64 {
     scale.saturating_mul(24 << 20).saturating_add(512 << 20)
 }
 

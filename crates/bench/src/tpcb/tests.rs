@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
+use crate::recovery::{Left, recover};
 
 fn setting(clients: u64, rate: Option<f64>) -> Setting {
     Setting {
@@ -68,7 +69,9 @@ fn what_no_run_has_left_is_not_recovered() {
         let entries = folder.path().read_dir().unwrap();
         entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect()
     };
-    let refused = |name: &str, scale: u64| recover(&folder.path().join(name), scale).unwrap_err();
+    let refused = |name: &str, scale: u64| {
+        recover(&folder.path().join(name), Left::Tpcb { scale }, None).unwrap_err()
+    };
     assert!(refused("", 0).contains("from 1 to 21474"));
     assert!(refused("", 1).contains("there is no database here"));
     assert!(refused("not there", 1).contains("not there: there is no such directory"));
@@ -84,8 +87,9 @@ fn what_a_run_has_left_is_recovered_at_its_scale() {
     let folder = tempfile::tempdir().unwrap();
     let setting = Setting { data: Some(folder.path().to_owned()), ..setting(2, None) };
     let left = run(&setting, &mut |_| ()).unwrap();
-    let error = recover(folder.path(), 2).unwrap_err();
+    let error = recover(folder.path(), Left::Tpcb { scale: 2 }, None).unwrap_err();
     assert!(error.contains("loaded at scale 1, not 2"), "{error}");
-    let report = recover(folder.path(), 1).unwrap();
-    assert!(report.commits >= left.transactions, "{} {left}", report.commits);
+    let recovered = recover(folder.path(), Left::Tpcb { scale: 1 }, None).unwrap();
+    let commits = recovered.report.commits;
+    assert!(commits >= left.transactions, "{commits} {left}");
 }

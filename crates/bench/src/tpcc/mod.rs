@@ -45,6 +45,11 @@ is said, under which TPC-C's transactions are serializable (SERIALIZABLE is not 
 /// Transactions that an instance may do in a second.
 const RATE: u64 = 60_000;
 
+/// Memory for pages for so many warehouses and what some runs add.
+pub(crate) fn pool_bytes(warehouses: u64) -> u64 {
+    warehouses.saturating_mul(256 << 20).saturating_add(2 << 30)
+}
+
 /// How many rows a warehouse has; the standard's but in tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {

@@ -1,0 +1,88 @@
+//! `atoll bench checkpoints`: what intervals between checkpoints cost, and what a start takes.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+
+use atoll_bench::compare::machine;
+use atoll_bench::compare::process::{Watch, Wish};
+use atoll_bench::sweep::{self, Plan, Targets};
+use atoll_server::config::interval_ms;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// Times from a checkpoint to the next, as 5s or 1min; 0: a run without checkpoints, which the others are set
+    /// beside.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0,2s,5s,10s,20s,60s",
+        value_parser = interval_ms)]
+    intervals: Vec<u64>,
+    /// How often each is run; they take turns.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    rounds: u64,
+    /// Seconds of a run that are measured; not less than the longest interval.
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// Seconds before that.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    warmup: u64,
+    /// TPC-C's warehouses.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    warehouses: u64,
+    /// Clients.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    clients: u64,
+    /// Memory for pages in MiB [default: half of the machine's]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    buffer_pool: Option<u64>,
+    /// A folder on the disk that is to be measured; data is removed from it after each run
+    /// [default: the system's for temporary files]
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// A document that gets the report, between its marks `<!-- checkpoints:begin -->` and
+    /// `<!-- checkpoints:end -->`, and a picture in `plots` beside it.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// A file that gets everything as JSON, every run with its seconds.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Runs all, prints the report, and writes it where it belongs.
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    let signals = Signals::new([SIGINT, SIGTERM]);
+    let signals = RefCell::new(signals.map_err(|error| error.to_string())?);
+    let ask = || match signals.borrow_mut().pending().next() {
+        Some(_) => Wish::End,
+        None => Wish::GoOn,
+    };
+    let mut say = |line: &str| eprintln!("* {line}");
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let command = format!("atoll {}", words.join(" "));
+    let targets = Targets { document: arguments.output.clone(), json: arguments.json.clone() };
+    let plan = arguments.plan()?;
+    println!("{}", sweep::run(plan, command, &targets, &Watch::new(&ask), &mut say)?);
+    Ok(())
+}
+
+impl Arguments {
+    fn plan(&self) -> Result<Plan, String> {
+        let pool_mib = match self.buffer_pool {
+            Some(mib) => mib,
+            None => (machine::memory_bytes()? / 2) >> 20,
+        };
+        let folder = self.folder.clone().unwrap_or_else(std::env::temp_dir);
+        let folder = std::path::absolute(folder).map_err(|error| error.to_string())?;
+        Ok(Plan {
+            program: std::env::current_exe().map_err(|error| error.to_string())?,
+            intervals_ms: self.intervals.clone(),
+            rounds: self.rounds,
+            seconds: self.seconds,
+            warmup_seconds: self.warmup,
+            warehouses: self.warehouses,
+            clients: self.clients,
+            pool_mib,
+            folder: folder.join(format!("atoll-checkpoints-{}", std::process::id())),
+        })
+    }
+}
