@@ -30,6 +30,7 @@ cargo xtask COMMAND
   ledger                        write the measured figures into docs/scaling.md
   guided                        the release build, guided by a profile of itself
   breakdown [TRANSACTION...]    of what the instructions of a TPC-C transaction are (callgrind)
+  breakdown --time [MIX...]     of what its microseconds are (perf): new-order, payment, standard
 ";
 
 fn main() -> ExitCode {

@@ -50,6 +50,19 @@ impl Server {
         Err(format!("the server does not {what} within {} s", patience.as_secs()))
     }
 
+    /// Waits for its end by itself, which must be a success.
+    pub fn ends(mut self, patience: Duration) -> Result<()> {
+        let begun = Instant::now();
+        while begun.elapsed() < patience {
+            match self.0.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(format!("it ended with {status}")),
+                _ => std::thread::sleep(LOOK_EVERY),
+            }
+        }
+        Err(format!("it does not end within {} s", patience.as_secs()))
+    }
+
     /// Ends it in order.
     pub fn end(mut self, patience: Duration) -> Result<()> {
         let mut command = Command::new("kill");

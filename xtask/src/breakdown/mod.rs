@@ -4,8 +4,10 @@
 //! between the entry of a transaction's procedure and its end; the commit is behind it, so it is not
 //! among them. Each is put down to the part of Atoll whose source line it came from, as
 //! PhoebeDB's evaluation breaks its transactions down (docs/where-the-time-goes.md). Instructions
-//! do not depend on what else the machine does; they say nothing of waiting for memory.
+//! do not depend on what else the machine does; they say nothing of waiting for memory. `--time` asks the
+//! clock instead (`clock`).
 
+mod clock;
 mod parts;
 
 use std::fs::{self, File};
@@ -28,6 +30,11 @@ const CALLS_MIN: u64 = 30;
 
 /// `cargo xtask breakdown [TRANSACTION...]`: New-Order and Payment by default. Some two minutes each.
 pub fn breakdown(root: &Path, rest: &[String]) -> Result<()> {
+    if let [flag, mixes @ ..] = rest
+        && flag == "--time"
+    {
+        return clock::clock(root, mixes);
+    }
     let chosen: Vec<&str> = match rest {
         [] => vec!["new_order", "payment"],
         some => some.iter().map(String::as_str).collect(),

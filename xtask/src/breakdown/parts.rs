@@ -20,6 +20,7 @@ pub enum Part {
     Latches,
     Scheduler,
     Library,
+    System,
     Other,
 }
 
@@ -39,6 +40,7 @@ impl Part {
             Part::Latches => "latches, frames, reading page bytes",
             Part::Scheduler => "scheduler, log, I/O",
             Part::Library => "libc: copies, memory",
+            Part::System => "the operating system, above all flushes",
             Part::Other => "elsewhere",
         }
     }
@@ -81,7 +83,8 @@ const WHERE: [(&str, Part); 33] = [
     ("alloc", Part::Library),
 ];
 
-fn part_of(file: &str, function: &str) -> Part {
+/// Whose a function is, by the file that its line is in, if that is known, or its path.
+pub fn part_of(file: &str, function: &str) -> Part {
     let find = |text: &str| WHERE.iter().find(|(at, _)| text.contains(at)).map(|(_, part)| *part);
     let ours = file.contains("/crates/").then(|| find(file)).flatten();
     ours.or_else(|| find(&function.replace("::", "/"))).unwrap_or(Part::Other)
