@@ -1,6 +1,7 @@
 //! Databases larger than the buffer pool: leaves leave memory and come back, and inner nodes after them.
 
 mod nodes;
+mod starts;
 
 use std::ops::Bound;
 
