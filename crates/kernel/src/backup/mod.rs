@@ -11,6 +11,7 @@
 
 mod archive;
 mod begun;
+mod choice;
 mod copy;
 mod point;
 mod restore;

@@ -1,6 +1,7 @@
 //! Backups of a running database, archived logs, and what is restored from both.
 #![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
 
+mod damage;
 mod histories;
 
 use std::path::PathBuf;
