@@ -56,7 +56,7 @@ pub(super) fn better<'a>(backup: Source<'a>, archive: Source<'a>) -> Result<Sour
 }
 
 /// The first byte from `from` on, where a block begins, in which two copies differ, as far as both go.
-fn difference(one: &Source<'_>, other: &Source<'_>, from: u64) -> Result<Option<u64>> {
+pub(super) fn difference(one: &Source<'_>, other: &Source<'_>, from: u64) -> Result<Option<u64>> {
     let open = |it: &Source<'_>| it.disk.open(&it.name, OpenHow::Existing, Direct::Yes);
     let files = [open(one)?, open(other)?];
     let mut pieces = [IoBuffer::zeroed(PIECE_BYTES), IoBuffer::zeroed(PIECE_BYTES)];

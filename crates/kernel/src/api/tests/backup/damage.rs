@@ -82,3 +82,42 @@ fn a_damaged_copy_in_the_archive_of_what_the_backup_has_is_not_taken() {
         assert!(rows_in(&history.path(name), history.table) == expected);
     }
 }
+
+#[test]
+fn a_damaged_beginning_of_another_incarnation_keeps_no_backup_from_being_made() {
+    let mut history = History::new();
+    std::fs::write(history.path("archive"), "no directory").unwrap();
+    for _ in 0..2 {
+        let database = history.open();
+        history.go_on(&database, 5);
+        make_checkpoint(&database);
+        database.close().unwrap();
+    }
+    let data = history.path("data");
+    let begun = |number: u32| data.join(format!("{number:010}.begun"));
+    let good = std::fs::read(begun(1)).unwrap();
+    damage(&begun(1));
+    let keeping = Options { unarchived_logs: UnarchivedLogs::Keep, ..small(2) };
+    let mut lines = Vec::new();
+    let tell = &mut |line: &str| lines.push(line.to_owned());
+    let database = Database::open_telling(&data, keeping, tell).unwrap();
+    assert!(lines.iter().any(|line| line.contains("\"0000000001.begun\"")), "{lines:?}");
+    backup(&database, &history.path("backup")).unwrap();
+    // Its own says what belongs to it.
+    damage(&begun(3));
+    let told = backup(&database, &history.path("no")).unwrap_err().to_string();
+    assert!(told.contains("\"0000000003.begun\""), "{told}");
+    assert!(!is_there(&history.path("no")));
+    damage(&begun(3));
+    database.close().unwrap();
+    drop(database);
+    std::fs::write(begun(1), good).unwrap();
+    std::fs::remove_file(history.path("archive")).unwrap();
+    let database = history.open();
+    history.go_on(&database, 40);
+    make_checkpoint(&database);
+    archived(&database);
+    database.close().unwrap();
+    history.restore("end", Until::End).unwrap();
+    assert!(rows_in(&history.path("end"), history.table) == history.moments.last().unwrap().1);
+}

@@ -3,6 +3,7 @@
 
 mod damage;
 mod histories;
+mod kept;
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
