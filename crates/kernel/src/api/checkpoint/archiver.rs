@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::super::core::{Core, Shared};
 use super::super::options::{NEVER_ARCHIVED, OldLogs, Options};
 use super::versions::recycle;
-use super::{Checkpoints, locked};
+use super::{CheckpointEvent, Checkpoints, locked};
 use crate::backup::{Archive, Point, Watch, was_archived};
 use crate::base::{Error, HomeId, LogPosition, Result};
 use crate::io::{DirLock, Disk, IoChoice, RealDisk, look_for};
@@ -174,8 +174,18 @@ fn run(shared: &Shared, hub: &Hub<Core>) {
     let Some((checkpoints, archiving)) = archiving_of(shared) else { return };
     while archiving.wait() {
         let done = archive(shared, hub, checkpoints, archiving);
-        let failure = done.err().map(|error| error.to_string());
-        locked(&archiving.known).status.failure = failure;
+        let failure = match done {
+            // It ends, and the next start goes on.
+            Err(Error::Cancelled) => continue,
+            done => done.err().map(|error| error.to_string()),
+        };
+        let before =
+            std::mem::replace(&mut locked(&archiving.known).status.failure, failure.clone());
+        match (before, failure) {
+            (_, Some(reason)) => checkpoints.send(CheckpointEvent::ArchivingFailed(reason)),
+            (Some(_), None) => checkpoints.send(CheckpointEvent::ArchivingAgain),
+            (None, None) => {}
+        }
     }
 }
 

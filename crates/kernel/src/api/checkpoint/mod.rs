@@ -175,6 +175,11 @@ impl Checkpoints {
             let mut role = locked(&self.role);
             role.published = role.published.max(term);
         }
+        self.send(event);
+    }
+
+    /// Tells who listens.
+    fn send(&self, event: CheckpointEvent) {
         if let Some(listener) = &*locked(&self.listener) {
             // Nobody may be listening any more.
             let _ = listener.send(event);

@@ -103,3 +103,31 @@ fn an_archive_that_cannot_be_looked_for_is_told_from_one_that_is_not_there() {
     assert!(told.contains("look for") && !told.contains("not there"), "{told}");
     database.close().unwrap();
 }
+
+#[test]
+fn archiving_that_fails_and_works_again_is_told_of() {
+    let mut history = History::new();
+    std::fs::write(history.path("archive"), "no directory").unwrap();
+    let database = history.open();
+    let events = database.checkpoint_events().unwrap();
+    history.go_on(&database, 5);
+    make_checkpoint(&database);
+    let failed = |event: CheckpointEvent| match event {
+        CheckpointEvent::ArchivingFailed(reason) => Some(reason),
+        _ => None,
+    };
+    let told = events.iter().find_map(failed).unwrap();
+    assert!(told.contains("archive"), "{told}");
+    std::fs::remove_file(history.path("archive")).unwrap();
+    let next = events.iter().find(|event| {
+        !matches!(event, CheckpointEvent::Published(_) | CheckpointEvent::ArchivingFailed(_))
+    });
+    assert_eq!(next, Some(CheckpointEvent::ArchivingAgain));
+    make_checkpoint(&database);
+    archived(&database);
+    database.close().unwrap();
+    drop(database);
+    let rest: Vec<_> = events.iter().collect();
+    assert!(rest.iter().all(|event| matches!(event, CheckpointEvent::Published(_))), "{rest:?}");
+    assert!(!rest.is_empty());
+}
