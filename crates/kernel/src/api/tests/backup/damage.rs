@@ -23,6 +23,18 @@ fn damage_padding(path: &Path) {
     std::fs::write(path, bytes).unwrap();
 }
 
+/// Changes when the first flush of a segment says that it was made, with a checksum that holds: so would
+/// another history have it.
+fn forge(path: &Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let length = u32::from_le_bytes(bytes[4100..4104].try_into().unwrap());
+    let end = 4096 + length as usize;
+    bytes[end - 8] ^= 1;
+    let sum = crc32c::crc32c(&bytes[4100..end]);
+    bytes[4096..4100].copy_from_slice(&sum.to_le_bytes());
+    std::fs::write(path, bytes).unwrap();
+}
+
 fn segments_in(directory: &Path) -> Vec<PathBuf> {
     let logs = std::fs::read_dir(directory.join("log")).unwrap().map(|log| log.unwrap().path());
     let files = logs.flat_map(|log| std::fs::read_dir(log).unwrap());
@@ -81,6 +93,23 @@ fn a_damaged_copy_in_the_archive_of_what_the_backup_has_is_not_taken() {
         history.restore(name, Until::End).unwrap();
         assert!(rows_in(&history.path(name), history.table) == expected);
     }
+}
+
+#[test]
+fn copies_of_a_segment_that_are_valid_where_they_differ_are_refused() {
+    let mut history = History::new();
+    let database = history.open();
+    history.go_on(&database, 5);
+    backup(&database, &history.path("backup")).unwrap();
+    archived(&database);
+    database.close().unwrap();
+    drop(database);
+    history.restore("end", Until::End).unwrap();
+    let segments = history.archived_files(".seg");
+    segments.iter().filter(|it| has_records(it)).for_each(|it| forge(it));
+    let told = history.restore("no", Until::End).unwrap_err().to_string();
+    assert!(told.contains("where the records of both are valid"), "{told}");
+    assert!(!is_there(&history.path("no")));
 }
 
 #[test]
