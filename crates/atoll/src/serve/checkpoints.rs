@@ -1,7 +1,9 @@
-//! A line on standard error for every checkpoint of a server, published or abandoned.
+//! A line on standard error for every checkpoint of a server, published or abandoned, and for logs that are not
+//! archived.
 //!
 //! Invariants: a thread of its own writes them, so no instance waits for who reads standard error; it
-//! ends with the database. A reason that repeats is said once a minute, with how often it was met.
+//! ends with the database. A reason that repeats is said once a minute, or of archiving, which is tried every
+//! second for as long as it takes, once an hour, with how often it was met.
 
 use std::time::{Duration, Instant};
 
@@ -9,6 +11,8 @@ use atoll_kernel::api::{CheckpointCause, CheckpointEvent, CheckpointReport, Data
 
 /// How long a reason that repeats is only counted.
 const REPEATED: Duration = Duration::from_secs(60);
+/// As above, of archiving.
+const ARCHIVING_REPEATED: Duration = Duration::from_secs(3600);
 
 /// Tells of the database's checkpoints from now on.
 pub fn tell(database: &Database) {
@@ -26,10 +30,37 @@ pub fn tell(database: &Database) {
 /// What was said last.
 #[derive(Default)]
 struct Teller {
-    /// The reason of the last abandoned one, and when it was said.
+    abandoned: Repeated,
+    archiving: Repeated,
+}
+
+/// A reason for the same thing, again and again.
+#[derive(Default)]
+struct Repeated {
+    /// The last one, and when it was said.
     last: Option<(String, Instant)>,
     /// How often it was met and not said.
     unsaid: u64,
+}
+
+impl Repeated {
+    /// The reason, if it is to be said: when it is another one, or was not said for `quiet`.
+    fn meet(&mut self, reason: String, now: Instant, quiet: Duration) -> Option<String> {
+        if let Some((last, said)) = &self.last
+            && *last == reason
+            && now.duration_since(*said) < quiet
+        {
+            self.unsaid += 1;
+            return None;
+        }
+        let again = match std::mem::take(&mut self.unsaid) {
+            0 => String::new(),
+            times => format!(" (after {times} more that were not told of)"),
+        };
+        let said = format!("{reason}{again}");
+        self.last = Some((reason, now));
+        Some(said)
+    }
 }
 
 impl Teller {
@@ -37,25 +68,20 @@ impl Teller {
     fn line(&mut self, event: CheckpointEvent, now: Instant) -> Option<String> {
         match event {
             CheckpointEvent::Published(report) => {
-                self.last = None;
-                self.unsaid = 0;
+                self.abandoned = Repeated::default();
                 Some(published(&report))
             }
             CheckpointEvent::Abandoned(reason) => {
-                if let Some((last, said)) = &self.last
-                    && *last == reason
-                    && now.duration_since(*said) < REPEATED
-                {
-                    self.unsaid += 1;
-                    return None;
-                }
-                let again = match std::mem::take(&mut self.unsaid) {
-                    0 => String::new(),
-                    times => format!(" (after {times} more that were not told of)"),
-                };
-                let line = format!("checkpoint abandoned: {reason}{again}");
-                self.last = Some((reason, now));
-                Some(line)
+                let said = self.abandoned.meet(reason, now, REPEATED)?;
+                Some(format!("checkpoint abandoned: {said}"))
+            }
+            CheckpointEvent::ArchivingFailed(reason) => {
+                let said = self.archiving.meet(reason, now, ARCHIVING_REPEATED)?;
+                Some(format!("logs are not archived, and are kept: {said}"))
+            }
+            CheckpointEvent::ArchivingAgain => {
+                self.archiving = Repeated::default();
+                Some("logs are archived again".to_owned())
             }
         }
     }
@@ -105,5 +131,28 @@ mod tests {
         );
         let again = CheckpointEvent::Abandoned("torn".to_owned());
         assert!(teller.line(again, begin + Duration::from_secs(62)).is_some());
+    }
+
+    #[test]
+    fn archiving_that_fails_is_said_once_an_hour_and_when_it_works_again() {
+        let mut teller = Teller::default();
+        let begin = Instant::now();
+        let mut at = |seconds: u64, event: CheckpointEvent| {
+            teller.line(event, begin + Duration::from_secs(seconds))
+        };
+        let failed = |reason: &str| CheckpointEvent::ArchivingFailed(reason.to_owned());
+        let away = "logs are not archived, and are kept: away";
+        assert_eq!(at(0, failed("away")).as_deref(), Some(away));
+        // A checkpoint says nothing of it.
+        assert!(at(1, CheckpointEvent::Published(CheckpointReport::default())).is_some());
+        assert_eq!(at(2, failed("away")), None);
+        assert_eq!(at(3599, failed("away")), None);
+        let more = format!("{away} (after 2 more that were not told of)");
+        assert_eq!(at(3600, failed("away")), Some(more));
+        assert_eq!(
+            at(3601, CheckpointEvent::ArchivingAgain).as_deref(),
+            Some("logs are archived again")
+        );
+        assert_eq!(at(3602, failed("away")).as_deref(), Some(away));
     }
 }

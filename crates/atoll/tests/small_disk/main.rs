@@ -375,8 +375,13 @@ fn logs_are_kept_while_the_archive_is_full_and_archived_then() {
             is_whole && failure.is_none()
         });
         drop(client);
-        served.kill_and_check(&writers);
+        let told = served.kill_and_check(&writers);
+        for line in ["logs are not archived, and are kept: ", "logs are archived again"] {
+            assert!(told.contains(line), "{told}");
+        }
         served.kill();
+        // A restore changes nothing where it reads.
+        disk.only_read();
         succeeds(&["restore", &backup, &restored, "--archive", &archive]);
         holds(&restored, &writers.acknowledged);
     });

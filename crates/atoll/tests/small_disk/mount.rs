@@ -65,6 +65,15 @@ impl SmallDisk {
         }
     }
 
+    /// Nothing on it can be changed from now on; not so where nothing was mounted. Nobody has anything open.
+    pub fn only_read(&self) {
+        if self._folder.is_none() {
+            let mounted = Command::new("mount").args(["-o", "remount,ro"]).arg(&self.path).output();
+            done(mounted).unwrap();
+            assert!(File::create(self.path.join("any")).is_err());
+        }
+    }
+
     /// Space returns.
     pub fn give_back(&self) {
         for name in ["ballast", "filler"] {

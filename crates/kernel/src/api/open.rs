@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::checkpoint::Checkpoints;
 use super::core::{Core, Instance, Numbers, Parts, Shared};
 use super::environment::KernelEnvironment;
-use super::options::Options;
+use super::options::{NEVER_ARCHIVED, OldLogs, Options, UnarchivedLogs};
 use super::registry::LocalTables;
 use crate::backup;
 use crate::base::{Error, HomeId, PAGE_BYTES, Result, TreeId};
@@ -21,7 +21,7 @@ use crate::catalog::{Catalog, Published};
 use crate::checkpoint::ImagedTree;
 use crate::io::{Disk, Entropy, RealEntropy, RealTime, TimeSource};
 use crate::log::manifest::{Incarnation, Manifest};
-use crate::log::{self, Leftovers, LogOptions, LogWriter, Retention, StableMarks};
+use crate::log::{self, Leftovers, LogOptions, LogWriter, Retention, StableMarks, Swap};
 use crate::recovery::{Definitions, Places, ReplayOptions, Replayed, build_catalog, load, replay};
 use crate::runtime::{Clock, Hub, RuntimeOptions};
 use crate::store::PageStore;
@@ -154,20 +154,17 @@ pub(super) fn recover(
         None => Numbers::default(),
     };
     (report.pages, report.load) = state.tell(found.as_ref(), progress);
-    let mut ended = None;
+    let old_logs = options.old_logs(&*machine.disk)?;
+    tell_of_archiving(&*machine.disk, &options, old_logs, progress)?;
     let (manifest, marks) = match found {
-        None => {
-            let (disk, database) = (&machine.disk, state.database);
-            log::create(disk, homes, PAGE_BYTES as u32, clock.offset(), database)?
-        }
+        None => create(&machine, &state, (homes, clock.offset()), old_logs)?,
         Some(manifest) => {
             let mut restart = Restart {
                 machine: &machine,
                 round_bytes: options.recovery_round_bytes,
-                leftovers: leftovers(&options),
+                old_logs,
                 definitions: &mut state.definitions,
                 report: &mut report,
-                ended: &mut ended,
             };
             restart.run(manifest, homes, &clock, progress)?
         }
@@ -185,10 +182,8 @@ pub(super) fn recover(
     let runtime = RuntimeOptions { instances, pin: options.pin, ..options.runtime.clone() };
     let log = log_options(&options, machine.retention);
     let hub = Hub::new(runtime, machine.time.clone(), clock.clone());
-    if store.is_some() {
-        note_begun(&machine, &options, &manifest, ended)?;
-    }
-    let checkpoints = store.map(|it| Checkpoints::new(it, manifest.clone(), imaged, &options));
+    let how = (&options, old_logs);
+    let checkpoints = store.map(|it| Checkpoints::new(it, manifest.clone(), imaged, how));
     let shared = Shared::new(Parts {
         options,
         disk: machine.disk,
@@ -204,6 +199,23 @@ pub(super) fn recover(
     Ok(Recovered { shared, hub, manifest: Arc::new(manifest), report, log })
 }
 
+/// Makes a new database.
+fn create(
+    machine: &Machine,
+    state: &State,
+    (homes, clock_offset): (u16, u64),
+    old_logs: OldLogs,
+) -> Result<(Manifest, Arc<StableMarks>)> {
+    let (disk, database) = (&machine.disk, state.database);
+    let made = log::create(disk, homes, PAGE_BYTES as u32, clock_offset, database)?;
+    // Behind its manifest: a directory that has anything without one would be refused, and a start that
+    // ends between the two leaves nothing that an archive could lack.
+    if state.store.is_some() {
+        note_begun(machine, old_logs, (Swap::Ahead, &made.0), None)?;
+    }
+    Ok(made)
+}
+
 fn log_options(options: &Options, retention: Retention) -> LogOptions {
     LogOptions {
         segment_bytes: options.log_segment_bytes,
@@ -214,25 +226,54 @@ fn log_options(options: &Options, retention: Retention) -> LogOptions {
 }
 
 /// What is removed of logs at the start: what must be archived is not.
-fn leftovers(options: &Options) -> Leftovers {
-    match options.keeps_logs() {
-        true => Leftovers::Unfinished,
-        false => Leftovers::All,
+fn leftovers(old_logs: OldLogs) -> Leftovers {
+    match old_logs {
+        OldLogs::Kept => Leftovers::Unfinished,
+        OldLogs::UsedAgain | OldLogs::NeverArchived => Leftovers::All,
     }
 }
 
-/// Notes how this incarnation began if its logs are to be archived: before any checkpoint of it.
+/// Notes how the incarnation of `manifest` begins if its logs are to be archived, ahead of its manifest; if not,
+/// forgets what the archive does not have of those before, behind it.
 fn note_begun(
     machine: &Machine,
-    options: &Options,
-    manifest: &Manifest,
-    ended: Option<Incarnation>,
+    old_logs: OldLogs,
+    (swap, manifest): (Swap, &Manifest),
+    ended: Option<&Incarnation>,
 ) -> Result<()> {
     let (disk, now) = (&*machine.disk, machine.time.wall_micros());
-    match options.keeps_logs() {
-        true => backup::note_begun(disk, manifest, ended, now),
-        false => backup::forget_begun(disk),
+    match (old_logs, swap) {
+        (OldLogs::Kept, Swap::Ahead) => backup::note_begun(disk, manifest, ended.cloned(), now),
+        (OldLogs::UsedAgain | OldLogs::NeverArchived, Swap::Done) => backup::forget_begun(disk),
+        _ => Ok(()),
     }
+}
+
+/// Says what somebody should know of archiving, who may not look for it.
+fn tell_of_archiving(
+    disk: &dyn Disk,
+    options: &Options,
+    old_logs: OldLogs,
+    progress: &mut dyn FnMut(&str),
+) -> Result<()> {
+    match old_logs {
+        OldLogs::Kept => {
+            for damage in backup::damaged_begun(disk)? {
+                progress(&format!("logs cannot be archived any more: {damage}"));
+            }
+        }
+        OldLogs::NeverArchived => progress(NEVER_ARCHIVED),
+        OldLogs::UsedAgain
+            if options.unarchived_logs == UnarchivedLogs::Remove && backup::was_archived(disk)? =>
+        {
+            progress(
+                "logs of this database were archived, and are not any more: archive_directory is \
+                 not set; no restore goes on from what the archive has to what is done from now on",
+            );
+        }
+        OldLogs::UsedAgain => {}
+    }
+    Ok(())
 }
 
 /// What replay begins with: nothing, or the checkpoint.
@@ -312,11 +353,9 @@ impl State {
 struct Restart<'a> {
     machine: &'a Machine,
     round_bytes: usize,
-    leftovers: Leftovers,
+    old_logs: OldLogs,
     definitions: &'a mut Definitions,
     report: &'a mut RecoveryReport,
-    /// Set to the incarnation that had ended.
-    ended: &'a mut Option<Incarnation>,
 }
 
 impl Restart<'_> {
@@ -359,8 +398,11 @@ impl Restart<'_> {
                 "replayed {commits} commits, {changes} row changes in {seconds:.3} s"
             ));
         }
-        *self.ended = Some(examined.ended());
-        examined.begin(disk, homes, clock.offset(), self.leftovers)
+        let (ended, old_logs) = (examined.ended(), self.old_logs);
+        let beside = &mut |swap: Swap, manifest: &Manifest| {
+            note_begun(self.machine, old_logs, (swap, manifest), Some(&ended))
+        };
+        examined.begin_beside(disk, homes, clock.offset(), leftovers(old_logs), beside)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::io::IoChoice;
+use crate::backup;
+use crate::base::Result;
+use crate::io::{Disk, IoChoice};
 use crate::runtime::{ClockChoice, Pin, RuntimeOptions};
 
 /// How many instances run.
@@ -43,8 +45,8 @@ pub enum UnarchivedLogs {
     /// They are used again, or removed.
     #[default]
     Remove,
-    /// They are kept for a later start, which has one: for tools, which do not know whether logs
-    /// are archived.
+    /// They are kept for a later start, which has one, if logs of this database were ever archived or to be:
+    /// for tools, which do not know where.
     Keep,
 }
 
@@ -100,11 +102,36 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether logs are kept until they are archived.
-    pub(super) fn keeps_logs(&self) -> bool {
-        self.archive_directory.is_some() || self.unarchived_logs == UnarchivedLogs::Keep
+    /// What they and the directory `disk` say. `Io`.
+    pub(super) fn old_logs(&self, disk: &dyn Disk) -> Result<OldLogs> {
+        let is_wanted = self.archive_directory.is_some()
+            || self.unarchived_logs == UnarchivedLogs::Keep && backup::is_archiving(disk)?;
+        Ok(match (is_wanted, self.archive_directory.is_some()) {
+            (false, _) => OldLogs::UsedAgain,
+            (true, has_archive) if disk.exists(backup::BACKUP_NAME)? => match has_archive {
+                true => OldLogs::NeverArchived,
+                false => OldLogs::UsedAgain,
+            },
+            (true, _) => OldLogs::Kept,
+        })
     }
 }
+
+/// What becomes of logs that no recovery needs any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OldLogs {
+    /// They are used again, or removed.
+    UsedAgain,
+    /// They are kept until they are archived, by this process or a later one.
+    Kept,
+    /// As if there were no archive directory, though there is one: [`NEVER_ARCHIVED`].
+    NeverArchived,
+}
+
+/// Why logs of some databases are not archived, and so not kept either.
+pub(super) const NEVER_ARCHIVED: &str = "this database is a backup that was started as it is, so its logs are \
+     of another history than those in the archive: they are not archived, and used again; `atoll restore` makes a \
+     database of a backup whose logs can be archived";
 
 impl Default for Options {
     fn default() -> Options {

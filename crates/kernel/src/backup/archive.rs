@@ -8,20 +8,22 @@
 //! Invariants: `begun` is written when all that earlier incarnations left is archived, `reached`
 //! when everything below its cts is: so a name promises that all before it is there. What has a
 //! name is whole and durable; a segment's copy is only replaced by a longer one. Another history (a
-//! copy of the directory that was started, too, or an earlier one) is refused, and so is a backup
-//! that was started as it is (begun.rs). One thread writes.
+//! copy of the directory that was started, too, or an earlier one) is refused, and so is an archive
+//! that was set back (history.rs). One thread of one process writes: it holds the folder's lock.
 
 use std::sync::Arc;
 
 use super::begun::{self, BEGUN, Beginnings, begun_name, numbers};
+use super::choice::{Source, difference};
 use super::copy::{SegmentPiece, copy_segment};
-use super::{BACKUP_NAME, Point, Watch};
+use super::reached::Reached;
+use super::{Point, Watch};
 use crate::base::{Error, HomeId, LogPosition, Result};
 use crate::io::{Direct, Disk, IoBuffer, OpenHow};
 use crate::log::manifest::Manifest;
 use crate::log::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_name, segments};
 
-const REACHED: &str = ".reached";
+pub(super) const REACHED: &str = ".reached";
 
 /// One database's part of an archive.
 pub struct Archive {
@@ -38,6 +40,15 @@ pub struct ArchivedUpTo {
     /// For each home: all segments of the running incarnation that end here or before are archived
     /// as a whole.
     pub whole: Vec<LogPosition>,
+}
+
+/// Whose a segment is that the archive has already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// This process, or one before it that archived the same incarnation, copied it.
+    Own,
+    /// Nothing says that.
+    Doubtful,
 }
 
 /// A segment in an archive.
@@ -57,11 +68,16 @@ impl Archive {
         &*self.disk
     }
 
-    fn path(&self, name: &str) -> String {
+    /// The name of its folder.
+    pub fn folder(&self) -> &str {
+        &self.folder
+    }
+
+    pub(super) fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.folder)
     }
 
-    fn reached_name(incarnation: u32) -> String {
+    pub(super) fn reached_name(incarnation: u32) -> String {
         format!("{incarnation:010}{REACHED}")
     }
 
@@ -81,22 +97,16 @@ impl Archive {
     }
 
     /// Archives what earlier incarnations than the running one, `incarnation`, have left on `source`,
-    /// and how each began of which the archive does not know. Blocks; may be called again.
-    /// `Unusable` if the archive has another history of it, or this is a backup; `Corrupt` if
+    /// and how each began of which the archive does not know. Nobody else writes to it. Blocks; may be called
+    /// again. `Unusable` if the archive has another history of it, or was set back; `Corrupt` if
     /// `source` does not know how it began; `DiskFull`, `Io`, `Cancelled`.
     pub fn begin(&self, source: &dyn Disk, incarnation: u32, watch: &Watch) -> Result<u64> {
-        if source.exists(BACKUP_NAME)? {
-            let detail = "this database is a backup that was started as it is, so its logs are of \
-                          another history than those in the archive; `atoll restore` makes a \
-                          database of a backup whose logs can be archived";
-            return Err(Error::Unusable { detail: detail.to_owned() });
-        }
         let known = Beginnings::read(source)?;
         let Some(running) = known.of(incarnation) else {
             let detail = format!("\"{}\" is missing", begun_name(incarnation));
             return Err(Error::Corrupt { page: None, detail });
         };
-        self.check_history(&known)?;
+        self.check(source, &known)?;
         self.disk.create_dir(&self.folder)?;
         self.disk.sync_dir("")?;
         let mut copied = 0;
@@ -117,8 +127,10 @@ impl Archive {
         watch: &Watch,
     ) -> Result<u64> {
         let number = point.incarnation();
-        if self.begun(number)?.is_some() {
-            return Ok(0);
+        match self.begun(number)? {
+            Some(found) if found == *point => return Ok(0),
+            Some(_) => return Err(self.another_copy(number)),
+            None => {}
         }
         let mut copied = 0;
         for home in (0..running.homes).map(HomeId) {
@@ -127,7 +139,8 @@ impl Archive {
                     let name = segment_name(home, header.number);
                     let file = source.open(&name, OpenHow::Existing, Direct::No)?;
                     let bytes = header.bytes.min(file.len()?);
-                    copied += self.segment(source, SegmentPiece { header, bytes }, watch)?;
+                    let piece = SegmentPiece { header, bytes };
+                    copied += self.segment(source, piece, Found::Doubtful, watch)?;
                 }
             }
         }
@@ -136,55 +149,17 @@ impl Archive {
         Ok(copied)
     }
 
-    /// Refuses an archive of another history: two copies of a directory begin their next
-    /// incarnation alike, but not at one moment; and an earlier copy lacks a checkpoint.
-    fn check_history(&self, known: &Beginnings) -> Result<()> {
-        let begun = self.incarnations()?;
-        let next = known.pending.iter().find(|it| !begun.contains(&it.incarnation()));
-        let next_number = next.map_or(u32::MAX, Point::incarnation);
-        for number in begun {
-            let is_own = match (known.of(number), &known.archived) {
-                (Some(own), _) => self.begun(number)?.as_ref() == Some(own),
-                (None, Some(archived)) => number < archived.incarnation(),
-                (None, None) => number < next_number,
-            };
-            if !is_own {
-                return Err(self.another_copy(number));
-            }
-        }
-        let Some(next) = next else { return Ok(()) };
-        let reached = numbers(&self.disk.list(&self.folder)?, REACHED);
-        let Some(&last) = reached.iter().rfind(|it| **it < next.incarnation()) else {
-            return Ok(());
-        };
-        if self.reached(last)?.is_some_and(|reached| !reached.may_precede(next)) {
-            let detail = format!(
-                "the archive has a checkpoint of incarnation {last} that this database has not: \
-                 it is an earlier copy, and what it does since is another history; give it an \
-                 archive directory of its own"
-            );
-            return Err(Error::Unusable { detail });
-        }
-        Ok(())
-    }
-
-    fn another_copy(&self, incarnation: u32) -> Error {
-        let name = self.path(&begun_name(incarnation));
-        let detail = format!(
-            "the archive's \"{name}\" is of another copy of this database; give each an archive \
-             directory of its own"
-        );
-        Error::Unusable { detail }
-    }
-
     /// Archives the logs of the running incarnation on `source` up to the ends of `point`, then the
-    /// point. Blocks. `Unusable` if another copy archives here, too; `DiskFull`, `Io`, `Cancelled`.
+    /// point. Nobody else writes to the archive. Blocks. `Unusable` if another copy archives here, too, or the
+    /// archive was set back; `Corrupt`, `DiskFull`, `Io`, `Cancelled`.
     pub fn reach(&self, source: &dyn Disk, point: &Point, watch: &Watch) -> Result<ArchivedUpTo> {
         let manifest = &point.manifest;
         let current = manifest.current();
-        if let Some(later) = self.incarnations()?.into_iter().find(|it| *it > current.number) {
-            return Err(self.another_copy(later));
-        }
+        let present = self.check(source, &Beginnings::read(source)?)?;
+        let found = match present {
+            Some(_) => Found::Own,
+            None => Found::Doubtful,
+        };
         let mut archived = ArchivedUpTo::default();
         for (home, (span, end)) in current.logs.iter().zip(&point.ends).enumerate() {
             let home = HomeId(home as u16);
@@ -195,7 +170,7 @@ impl Archive {
                 }
                 let bytes = header.bytes.min(end.0 - header.start.0);
                 let piece = SegmentPiece { header, bytes };
-                archived.segments += self.segment(source, piece, watch)?;
+                archived.segments += self.segment(source, piece, found, watch)?;
                 if header.end() <= *end {
                     whole = whole.max(header.end());
                 }
@@ -203,17 +178,29 @@ impl Archive {
             archived.whole.push(whole.max(span.start));
         }
         self.disk.sync_dir(&self.folder)?;
+        Reached::note(source, present.as_ref(), point)?;
         point.write(&*self.disk, &self.folder, &Archive::reached_name(current.number))?;
+        Reached::settle(source, point)?;
         Ok(archived)
     }
 
-    /// Archives a segment unless as much of it is there; answers how many were copied.
-    fn segment(&self, source: &dyn Disk, piece: SegmentPiece, watch: &Watch) -> Result<u64> {
+    /// Archives a segment unless as much of it is there; answers how many were copied. `Unusable` if what is
+    /// there is doubtful, and something else.
+    fn segment(
+        &self,
+        source: &dyn Disk,
+        piece: SegmentPiece,
+        found: Found,
+        watch: &Watch,
+    ) -> Result<u64> {
         let SegmentHeader { home, incarnation, number, start, .. } = piece.header;
         let name = self.path(&format!("{:04}-{incarnation:010}-{:016x}.seg", home.0, start.0));
         if self.disk.exists(&name)? {
-            let file = self.disk.open(&name, OpenHow::Existing, Direct::No)?;
-            if file.len()? >= piece.bytes {
+            let bytes = self.disk.open(&name, OpenHow::Existing, Direct::No)?.len()?;
+            if found == Found::Doubtful {
+                self.compare(source, &piece, (&name, bytes))?;
+            }
+            if bytes >= piece.bytes {
                 return Ok(0);
             }
         }
@@ -225,6 +212,28 @@ impl Archive {
         copy_segment((source, &from), (&*self.disk, &unfinished), piece, watch)?;
         self.disk.rename(&unfinished, &name)?;
         Ok(1)
+    }
+
+    /// Refuses what the archive has as `name` if it is not the segment that `source` has, as far as both go.
+    fn compare(
+        &self,
+        source: &dyn Disk,
+        piece: &SegmentPiece,
+        (name, bytes): (&str, u64),
+    ) -> Result<()> {
+        let (header, own) = (piece.header, segment_name(piece.header.home, piece.header.number));
+        let there = Source { disk: &*self.disk, name: name.to_owned(), header, bytes };
+        let here = Source { disk: source, name: own, header, bytes: piece.bytes };
+        let Some(at) = difference(&there, &here, SEGMENT_HEADER_BYTES as u64)? else {
+            return Ok(());
+        };
+        let detail = format!(
+            "the archive's \"{name}\" is not what the data directory has as \"{}\", from byte {at} on: set it \
+             aside if it is damaged; if another copy of this database archives here, give each an archive \
+             directory of its own",
+            here.name
+        );
+        Err(Error::Unusable { detail })
     }
 
     /// How `incarnation` began, if that is known. `Unusable` if it is another database's.

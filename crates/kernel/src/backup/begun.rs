@@ -4,12 +4,13 @@
 //! archived: its manifest has the cuts of those before, which the next checkpoint's has no more.
 //! When the archive has it, it is `ARCHIVED`. So an archive may be away for many lives of the
 //! database; it gets to know of all of them; and one that others wrote, or that is not mounted, is told
-//! from the one that was there (backup rules 8 and 9).
+//! from the one that was there (backup rules 8 and 9). `REACHED` is beside it (reached.rs).
 //!
-//! Invariants: points are made before the instances run, and settled by the one thread that
+//! Invariants: points are made before the manifest of their incarnation, and settled by the one thread that
 //! archives; each is verified when it is read.
 
-use super::{BACKUP_NAME, Point};
+use super::Point;
+use super::reached::Reached;
 use crate::base::{Cts, Error, Result};
 use crate::io::Disk;
 use crate::log::manifest::{Incarnation, Manifest};
@@ -33,20 +34,18 @@ pub(super) fn numbers(names: &[String], ending: &str) -> Vec<u32> {
     numbers
 }
 
-/// Notes that the incarnation of `manifest` began, at `wall_micros`, when `ended` had ended: if a
+/// Notes that the incarnation of `manifest` begins, at `wall_micros`, when `ended` had ended: if a
 /// checkpoint had all of that, the manifest does not name it, and a restore needs its cuts all the
-/// same. Blocks until it is durable. The logs of a backup that was started are never archived.
-/// `DiskFull`, `Io`.
+/// same. Called before the manifest is there: a start that ended between the two would be one of which
+/// nobody knows how it began. Blocks until it is durable. `DiskFull`, `Io`.
 pub fn note_begun(
     disk: &dyn Disk,
     manifest: &Manifest,
     ended: Option<Incarnation>,
     wall_micros: i64,
 ) -> Result<()> {
-    if disk.exists(BACKUP_NAME)? {
-        return Ok(());
-    }
     remove(disk, UNFINISHED)?;
+    Reached::make(disk)?;
     let mut manifest = manifest.clone();
     let is_named = |it: &Incarnation| manifest.incarnations.iter().any(|i| i.number == it.number);
     if let Some(ended) = ended.filter(|it| !is_named(it)) {
@@ -57,14 +56,32 @@ pub fn note_begun(
     point.write(disk, "", &begun_name(point.incarnation()))
 }
 
-/// Forgets what the archive does not have: logs are used again unarchived. `Io`.
+/// Forgets what the archive does not have: logs are used again unarchived. Called when a manifest is durable
+/// behind which nobody needs them, and before the first of them is used again or removed: a later start
+/// would promise the archive what is not there any more. Blocks until it is durable. `Io`.
 pub fn forget_begun(disk: &dyn Disk) -> Result<()> {
-    remove(disk, UNFINISHED)?;
-    remove(disk, BEGUN)
+    let forgotten = remove(disk, UNFINISHED)? + remove(disk, BEGUN)?;
+    if forgotten > 0 { disk.sync_dir("") } else { Ok(()) }
 }
 
-fn remove(disk: &dyn Disk, ending: &str) -> Result<()> {
-    disk.list("")?.iter().filter(|name| name.ends_with(ending)).try_for_each(|it| disk.remove(it))
+/// Removes what has the ending, the newest first: who ends meanwhile leaves the beginning of a history.
+fn remove(disk: &dyn Disk, ending: &str) -> Result<usize> {
+    let names = disk.list("")?;
+    let found: Vec<_> = names.iter().filter(|name| name.ends_with(ending)).collect();
+    found.iter().rev().try_for_each(|it| disk.remove(it))?;
+    Ok(found.len())
+}
+
+/// Whether logs of this database were archived, or were to be. `Io`.
+pub fn is_archiving(disk: &dyn Disk) -> Result<bool> {
+    Ok(was_archived(disk)? || disk.list("")?.iter().any(|name| name.ends_with(BEGUN)))
+}
+
+/// What is damaged of what the directory knows of how incarnations began. Archiving needs all of it.
+pub fn damaged_begun(disk: &dyn Disk) -> Result<Vec<Error>> {
+    let begun = numbers(&disk.list("")?, BEGUN).into_iter().map(begun_name);
+    let names = begun.chain([ARCHIVED_NAME.to_owned()]);
+    Ok(names.filter_map(|name| Point::read(disk, &name).err()).collect())
 }
 
 /// Whether anything of this database was ever archived. `Io`.
@@ -78,11 +95,22 @@ pub(super) fn settle(disk: &dyn Disk, incarnation: u32) -> Result<()> {
     disk.sync_dir("")
 }
 
-/// Gives a backup what `source` knows of how the backed-up `incarnation` began. `Corrupt`, `DiskFull`, `Io`.
+/// Gives a backup what `source` knows of how the backed-up `incarnation` began, which is to be archived; how
+/// others did is of no use to it. `Corrupt`, `DiskFull`, `Io`.
 pub fn copy_begun(source: &dyn Disk, target: &dyn Disk, incarnation: u32) -> Result<()> {
-    match Beginnings::read(source)?.of(incarnation) {
-        Some(point) => point.write(target, "", &begun_name(incarnation)),
-        None => Ok(()),
+    let name = begun_name(incarnation);
+    let point = match unless_settled(source, &name)? {
+        None => Point::read(source, ARCHIVED_NAME)?.filter(|it| it.incarnation() == incarnation),
+        pending => pending,
+    };
+    point.map_or(Ok(()), |point| point.write(target, "", &name))
+}
+
+/// A point of which the archive gets to know meanwhile, perhaps: then it is `ARCHIVED`.
+fn unless_settled(disk: &dyn Disk, name: &str) -> Result<Option<Point>> {
+    match Point::read(disk, name) {
+        Err(Error::NotFound { .. }) => Ok(None),
+        point => point,
     }
 }
 
@@ -99,11 +127,7 @@ impl Beginnings {
     pub fn read(disk: &dyn Disk) -> Result<Beginnings> {
         let mut pending = Vec::new();
         for number in numbers(&disk.list("")?, BEGUN) {
-            match Point::read(disk, &begun_name(number)) {
-                // It was just settled, and is read below.
-                Err(Error::NotFound { .. }) => {}
-                point => pending.extend(point?),
-            }
+            pending.extend(unless_settled(disk, &begun_name(number))?);
         }
         Ok(Beginnings { archived: Point::read(disk, ARCHIVED_NAME)?, pending })
     }

@@ -11,14 +11,17 @@
 
 mod archive;
 mod begun;
+mod choice;
 mod copy;
+mod history;
 mod point;
+mod reached;
 mod restore;
 mod time;
 mod watch;
 
 pub use archive::{Archive, ArchivedUpTo};
-pub use begun::{copy_begun, forget_begun, note_begun, was_archived};
+pub use begun::{copy_begun, damaged_begun, forget_begun, is_archiving, note_begun, was_archived};
 pub use copy::{CopiedPages, copy_logs, copy_pages};
 pub use point::{BACKUP_NAME, Point};
 pub use restore::{Restore, Restored, Until, restore};

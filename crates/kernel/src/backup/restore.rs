@@ -12,16 +12,14 @@ use std::sync::Arc;
 
 use super::archive::Archive;
 use super::begun::begun_name;
+use super::choice::{Source, better};
 use super::copy::{SegmentPiece, copy_segment, is_blank, new_page_file};
 use super::time::utc;
 use super::{BACKUP_NAME, Point, Watch};
 use crate::base::{Cts, Error, HomeId, LogPosition, PAGE_BYTES, Place, Result};
 use crate::io::{Direct, Disk, IoBuffer, OpenHow};
 use crate::log::manifest::{Incarnation, LogSpan, Manifest};
-use crate::log::{
-    Leftovers, SEGMENT_HEADER_BYTES, SegmentHeader, committed_by, examine_below, segment_name,
-    segments,
-};
+use crate::log::{Leftovers, SegmentHeader, committed_by, examine_below, segment_name, segments};
 use crate::store;
 
 /// Up to where.
@@ -384,15 +382,7 @@ fn copy_pages(how: &Restore<'_>, base: &Point, watch: &Watch) -> Result<u64> {
     Ok(bytes)
 }
 
-/// A copy of a segment.
-struct Source<'a> {
-    disk: &'a dyn Disk,
-    name: String,
-    header: SegmentHeader,
-    bytes: u64,
-}
-
-/// Copies the longest copy of each segment that counts.
+/// Copies the better copy of each segment that counts.
 fn copy_segments(
     how: &Restore<'_>,
     present: &Manifest,
@@ -415,12 +405,14 @@ fn copy_segments(
         let key = (header.home, header.incarnation, header.start);
         let (disk, name, bytes) = (archive.disk(), found.name, found.bytes);
         let found = Source { disk, name, header, bytes };
-        if let Some(known) = sources.get(&key).filter(|_| line.needs(key.0, key.1, key.2)) {
-            check_alike(known, &found)?;
+        if !line.needs(key.0, key.1, key.2) {
+            continue;
         }
-        if sources.get(&key).is_none_or(|known| known.bytes < found.bytes) {
-            sources.insert(key, found);
-        }
+        let better = match sources.remove(&key) {
+            Some(known) => better(known, found)?,
+            None => found,
+        };
+        sources.insert(key, better);
     }
     how.target.create_dir("log")?;
     let mut numbers: BTreeMap<HomeId, u64> = BTreeMap::new();
@@ -444,35 +436,6 @@ fn copy_segments(
     how.target.sync_dir("log")?;
     how.target.sync_dir("")?;
     Ok(bytes)
-}
-
-/// Refuses two copies of a segment of which none goes on from the other: no block of a log is written
-/// twice in one history.
-fn check_alike(one: &Source<'_>, other: &Source<'_>) -> Result<()> {
-    const PIECE_BYTES: usize = 1 << 20;
-    let open = |it: &Source<'_>| it.disk.open(&it.name, OpenHow::Existing, Direct::Yes);
-    let files = [open(one)?, open(other)?];
-    let mut pieces = [IoBuffer::zeroed(PIECE_BYTES), IoBuffer::zeroed(PIECE_BYTES)];
-    let end = one.bytes.min(other.bytes);
-    // Headers are written anew with each copy.
-    let mut at = SEGMENT_HEADER_BYTES as u64;
-    while at < end {
-        let wanted = (end - at).min(PIECE_BYTES as u64) as usize;
-        for (file, piece) in files.iter().zip(&mut pieces) {
-            piece.set_len(wanted);
-            file.read_at(at, piece)?;
-        }
-        if pieces[0][..] != pieces[1][..] {
-            let detail = format!(
-                "\"{}\" of the backup and \"{}\" of the archive differ: one is damaged, or the \
-                 archive is of another history of this database",
-                one.name, other.name
-            );
-            return Err(Error::Corrupt { page: None, detail });
-        }
-        at += wanted as u64;
-    }
-    Ok(())
 }
 
 fn folder_of(name: &str) -> &str {

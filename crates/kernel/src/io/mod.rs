@@ -20,7 +20,7 @@ mod uring;
 
 pub use machine::{RealEntropy, RealTime, Seeded, SimEntropy, SimTime};
 pub use memory::MemoryDisk;
-pub use real::{LOCK_NAME, RealDisk};
+pub use real::{LOCK_NAME, RealDisk, look_for};
 pub use recorder::RecordingDisk;
 pub use sim::{Fault, FaultOn, SimDisk, SimOptions};
 pub use trace::{Trace, replay_prefix};

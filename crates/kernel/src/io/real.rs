@@ -28,6 +28,16 @@ pub const LOCK_NAME: &str = "LOCK";
 pub struct RealDisk {
     root: PathBuf,
     rings: RingMaker,
+    access: Access,
+}
+
+/// What a disk is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// All that a database does.
+    All,
+    /// Files are opened to be read: it may be mounted so, or belong to somebody else.
+    Reads,
 }
 
 /// Makes rings of the chosen form; shared by the disks that have real rings.
@@ -80,13 +90,20 @@ impl RealDisk {
                 opened => opened.and_then(|it| it.sync_all()).map_err(|e| failed(&e))?,
             }
         }
-        Ok(RealDisk { root: root.to_owned(), rings: RingMaker::new(choice) })
+        let rings = RingMaker::new(choice);
+        Ok(RealDisk { root: root.to_owned(), rings, access: Access::All })
+    }
+
+    /// The directory `root`, which is there, to read what is in it: who would change anything gets an error.
+    pub fn to_read(root: &Path) -> RealDisk {
+        let rings = RingMaker::new(IoChoice::Threads);
+        RealDisk { root: root.to_owned(), rings, access: Access::Reads }
     }
 
     /// Removes everything in the directory but its lock. Blocks. For what was begun and is not wanted.
     pub fn clear(&self) -> Result<()> {
         for name in self.list("")?.into_iter().filter(|name| name != LOCK_NAME) {
-            let path = self.path(&name)?;
+            let path = self.path_to_change(&name)?;
             let removed = match path.is_dir() {
                 true => fs::remove_dir_all(&path),
                 false => fs::remove_file(&path),
@@ -94,6 +111,14 @@ impl RealDisk {
             removed.map_err(|e| io_error("remove", &name, &e))?;
         }
         Ok(())
+    }
+
+    /// The path of what is to be made, changed or removed.
+    fn path_to_change(&self, name: &str) -> Result<PathBuf> {
+        match self.access {
+            Access::All => self.path(name),
+            Access::Reads => Err(error_of("change", name, libc::EROFS)),
+        }
     }
 
     fn path(&self, name: &str) -> Result<PathBuf> {
@@ -107,6 +132,11 @@ impl RealDisk {
     }
 }
 
+/// Whether there is anything at `path`. `Io` if that cannot be found out, which is not the same as no.
+pub fn look_for(path: &Path) -> Result<bool> {
+    path.try_exists().map_err(|e| io_error("look for", &path.to_string_lossy(), &e))
+}
+
 fn io_error(what: &str, path: &str, error: &std::io::Error) -> Error {
     error_of(what, path, error.raw_os_error().unwrap_or(0))
 }
@@ -117,7 +147,10 @@ fn last_errno() -> i32 {
 
 impl Disk for RealDisk {
     fn open(&self, name: &str, how: OpenHow, direct: Direct) -> Result<FileRef> {
-        let path = self.path(name)?;
+        let path = match how {
+            OpenHow::Existing => self.path(name)?,
+            OpenHow::CreateNew | OpenHow::CreateOrOpen => self.path_to_change(name)?,
+        };
         let c_path = std::ffi::CString::new(path.as_os_str().as_bytes())
             .map_err(|_| error_of("open", name, libc::EINVAL))?;
         let create = match how {
@@ -125,8 +158,12 @@ impl Disk for RealDisk {
             OpenHow::CreateOrOpen => libc::O_CREAT,
             OpenHow::Existing => 0,
         };
+        let access = match self.access {
+            Access::All => libc::O_RDWR,
+            Access::Reads => libc::O_RDONLY,
+        };
         let open = |extra: i32| {
-            let flags = libc::O_RDWR | libc::O_CLOEXEC | create | extra;
+            let flags = access | libc::O_CLOEXEC | create | extra;
             // SAFETY: the path is a valid C string; the result is checked below.
             let fd = unsafe { libc::open(c_path.as_ptr(), flags, 0o600 as libc::c_uint) };
             // SAFETY: a descriptor that open(2) returned is ours.
@@ -149,11 +186,12 @@ impl Disk for RealDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        fs::rename(self.path(from)?, self.path(to)?).map_err(|e| io_error("rename", from, &e))
+        let (old, new) = (self.path_to_change(from)?, self.path_to_change(to)?);
+        fs::rename(old, new).map_err(|e| io_error("rename", from, &e))
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        fs::remove_file(self.path(name)?).map_err(|e| io_error("remove", name, &e))
+        fs::remove_file(self.path_to_change(name)?).map_err(|e| io_error("remove", name, &e))
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
@@ -172,7 +210,8 @@ impl Disk for RealDisk {
     }
 
     fn create_dir(&self, name: &str) -> Result<()> {
-        fs::create_dir_all(self.path(name)?).map_err(|e| io_error("make directory", name, &e))
+        fs::create_dir_all(self.path_to_change(name)?)
+            .map_err(|e| io_error("make directory", name, &e))
     }
 
     fn sync_dir(&self, name: &str) -> Result<()> {
@@ -186,7 +225,7 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, note: &str) -> Result<DirLock> {
-        let path = self.path(LOCK_NAME)?;
+        let path = self.path_to_change(LOCK_NAME)?;
         loop {
             if let Some(held) = HeldFile::take(&path, &self.root)? {
                 let note = format!("process {}\n{note}\n", std::process::id());

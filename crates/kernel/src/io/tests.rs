@@ -304,6 +304,38 @@ fn a_directory_has_one_holder() {
     });
 }
 
+/// As it must be of one that is mounted so.
+#[test]
+fn a_directory_that_is_read_is_not_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = RealDisk::open(folder.path(), IoChoice::Threads).unwrap();
+    let file = disk.open("a", OpenHow::CreateNew, Direct::No).unwrap();
+    file.write_at(0, &[7; 4096]).unwrap();
+    let disk = RealDisk::to_read(folder.path());
+    let file = disk.open("a", OpenHow::Existing, Direct::Yes).unwrap();
+    let mut block = filled(4096, 0);
+    assert_eq!(file.read_at(0, &mut block), Ok(4096));
+    assert_eq!(block[..], filled(4096, 7)[..]);
+    // SAFETY: the descriptor is open for as long as `file` lives.
+    let flags = unsafe { libc::fcntl(file.raw_fd().unwrap(), libc::F_GETFL) };
+    assert_eq!(flags & libc::O_ACCMODE, libc::O_RDONLY);
+    assert!(file.write_at(0, &block).is_err());
+    let refused = [
+        disk.open("b", OpenHow::CreateNew, Direct::No).map(drop),
+        disk.open("b", OpenHow::CreateOrOpen, Direct::No).map(drop),
+        disk.rename("a", "b"),
+        disk.remove("a"),
+        disk.create_dir("b"),
+        disk.lock("me").map(drop),
+        disk.clear(),
+    ];
+    for told in refused {
+        let is_read_only = matches!(&told, Err(Error::Io { errno, .. }) if *errno == libc::EROFS);
+        assert!(is_read_only, "{told:?}");
+    }
+    assert_eq!(disk.list(""), Ok(vec!["a".to_owned()]));
+}
+
 #[test]
 fn paths_stay_inside() {
     let folder = tempfile::tempdir().unwrap();

@@ -14,9 +14,10 @@ use super::files::SegmentFiles;
 use super::format::{Record, SegmentHeader};
 use super::manifest::{Cut, LogSpan, Manifest};
 use super::recover::Examined;
+use super::segment::Segment;
 use super::walk::{Step, Walk};
 use crate::base::{Cts, Error, HomeId, LogPosition, Result};
-use crate::io::Disk;
+use crate::io::{Disk, FileRef};
 
 /// How often a listing is tried while segments get other names.
 const ATTEMPTS_MAX: usize = 100;
@@ -147,6 +148,35 @@ pub fn examine_below(
         cts_max = cts_max.max(base);
     }
     Ok(Examined { manifest, cuts, cts_max, commits, commits_cut: 0 })
+}
+
+/// What the records of a copy of a segment are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// Up to here they are valid, from its beginning on: the end of the last whole flush.
+    pub end: LogPosition,
+    /// Whether the place that was asked about is in one of them. Between flushes there is nothing.
+    pub is_record: bool,
+}
+
+/// What the copy `file` of a segment has, and whether it has a valid record at `place`. `Io`.
+pub fn validity(file: FileRef, header: SegmentHeader, place: LogPosition) -> Result<Validity> {
+    let SegmentHeader { home, incarnation, start, .. } = header;
+    let (segments, limit) = (vec![Segment { file, header }], LogPosition(u64::MAX));
+    let mut walk = Walk::new(home, incarnation, segments, start, Cts::ZERO, limit)?;
+    let mut is_record = false;
+    loop {
+        match walk.step() {
+            Ok(Step::Flush | Step::Commit | Step::Chunk) => {
+                is_record |= (walk.record().1..walk.end()).contains(&place);
+            }
+            // Valid records that contradict each other count for as little.
+            Ok(Step::Limit | Step::Invalid) | Err(Error::Corrupt { .. }) => {
+                return Ok(Validity { end: walk.whole_end(), is_record });
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// The largest cts that was committed by `wall_micros`, as the flushes of the logs tell it: all

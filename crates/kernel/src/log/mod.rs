@@ -22,7 +22,7 @@ mod stability;
 mod walk;
 mod writer;
 
-pub use copied::{committed_by, examine_below, segments};
+pub use copied::{Validity, committed_by, examine_below, segments, validity};
 pub use cut::{Dependent, LogSummary, cut};
 pub use format::{Chunks, Dependencies, SEGMENT_HEADER_BYTES, SegmentHeader};
 pub use marks::{Asked, StableMarks};
@@ -30,7 +30,9 @@ pub use options::{
     ChunkRef, Load, LogCounters, LogHealth, LogOptions, LogPoll, Reservation, Retention, Unflushed,
 };
 pub use reader::{CommitRecord, LogReader};
-pub use recover::{Examined, Leftovers, create, examine, remove_leftovers, summaries};
+pub use recover::{
+    Beside, Examined, Leftovers, Swap, create, examine, remove_leftovers, summaries,
+};
 pub use segment::name as segment_name;
 pub use writer::LogWriter;
 

@@ -117,6 +117,19 @@ impl Examined {
         clock_offset: u64,
         leftovers: Leftovers,
     ) -> Result<(Manifest, Arc<StableMarks>)> {
+        self.begin_beside(disk, homes, clock_offset, leftovers, &mut |_, _| Ok(()))
+    }
+
+    /// As [`Examined::begin`]; `beside` writes what belongs to the new manifest, and ends the start if it
+    /// fails.
+    pub fn begin_beside(
+        &self,
+        disk: &Arc<dyn Disk>,
+        homes: u16,
+        clock_offset: u64,
+        leftovers: Leftovers,
+        beside: Beside<'_>,
+    ) -> Result<(Manifest, Arc<StableMarks>)> {
         let disk = disk.as_ref();
         let homes = homes.max(self.manifest.homes);
         let number = self.manifest.current().number;
@@ -140,7 +153,9 @@ impl Examined {
             incarnations: self.incarnations(&starts),
             checkpoint: self.manifest.checkpoint.clone(),
         };
+        beside(Swap::Ahead, &manifest)?;
         manifest.swap(disk)?;
+        beside(Swap::Done, &manifest)?;
         for home in (0..homes).map(HomeId) {
             // What is left there for another time is ignored by every recovery.
             let _ = remove_leftovers(disk, &manifest, home, leftovers);
@@ -189,6 +204,19 @@ fn sync_up_to(
     }
     if kept.is_empty() { Ok(()) } else { disk.sync_dir(&folder(cut.home)) }
 }
+
+/// When a new incarnation's manifest is told of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Swap {
+    /// It is not on disk: what must be there with it can be written. The start may end here, and the next
+    /// one begins an incarnation of the same number.
+    Ahead,
+    /// It is durable, and what it makes superfluous lies there still.
+    Done,
+}
+
+/// Told of the manifest of a new incarnation.
+pub type Beside<'a> = &'a mut dyn FnMut(Swap, &Manifest) -> Result<()>;
 
 /// Segments of which no record counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,7 +5,8 @@
 //! are kept and it is tried again, for as long as it takes; nobody waits.
 //!
 //! Invariants: the thread reads files of the data directory only, and writes those of the archive;
-//! what it may read is kept: `archived` bounds what is used again. It ends before its database does.
+//! but `REACHED`; what it may read is kept: `archived` bounds what is used again. It holds the lock of the
+//! archive's folder while it writes there. It ends before its database does.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
@@ -13,12 +14,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::super::core::{Core, Shared};
-use super::super::options::Options;
+use super::super::options::{NEVER_ARCHIVED, OldLogs, Options};
 use super::versions::recycle;
-use super::{Checkpoints, locked};
+use super::{CheckpointEvent, Checkpoints, locked};
 use crate::backup::{Archive, Point, Watch, was_archived};
 use crate::base::{Error, HomeId, LogPosition, Result};
-use crate::io::{IoChoice, RealDisk};
+use crate::io::{DirLock, Disk, IoChoice, RealDisk, look_for};
 use crate::log::manifest::Manifest;
 use crate::runtime::Hub;
 
@@ -41,7 +42,8 @@ pub struct ArchiveStatus {
 
 /// What checkpoints know of archiving.
 pub(super) struct Archiving {
-    /// None: logs are kept for a later start.
+    old_logs: OldLogs,
+    /// None: there is no thread; if logs are kept it is for a later start.
     path: Option<PathBuf>,
     database: u128,
     incarnation: u32,
@@ -62,13 +64,29 @@ struct Known {
 }
 
 impl Archiving {
-    /// As `options` say, of the incarnation that `manifest` began.
-    pub fn new(options: &Options, manifest: &Manifest) -> Archiving {
-        let path = options.archive_directory.clone();
+    /// As `options` say, of the incarnation that `manifest` began. None if logs are used again and nobody
+    /// wants it otherwise.
+    pub fn new(options: &Options, old_logs: OldLogs, manifest: &Manifest) -> Option<Archiving> {
+        let mut known = Known { has_work: true, ..Known::default() };
+        let path = match old_logs {
+            OldLogs::UsedAgain => return None,
+            OldLogs::Kept => options.archive_directory.clone(),
+            OldLogs::NeverArchived => {
+                known.status.failure = Some(NEVER_ARCHIVED.to_owned());
+                // Nothing waits for the archive.
+                known.has_begun = true;
+                known.whole = vec![LogPosition(u64::MAX); usize::from(manifest.homes)];
+                None
+            }
+        };
         let (database, incarnation) = (manifest.database, manifest.current().number);
-        let known = Known { has_work: true, ..Known::default() };
-        let (known, changed) = (Mutex::new(known), Condvar::new());
-        Archiving { path, database, incarnation, known, changed, watch: Watch::default() }
+        let (known, changed, watch) = (Mutex::new(known), Condvar::new(), Watch::default());
+        Some(Archiving { old_logs, path, database, incarnation, known, changed, watch })
+    }
+
+    /// Whether logs are kept until they are archived.
+    pub fn keeps_logs(&self) -> bool {
+        self.old_logs == OldLogs::Kept
     }
 
     /// There is a new checkpoint.
@@ -156,32 +174,49 @@ fn run(shared: &Shared, hub: &Hub<Core>) {
     let Some((checkpoints, archiving)) = archiving_of(shared) else { return };
     while archiving.wait() {
         let done = archive(shared, hub, checkpoints, archiving);
-        let failure = done.err().map(|error| error.to_string());
-        locked(&archiving.known).status.failure = failure;
+        let failure = match done {
+            // It ends, and the next start goes on.
+            Err(Error::Cancelled) => continue,
+            done => done.err().map(|error| error.to_string()),
+        };
+        let before =
+            std::mem::replace(&mut locked(&archiving.known).status.failure, failure.clone());
+        match (before, failure) {
+            (_, Some(reason)) => checkpoints.send(CheckpointEvent::ArchivingFailed(reason)),
+            (Some(_), None) => checkpoints.send(CheckpointEvent::ArchivingAgain),
+            (None, None) => {}
+        }
     }
 }
 
 /// The archive, if there is to be one. What was archived once must be there still: what is not may be
 /// on a disk that is not mounted, and what is archived elsewhere would be missing in it. `Unusable`.
-fn open(shared: &Shared, archiving: &Archiving) -> Result<Option<Archive>> {
+///
+/// Nobody else writes to the database's part of it while the lock is held: two copies of a database that
+/// looked at the same time would each find nothing of the other.
+fn open(shared: &Shared, archiving: &Archiving) -> Result<Option<(Archive, DirLock)>> {
     let Some(path) = &archiving.path else { return Ok(None) };
     let was_archived = was_archived(&*shared.disk)?;
     let whole = std::path::absolute(path).ok();
     let has_parent = whole.as_deref().and_then(Path::parent).is_some_and(Path::is_dir);
     let may_be_made = has_parent && !was_archived;
-    if !path.exists() && !may_be_made {
+    if !look_for(path)? && !may_be_made {
         let detail = format!(
-            "the archive directory \"{}\" is not there: is its disk mounted?",
-            path.display()
+            "the archive directory \"{}\" is not there, nor the folder \"{:032x}\" in it: is its disk \
+             mounted?",
+            path.display(),
+            archiving.database
         );
         return Err(Error::Unusable { detail });
     }
     let disk = Arc::new(RealDisk::open(path, IoChoice::Threads)?);
     let archive = Archive::new(disk, archiving.database);
-    match was_archived && !archive.is_there()? {
-        true => Err(archive.nothing()),
-        false => Ok(Some(archive)),
+    if was_archived && !archive.is_there()? {
+        return Err(archive.nothing());
     }
+    let folder = RealDisk::open(&path.join(archive.folder()), IoChoice::Threads)?;
+    let lock = folder.lock("archives logs here")?;
+    Ok(Some((archive, lock)))
 }
 
 /// Archives what there is, and lets go of it.
@@ -192,7 +227,7 @@ fn archive(
     archiving: &Archiving,
 ) -> Result<()> {
     let watch = &archiving.watch;
-    let Some(archive) = open(shared, archiving)? else { return Ok(()) };
+    let Some((archive, _lock)) = open(shared, archiving)? else { return Ok(()) };
     if !archiving.has_begun() {
         let copied = archive.begin(&*shared.disk, archiving.incarnation, watch)?;
         let mut known = locked(&archiving.known);

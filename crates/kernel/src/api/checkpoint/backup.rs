@@ -14,13 +14,14 @@ use std::sync::{Arc, Mutex};
 
 use super::super::core::{Context, Instance, Shared};
 use super::super::session::Session;
+use super::archiver::Archiving;
 use super::versions::PinLogs;
 use super::{PinnedCheckpoint, WhichCheckpoint, ask_all, locked, wait_until_stable};
 use crate::backup::{
     BACKUP_NAME, Point, Restore, Restored, Until, Watch, copy_begun, copy_logs, copy_pages,
 };
 use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Result};
-use crate::io::{DirLock, Disk, Entropy, IoChoice, LOCK_NAME, RealDisk, RealEntropy};
+use crate::io::{DirLock, Disk, Entropy, IoChoice, LOCK_NAME, RealDisk, RealEntropy, look_for};
 use crate::log::{Leftovers, examine_below};
 use crate::runtime::{Parker, UnparkClass, Unparker};
 use crate::sync::Ordering;
@@ -58,7 +59,7 @@ struct Target {
 
 impl Target {
     fn open(path: &Path) -> Result<Target> {
-        let made = (!path.exists()).then(|| path.to_owned());
+        let made = (!look_for(path)?).then(|| path.to_owned());
         let disk = Arc::new(RealDisk::open(path, IoChoice::Threads)?);
         // A lock that nobody holds is one that a killed process left.
         let check_empty = || match disk.list("")?.iter().any(|name| name != LOCK_NAME) {
@@ -145,11 +146,15 @@ impl Session {
         let (cts, ends) = complete(context, shared, homes)?;
         let manifest = pin.manifest().clone();
         let point = Point { cts, from_micros, wall_micros, ends, manifest };
+        let archiving = shared.checkpoints.as_ref().and_then(|it| it.archiving.as_ref());
+        let is_archiving = archiving.is_some_and(Archiving::keeps_logs);
         let (to, from, seen) = (target.clone(), shared.disk.clone(), watch.clone());
         let log_bytes = self.aside(context, watch, progress, move || {
             let disk: Arc<dyn Disk> = to.disk.clone();
             let bytes = copy_logs(&*from, &point.manifest, &point.ends, &*disk, &seen)?;
-            copy_begun(&*from, &*disk, point.incarnation())?;
+            if is_archiving {
+                copy_begun(&*from, &*disk, point.incarnation())?;
+            }
             finish(&disk, &point)?;
             Ok(bytes)
         })?;
@@ -260,8 +265,8 @@ pub(in crate::api) fn restore(
     target: &Path,
     until: Until,
 ) -> Result<Restored> {
-    let existing = |path: &Path| match path.is_dir() {
-        true => RealDisk::open(path, IoChoice::Threads),
+    let existing = |path: &Path| match look_for(path)? && path.is_dir() {
+        true => Ok(RealDisk::to_read(path)),
         false => Err(Error::NotFound { what: format!("directory \"{}\"", path.display()) }),
     };
     let backup = existing(backup)?;

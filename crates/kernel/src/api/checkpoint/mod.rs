@@ -25,7 +25,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use super::core::{Context, Core, CoreInner, Instance, Shared};
-use super::options::Options;
+use super::options::{OldLogs, Options};
 use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Result, TreeId};
 use crate::catalog::Catalog;
 use crate::checkpoint::{ImagedTree, Turn, sync};
@@ -73,7 +73,7 @@ pub(super) struct Checkpoints {
     counters: Mutex<CheckpointCounters>,
     /// Who is told how attempts end.
     listener: Mutex<Option<Sender<CheckpointEvent>>>,
-    /// None if logs are used again unarchived.
+    /// None if logs are used again, as is wanted.
     archiving: Option<Archiving>,
     paces: Paces,
 }
@@ -117,13 +117,13 @@ impl Checkpoints {
         store: Arc<PageStore>,
         manifest: Manifest,
         trees: HashMap<TreeId, ImagedTree>,
-        options: &Options,
+        (options, old_logs): (&Options, OldLogs),
     ) -> Checkpoints {
         let trees = Arc::new(trees);
         let newest = manifest.checkpoint.as_ref().map_or(0, |it| it.number);
         // What is about to be archived was not removed at the start.
-        let has_leftovers = manifest.incarnations.len() > 1 || options.keeps_logs();
-        let archiving = options.keeps_logs().then(|| Archiving::new(options, &manifest));
+        let has_leftovers = manifest.incarnations.len() > 1 || old_logs == OldLogs::Kept;
+        let archiving = Archiving::new(options, old_logs, &manifest);
         let published = Published { manifest, trees, has_leftovers, wall_micros: None };
         let counters = CheckpointCounters { newest, ..CheckpointCounters::default() };
         Checkpoints {
@@ -175,6 +175,11 @@ impl Checkpoints {
             let mut role = locked(&self.role);
             role.published = role.published.max(term);
         }
+        self.send(event);
+    }
+
+    /// Tells who listens.
+    fn send(&self, event: CheckpointEvent) {
         if let Some(listener) = &*locked(&self.listener) {
             // Nobody may be listening any more.
             let _ = listener.send(event);

@@ -19,13 +19,17 @@ pub enum CheckpointCause {
     Log,
 }
 
-/// How an attempt to make a checkpoint ended.
+/// How an attempt to make a checkpoint ended, or to archive logs behind one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckpointEvent {
     /// It was published.
     Published(CheckpointReport),
     /// It came to nothing, for this reason.
     Abandoned(String),
+    /// Logs could not be archived, for this reason; told of every attempt.
+    ArchivingFailed(String),
+    /// Logs are archived again, all that were kept meanwhile, too.
+    ArchivingAgain,
 }
 
 /// What a checkpoint did.

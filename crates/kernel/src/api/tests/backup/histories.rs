@@ -2,6 +2,7 @@
 //! is of a hole that a review found: segments were lost, or two histories mixed.
 
 use super::*;
+use crate::backup::{Archive, Point, Watch};
 
 /// Sets `path` aside while `work` runs.
 fn without<T>(path: &Path, work: impl FnOnce() -> T) -> T {
@@ -128,6 +129,28 @@ fn a_life_that_left_nothing_but_a_checkpoint_is_no_gap() {
     }
 }
 
+/// How an incarnation began is written before its manifest: a start that ended between the two, behind a
+/// life that a checkpoint had all of, left a gap.
+#[test]
+fn a_start_that_ends_beside_its_manifest_is_no_gap() {
+    for obstacle in ["0000000003.begun.tmp", "MANIFEST.tmp"] {
+        let mut history = History::archived_once();
+        let keeping = Options { unarchived_logs: UnarchivedLogs::Keep, ..small(2) };
+        let database = Database::open(&history.path("data"), keeping).unwrap();
+        make_checkpoint(&database);
+        database.close().unwrap();
+        drop(database);
+        let obstacle = history.path("data").join(obstacle);
+        std::fs::create_dir_all(obstacle.join("in the way")).unwrap();
+        let started = Database::open(&history.path("data"), archiving(&history.path("archive")));
+        let told = started.err().expect("something is in its way").to_string();
+        assert!(told.contains(obstacle.file_name().unwrap().to_str().unwrap()), "{told}");
+        std::fs::remove_dir_all(&obstacle).unwrap();
+        history.go_on_archiving();
+        history.verify();
+    }
+}
+
 #[test]
 fn an_archive_is_made_only_where_none_can_have_been() {
     let mut history = History::new();
@@ -140,6 +163,9 @@ fn an_archive_is_made_only_where_none_can_have_been() {
     std::fs::create_dir(history.path("mount")).unwrap();
     archived(&database);
     assert!(is_there(&deep));
+    // Who begins a new archive elsewhere makes this folder.
+    let folder = std::fs::read_dir(&deep).unwrap().next().unwrap().unwrap().file_name();
+    assert!(told.contains(folder.to_str().unwrap()), "{told}");
     database.close().unwrap();
 }
 
@@ -244,6 +270,168 @@ fn copies_of_a_directory_are_told_from_each_other() {
     let told = failure(&other);
     assert!(told.contains("another copy of this database"), "{told}");
     other.close().unwrap();
+    history.verify();
+}
+
+/// Its numbers are above those that the archive has, which it never had anything to do with.
+#[test]
+fn a_copy_from_before_anything_was_archived_keeps_out_of_the_archive() {
+    let mut history = History::new();
+    let database = Database::open(&history.path("data"), small(2)).unwrap();
+    history.table = make_accounts(&database);
+    history.go_on(&database, 5);
+    database.close().unwrap();
+    drop(database);
+    copy_directory(&history.path("data"), &history.path("copy"));
+    history.go_on_archiving();
+    for _ in 0..3 {
+        let other = Database::open(&history.path("copy"), small(2)).unwrap();
+        make_checkpoint(&other);
+        other.close().unwrap();
+    }
+    let options = archiving(&history.path("archive"));
+    let other = Database::open(&history.path("copy"), options).unwrap();
+    let told = failure(&other);
+    assert!(told.contains("another copy of this database"), "{told}");
+    other.close().unwrap();
+}
+
+/// What the machine does that was set back to a snapshot while the database ran, and goes on.
+#[test]
+fn a_machine_that_was_set_back_keeps_out_of_the_archive() {
+    let mut history = History::archived_once();
+    let database = history.open();
+    history.go_on(&database, 40);
+    make_checkpoint(&database);
+    archived(&database);
+    copy_directory(&history.path("data"), &history.path("early"));
+    history.go_on(&database, 40);
+    make_checkpoint(&database);
+    archived(&database);
+    database.close().unwrap();
+    drop(database);
+    let disk = RealDisk::open(&history.path("archive"), IoChoice::Threads).unwrap();
+    let id = history.folder().file_name().unwrap().to_str().unwrap().to_owned();
+    let archive = Archive::new(Arc::new(disk), u128::from_str_radix(&id, 16).unwrap());
+    let early = RealDisk::open(&history.path("early"), IoChoice::Threads).unwrap();
+    // The checkpoint that it makes next.
+    let path = history.archived_files(".reached").pop().unwrap();
+    let point = Point::decode(&std::fs::read(&path).unwrap(), "reached").unwrap();
+    let other = Point { wall_micros: point.wall_micros + 1, ..point.clone() };
+    let told = archive.reach(&early, &other, &Watch::default()).unwrap_err().to_string();
+    assert!(told.contains("an earlier copy"), "{told}");
+    assert_eq!(std::fs::read(&path).unwrap(), point.encode());
+    history.verify();
+}
+
+/// Logs went first, so that the start after a crash promised the archive what was not there any more.
+#[test]
+fn beginnings_are_forgotten_before_the_logs_behind_them_go() {
+    let mut history = History::archived_once();
+    without(&history.path("archive"), || history.go_on_unarchived());
+    let obstacle = history.path("data/0000000099.begun");
+    std::fs::create_dir(&obstacle).unwrap();
+    let told = Database::open(&history.path("data"), small(2)).err().unwrap().to_string();
+    assert!(told.contains("0000000099.begun"), "{told}");
+    std::fs::remove_dir(&obstacle).unwrap();
+    history.go_on_archiving();
+    history.verify();
+}
+
+/// Nothing says whose they are: points do, of which there are none.
+#[test]
+fn segments_without_points_are_compared() {
+    let mut history = History::archived_once();
+    let database = history.open();
+    history.go_on(&database, 40);
+    database.close().unwrap();
+    drop(database);
+    for ending in [".begun", ".reached"] {
+        history.archived_files(ending).iter().for_each(|it| std::fs::remove_file(it).unwrap());
+    }
+    // The newest with records: the data directory has it still.
+    let has_records = |it: &PathBuf| std::fs::read(it).unwrap()[4096..].iter().any(|it| *it != 0);
+    let segment = history.archived_files(".seg").into_iter().rfind(has_records).unwrap();
+    let good = std::fs::read(&segment).unwrap();
+    let mut other = good.clone();
+    let last = other.iter().rposition(|byte| *byte != 0).unwrap();
+    other[last] ^= 1;
+    std::fs::write(&segment, &other).unwrap();
+    let told = history.go_on_unarchived();
+    assert!(told.contains("is not what the data directory has"), "{told}");
+    assert!(told.contains(segment.file_name().unwrap().to_str().unwrap()), "{told}");
+    assert_eq!(std::fs::read(&segment).unwrap(), other);
+    std::fs::write(&segment, good).unwrap();
+    history.go_on_archiving();
+}
+
+/// Two that archive at one time would each find nothing of the other.
+#[test]
+fn one_process_at_a_time_archives_a_database() {
+    let mut history = History::archived_once();
+    let folder = RealDisk::open(&history.folder(), IoChoice::Threads).unwrap();
+    let other = folder.lock("another").unwrap();
+    let database = history.open();
+    let told = failure(&database);
+    assert!(told.contains("is in use by"), "{told}");
+    drop(other);
+    history.go_on(&database, 40);
+    make_checkpoint(&database);
+    archived(&database);
+    database.close().unwrap();
+    history.verify();
+}
+
+/// It lacks what was archived since, and has lost for good what is used again in the data directory.
+#[test]
+fn an_archive_that_was_set_back_is_refused() {
+    let mut history = History::archived_once();
+    let database = history.open();
+    history.go_on(&database, 40);
+    make_checkpoint(&database);
+    archived(&database);
+    let folder = history.folder();
+    copy_directory(&folder, &history.path("earlier"));
+    history.go_on(&database, 40);
+    make_checkpoint(&database);
+    archived(&database);
+    std::fs::rename(&folder, history.path("newer")).unwrap();
+    copy_directory(&history.path("earlier"), &folder);
+    // While it runs, and after a start.
+    let told = failure(&database);
+    assert!(told.contains("the archive was set back"), "{told}");
+    database.close().unwrap();
+    drop(database);
+    let told = history.go_on_unarchived();
+    assert!(told.contains("the archive was set back"), "{told}");
+    // To before the newest incarnation that it has.
+    std::fs::remove_dir_all(&folder).unwrap();
+    copy_directory(&history.path("newer"), &folder);
+    history.go_on_archiving();
+    std::fs::remove_dir_all(&folder).unwrap();
+    copy_directory(&history.path("newer"), &folder);
+    let told = history.go_on_unarchived();
+    assert!(told.contains("the archive was set back"), "{told}");
+}
+
+/// As operations.md says: an empty folder is a new archive, for backups that are taken from then on.
+#[test]
+fn a_new_archive_is_begun_where_its_folder_was_made() {
+    let mut history = History::archived_once();
+    let folder = history.folder();
+    std::fs::rename(&folder, history.path("old")).unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    let database = history.open();
+    history.go_on(&database, 5);
+    std::fs::remove_dir_all(history.path("backup")).unwrap();
+    backup(&database, &history.path("backup")).unwrap();
+    history.moments.drain(..history.moments.len() - 1);
+    history.go_on(&database, 40);
+    make_checkpoint(&database);
+    archived(&database);
+    database.close().unwrap();
+    drop(database);
+    history.go_on_archiving();
     history.verify();
 }
 

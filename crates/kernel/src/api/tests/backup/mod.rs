@@ -1,7 +1,9 @@
 //! Backups of a running database, archived logs, and what is restored from both.
 #![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
 
+mod damage;
 mod histories;
+mod kept;
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
