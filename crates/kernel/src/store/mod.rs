@@ -394,8 +394,7 @@ impl PageStore {
     }
 
     /// The first run of at most `wanted` pages of `home` from page `from` on that the pinned
-    /// checkpoint has. What is pinned stays as it is on disk, but pages that never move and are
-    /// still being filled.
+    /// checkpoint has. What is pinned stays as it is on disk.
     pub fn pinned_run(&self, pin: PinId, home: HomeId, from: u64, wanted: u64) -> Option<Run> {
         let held = locked(self.home(home));
         let (first, count) = held.space.pinned_run(pin, from, wanted)?;
@@ -410,12 +409,6 @@ impl PageStore {
     /// Pages that are kept only for some of these pins.
     pub fn kept_for(&self, pins: &[PinId]) -> u64 {
         self.homes.iter().map(|home| locked(home).space.kept_for(pins)).sum()
-    }
-
-    /// Whether a page that never moves has this place: the checkpoint may have it before it was
-    /// ever written, if the row it belongs to is not committed below S.
-    pub fn is_fixed(&self, place: Place) -> bool {
-        locked(self.home(place.home())).space.is_fixed(place.number())
     }
 
     /// Reads the pages of a run, blocking; verifies nothing. Less than asked for if the file ends.

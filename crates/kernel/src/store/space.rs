@@ -417,11 +417,6 @@ impl Space {
         self.pinned.iter().find(|(other, _)| *other == pin).map_or(0, |(_, held)| held.count())
     }
 
-    /// Whether a page that never moves has this place.
-    pub fn is_fixed(&self, number: u64) -> bool {
-        self.fixed.has(number)
-    }
-
     /// Pages that are kept only for some of these pins.
     pub fn kept_for(&self, pins: &[PinId]) -> u64 {
         let meant = self.pinned.iter().filter(|(pin, _)| pins.contains(pin));
