@@ -25,7 +25,7 @@ use super::side::SideStore;
 use super::surely::Surely;
 use super::trace::{Noted, note};
 use super::traffic::Traffic;
-use crate::base::{Error, HomeId, INSTANCES_MAX, PAGE_BYTES, Pid, Place, Result, TreeId};
+use crate::base::{Error, HomeId, INSTANCES_MAX, PAGE_BYTES, Pid, Place, Result, TreeId, Unread};
 use crate::latch::SpinLock;
 use crate::page::overflow::OverflowPage;
 use crate::page::{PageKind, header};
@@ -121,6 +121,9 @@ pub struct BufferPool {
     has_evicted: CachePadded<AtomicBool>,
     /// What was loaded surely, and whether it is worth looking for frames otherwise.
     surely: Surely,
+    /// What of trees and long values could not be read when they were freed. Written by who frees, read by who
+    /// tells people.
+    pub(super) unread: Mutex<Unread>,
 }
 
 impl BufferPool {
@@ -170,6 +173,7 @@ impl BufferPool {
             sides: OnceLock::new(),
             has_evicted: CachePadded::default(),
             surely: Surely::default(),
+            unread: Mutex::default(),
         }))
     }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use super::definitions::{Loaded, catalog_objects};
 use super::longs::{Referred, find_longs};
-use crate::base::{Cts, Error, HomeId, PAGE_BYTES, Place, Result, TreeId};
+use crate::base::{Cts, Error, HomeId, PAGE_BYTES, Place, Result, TreeId, Unread};
 use crate::buffer::{BufferPool, Swip};
 use crate::catalog::{CATALOG_TREE, Object, catalog_layout};
 use crate::checkpoint::ImagedTree;
@@ -39,8 +39,8 @@ pub struct LoadedCheckpoint {
     pub imaged: HashMap<TreeId, ImagedTree>,
     /// Pages read.
     pub pages: u64,
-    /// Why pages of long values that no row refers to are kept, though nobody needs them.
-    pub unread: Vec<Error>,
+    /// What could not be read of long values that no row refers to.
+    pub unread: Unread,
 }
 
 /// Where a checkpoint is loaded from and to.

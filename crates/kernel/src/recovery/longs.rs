@@ -7,12 +7,13 @@
 //!
 //! Invariants: all that rows refer to is named in the manifest; else the checkpoint is damaged. No place that the
 //! manifest names is given to another page before the next checkpoint: a start that is interrupted is followed
-//! by one that reads all this again. A page that no row needs and that cannot be read keeps nobody from starting: it
-//! and what may follow it are left where they are, a value that nobody refers to, and are told of.
+//! by one that reads all this again. A page that no row needs and that cannot be read keeps nobody from starting, and
+//! no checkpoint after this one has it, so that it keeps backups from being made only until then. Which pages are behind
+//! it is not known: they stay in use. All of this is told at each start.
 
 use std::sync::Arc;
 
-use crate::base::{Error, HomeId, PAGE_BYTES, Pid, Place, Result, TreeId};
+use crate::base::{Error, HomeId, PAGE_BYTES, Pid, Place, Result, TreeId, Unread};
 use crate::io::IoBuffer;
 use crate::latch::OwnedPage;
 use crate::log::manifest::Checkpoint;
@@ -43,10 +44,10 @@ impl Referred {
 /// What came of following values that nobody refers to.
 #[derive(Default)]
 pub(super) struct Followed {
-    /// Their pages, but for those that are left.
+    /// Their pages, and those that should be and cannot be read.
     pages: Vec<Place>,
     /// Why some could not be followed to their end.
-    pub unread: Vec<Error>,
+    pub unread: Unread,
 }
 
 impl Followed {
@@ -83,9 +84,9 @@ pub(super) fn find_longs(
         let detail = format!("{said}, and its rows refer to {pages}");
         return Err(Error::Corrupt { page: None, detail });
     }
-    if left > pages && followed.unread.is_empty() {
-        let detail = format!("{said}, {} more than belong to any", left - pages);
-        followed.unread.push(Error::Corrupt { page: None, detail });
+    if left > pages {
+        let detail = format!("{said}, {} more than can be found to belong to any", left - pages);
+        followed.unread.add(Error::Corrupt { page: None, detail });
     }
     followed.pages.iter().for_each(|place| store.found(*place, Found::ImageOnly));
     for (home, places) in named.iter().enumerate() {
@@ -100,38 +101,38 @@ fn is_head(named: &[LongPlaces], first: Place) -> bool {
     named.get(usize::from(first.home().0)).is_some_and(|places| places.is_head(first.number()))
 }
 
-/// Takes the pages of a value that nobody refers to out of those that are named, from `head` on, as far as they are
-/// what they should be.
+/// Takes the pages of a value that nobody refers to out of those that are named, from `head` on, as far as they can be
+/// read. One that can, and is another value's, is left alone.
 fn follow(store: &PageStore, (named, head): (&mut LongPlaces, Place), followed: &mut Followed) {
     let (mut next, mut owner) = (Some(head), None);
     while let Some(place) = next {
-        let is_named = place.home() == head.home() && named.remove(place.number());
-        let read = if is_named { read(store, place, &mut owner) } else { Err(odd(place)) };
-        match read {
-            Ok(successor) => next = successor,
-            Err(error) => {
-                if is_named {
-                    named.put_back(place.number());
-                }
-                followed.unread.push(error);
-                return;
-            }
+        if place.home() != head.home() || !named.has(place.number()) {
+            return followed.unread.add(odd(place));
         }
+        next = match read(store, place) {
+            Ok(Some(page)) if *owner.get_or_insert(page.owner) == page.owner => page.next.place(),
+            Ok(_) if place != head => return followed.unread.add(odd(place)),
+            Ok(_) => {
+                followed.unread.add(odd(place));
+                None
+            }
+            Err(error) => {
+                followed.unread.add(error);
+                None
+            }
+        };
+        named.remove(place.number());
         followed.pages.push(place);
     }
 }
 
-/// The page behind this one, if there is one. `Corrupt`, also if it is not of the value of `owner`; `Io`.
-fn read(store: &PageStore, place: Place, owner: &mut Option<Pid>) -> Result<Option<Place>> {
+/// What the page says of its value; none if there lies another one. `Corrupt`, `Io`.
+fn read(store: &PageStore, place: Place) -> Result<Option<OverflowPage>> {
     let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
     let kind = store.read(place, &mut buffer)?;
     let view = OwnedPage(buffer.first_chunk().expect("a buffer of a page"));
-    let page = OverflowPage::read(view);
-    let is_its = *owner.get_or_insert(page.owner) == page.owner;
-    if kind != PageKind::Overflow || header::pid(view) != Pid::of_place(place) || !is_its {
-        return Err(odd(place));
-    }
-    Ok(page.next.place())
+    let is_it = kind == PageKind::Overflow && header::pid(view) == Pid::of_place(place);
+    Ok(is_it.then(|| OverflowPage::read(view)))
 }
 
 fn odd(place: Place) -> Error {

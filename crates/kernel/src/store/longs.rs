@@ -46,18 +46,15 @@ impl LongPlaces {
         was
     }
 
-    /// Takes a page out. False if it was not there.
-    pub fn remove(&mut self, number: u64) -> bool {
-        let was = self.pages.has(number);
-        self.pages.clear(number);
-        self.heads.clear(number);
-        was
+    /// Whether this is one of the pages.
+    pub fn has(&self, number: u64) -> bool {
+        self.pages.has(number)
     }
 
-    /// Puts a page back that was taken out: what is left of its value begins with it.
-    pub fn put_back(&mut self, number: u64) {
-        self.pages.set(number);
-        self.heads.set(number);
+    /// Takes a page out.
+    pub fn remove(&mut self, number: u64) {
+        self.pages.clear(number);
+        self.heads.clear(number);
     }
 
     /// Appends it to a manifest: both sets as bitmaps, compressed.

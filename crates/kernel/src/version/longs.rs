@@ -140,7 +140,7 @@ impl Garbage {
     }
 
     /// Frees up to about `pages_max` pages; answers how many. Of a chain with a page on disk that cannot
-    /// be read the rest is nobody's until the next start; why is kept.
+    /// be read the rest is nobody's; why is kept, here and by the pool.
     pub(crate) fn free(&self, pages_max: usize) -> usize {
         let Some(pool) = self.pool.get() else { return 0 };
         let mut freed = 0;
@@ -150,6 +150,7 @@ impl Garbage {
             let pages = match chain.free(pool, portion) {
                 Ok(pages) => pages,
                 Err(error) => {
+                    pool.note_unread(error.clone());
                     let _ = self.failure.set(error);
                     continue;
                 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
+mod damage;
 mod starts;
 
 pub(super) fn options() -> Options {
