@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::super::checkpoints::make_checkpoint;
-use super::starts::{PAGES, find_on_disk, flip_page_of, insert_all, open, open_told, part, texts};
+use super::starts::{
+    PAGES, by_hand, find_on_disk, flip_page_of, insert_all, open, open_told, part, texts,
+};
 use super::*;
 use crate::base::PAGE_BYTES;
 use crate::io::{SimDisk, SimOptions};
@@ -116,5 +118,112 @@ fn a_backup_has_no_blank_page_of_a_long_value() {
     let made = backup(&database);
     let Err(Error::Corrupt { detail, .. }) = &made else { panic!("{made:?}") };
     assert!(detail.contains(&name) && detail.contains(&format!("page {page}")), "{detail}");
+    database.close().unwrap();
+}
+
+/// A text that no byte of is zero: its key is as long.
+fn noise(random: &mut fastrand::Rng, len: usize) -> Option<Vec<u8>> {
+    Some((0..len).map(|_| random.u8(1..)).collect())
+}
+
+/// Rows whose first text, a key, is a long value.
+fn insert_long_keys(
+    database: &Database,
+    table: Oid,
+    ids: std::ops::Range<i64>,
+) -> BTreeMap<i64, Texts> {
+    let mut rows = BTreeMap::new();
+    for id in ids {
+        let mut random = fastrand::Rng::with_seed(1000 + id as u64);
+        let mut texts: Texts = vec![None; TEXTS];
+        (1..5).for_each(|at| texts[at] = noise(&mut random, 1930));
+        transact(database, |it| insert(it, table, id, &texts)).unwrap();
+        // Now it does not fit the row.
+        texts[0] = noise(&mut random, 1900);
+        let change = [(0, texts[0].clone())];
+        transact(database, |it| update(it, table, id, &change)).unwrap();
+        rows.insert(id, texts);
+    }
+    let longs = database.check().unwrap().overflow_pages;
+    assert!(longs >= rows.len() as u64, "the keys are long values");
+    rows
+}
+
+/// Ids of the rows that the index has under a first text.
+fn ids_of(database: &Database, table: Oid, text: &Option<Vec<u8>>) -> Vec<i64> {
+    let found = transact(database, |it| {
+        it.lock_table(table, TableLockMode::AccessShare)?;
+        let table = it.table(table)?;
+        let index = table.indexes[1].clone();
+        let range = KeyRange::prefix(KeyBytes::encode(&index, &[text.as_deref()]));
+        let direction = ScanDirection::Forward;
+        let mut cursor = it.index_scan(&table, &index, range, direction, &[ColumnId(0)]);
+        let (mut row, mut found) = (RowBuffer::new(), Vec::new());
+        while cursor.next(it, &mut row)?.is_some() {
+            let id = row.column(0).unwrap().try_into().unwrap();
+            found.push(i64::from_le_bytes(id));
+        }
+        Ok(found)
+    });
+    found.unwrap()
+}
+
+/// A row with a damaged long value in a key was deleted, another got a new key: collection leaves their entries and goes on.
+/// It stood still for ever, and all undo behind it stayed.
+#[test]
+fn collection_goes_on_behind_a_damaged_key() {
+    let disk = SimDisk::new(SimOptions::seeded(16));
+    let few = Options { buffer_pool_bytes: 8 << 20, instances: Instances::Count(1), ..by_hand() };
+    let database = Database::open_on(Arc::new(disk.clone()), few, &mut |_| ()).unwrap();
+    let table = make_table(&database);
+    let mut model = insert_long_keys(&database, table, 0..6);
+    make_checkpoint(&database);
+    let key = |id: i64| model[&id][0].clone();
+    let (deleted, changed) = (key(1), key(2));
+    let held = database.run(Target::Any, |context| {
+        let mut session = Session::new(context.instance());
+        let isolation = Isolation::RepeatableRead;
+        let mut old = session.begin(context, isolation, Access::ReadOnly).unwrap();
+        drop(old.statement(&mut session, context).unwrap());
+        let mut other = Session::new(context.instance());
+        let mut commit = |work: &dyn Fn(&mut Statement<'_>)| {
+            let access = Access::ReadWrite;
+            let mut it = other.begin(context, Isolation::ReadCommitted, access).unwrap();
+            work(&mut it.statement(&mut other, context).unwrap());
+            it.commit(&mut other, context).unwrap();
+        };
+        commit(&|it| delete(it, table, 1).unwrap());
+        commit(&|it| update(it, table, 2, &[(0, Some(b"new".to_vec()))]).unwrap());
+        // What was read leaves memory.
+        for id in 100..130 {
+            let mut texts = texts(id);
+            texts[3] = Some(texts[3].as_ref().unwrap().repeat(10));
+            commit(&|it| assert!(insert(it, table, id, &texts).is_ok()));
+            commit(&|it| delete(it, table, id).unwrap());
+        }
+        for key in [&deleted, &changed] {
+            flip_page_of(&disk, &key.as_ref().unwrap()[700..800]);
+        }
+        old.rollback(&mut session, context);
+    });
+    held.unwrap();
+    let until = Instant::now() + Duration::from_secs(30);
+    while database.metrics().unwrap().undo_bytes[0] > 0 {
+        assert!(Instant::now() < until, "undo stays: {:?}", database.metrics().unwrap().unread);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let unread = database.metrics().unwrap().unread;
+    assert!(unread.count() >= 2, "{unread:?}");
+    assert_eq!(database.check().unwrap().problems, Vec::<String>::new());
+    // Entries that are left lead nowhere, and are in nobody's way.
+    let texts_of = |id: i64| model[&id].clone();
+    let (again, other) = (texts_of(1), texts_of(3));
+    assert_eq!(ids_of(&database, table, &again[0]), []);
+    assert_eq!(ids_of(&database, table, &texts_of(2)[0]), []);
+    assert_eq!(ids_of(&database, table, &other[0]), [3]);
+    transact(&database, |it| insert(it, table, 1, &again)).unwrap();
+    assert_eq!(ids_of(&database, table, &again[0]), [1]);
+    model.get_mut(&2).unwrap()[0] = Some(b"new".to_vec());
+    assert!(all(&database, table) == model);
     database.close().unwrap();
 }
