@@ -113,14 +113,17 @@ fn resolve_cell(table: &TableTree, row: &mut RowBuffer, index: usize) -> Outcome
 }
 
 /// As [`resolve_keys`] of all cells, for who alone may change the row that was copied: so what it refers to is there.
-/// `Corrupt`, `Io`.
+/// `Corrupt`, `Io`: some cannot be read, and are references still; the others are resolved.
 pub(crate) fn resolve_own_keys(table: &TableTree, row: &mut RowBuffer) -> Result<()> {
+    let mut resolved = Ok(());
     for index in 0..row.len() {
-        if row.form(index) == Form::Long {
-            resolve_cell(table, row, index).map_err(|stop| own_error(table, stop))?;
+        if row.form(index) == Form::Long
+            && let Err(stop) = resolve_cell(table, row, index)
+        {
+            resolved = Err(own_error(table, stop));
         }
     }
-    Ok(())
+    resolved
 }
 
 #[cold]
@@ -135,12 +138,15 @@ fn own_error(table: &TableTree, stop: Stop) -> Error {
     }
 }
 
+/// Columns and their values.
+type Resolved = Vec<(u16, Vec<u8>)>;
+
 /// The long values of a before-image that keys may be made of, resolved; empty if it has none.
 pub(crate) fn resolve_image(
     table: &TableTree,
     image: ImageReader<'_>,
     is_key: impl Fn(u16) -> bool,
-) -> Outcome<Vec<(u16, Vec<u8>)>> {
+) -> Outcome<Resolved> {
     let mut resolved = Vec::new();
     for old in image.filter(|old| old.form == Form::Long && is_key(old.column)) {
         let mut value = Vec::new();
@@ -156,7 +162,7 @@ pub(super) fn resolve_passed_image(
     table: &TableTree,
     image: ImageReader<'_>,
     is_key: impl Fn(u16) -> bool,
-) -> Outcome<Option<Vec<(u16, Vec<u8>)>>> {
+) -> Outcome<Option<Resolved>> {
     match resolve_image(table, image, is_key) {
         Err(Stop::Retry) => Ok(None),
         resolved => unless_unread(table, resolved),

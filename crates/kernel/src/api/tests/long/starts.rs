@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::super::checkpoints::make_checkpoint;
 use super::*;
-use crate::base::HomeId;
+use crate::base::{HomeId, PAGE_BYTES};
 use crate::io::{Direct, Disk, OpenHow, SimDisk, SimOptions};
+use crate::page::{PageKind, header};
 use crate::store::file_name;
 
 /// Pages that a text fills, with a little left for one more: nothing of it can be compressed.
@@ -46,14 +47,19 @@ pub(super) fn open(disk: &SimDisk) -> (Database, u64) {
     (database, pages)
 }
 
-/// Where these bytes lie in page files: the file's name, its bytes and the place among them.
+/// Where these bytes of a long value lie in page files: the file's name, its bytes and the place among them.
 pub(super) fn find_on_disk(disk: &SimDisk, wanted: &[u8]) -> (String, Vec<u8>, usize) {
     for home in 0..2 {
         let name = file_name(HomeId(home));
         let file = disk.open(&name, OpenHow::Existing, Direct::No).expect("it is there");
         let mut bytes = vec![0; file.len().expect("it can be asked") as usize];
         file.read_at(0, &mut bytes).expect("it is read");
-        if let Some(at) = bytes.windows(wanted.len()).position(|window| window == wanted) {
+        let is_long = |at: usize| {
+            bytes[at / PAGE_BYTES * PAGE_BYTES + header::AT_KIND] == PageKind::Overflow as u8
+        };
+        let mut windows = bytes.windows(wanted.len()).enumerate();
+        let found = windows.find(|(at, window)| *window == wanted && is_long(*at));
+        if let Some(at) = found.map(|(at, _)| at) {
             return (name, bytes, at);
         }
     }
