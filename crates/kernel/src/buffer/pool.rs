@@ -402,8 +402,12 @@ impl BufferPool {
 
     /// All overflow pages that are in memory now.
     pub fn overflow_pages_here(&self) -> impl Iterator<Item = Pid> {
-        let homes = self.partitions.iter().enumerate();
-        homes.flat_map(|(home, partition)| partition.overflow.pids(HomeId(home as u16)))
+        (0..self.partitions.len()).flat_map(|home| self.overflow_pages_of(HomeId(home as u16)))
+    }
+
+    /// Those of one home, ascending.
+    pub fn overflow_pages_of(&self, home: HomeId) -> impl Iterator<Item = Pid> {
+        self.partitions[usize::from(home.0)].overflow.pids(home)
     }
 
     fn next_pid(&self, home: HomeId) -> Pid {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
+mod closing;
 mod damage;
 mod starts;
 
