@@ -3,7 +3,8 @@
 //! The manifest says which pages of long values the checkpoint has, and which of them come first
 //! ([`LongPlaces`]); rows refer to first pages, and say how many follow. So what rows refer to is counted, not read.
 //! The other first pages are of values that S does not see: their transactions had not committed, or their last
-//! version waited for its collection. Their pages are followed, few as they are, and are dead.
+//! version waited for its collection. Their pages are followed, by several threads, and are dead. Of all this only bitmaps
+//! are in memory, one for each thread ([`PlaceSet`]), whatever there are of values.
 //!
 //! Invariants: all that rows refer to is named in the manifest; else the checkpoint is damaged. No place that the
 //! manifest names is given to another page before the next checkpoint: a start that is interrupted is followed
@@ -11,7 +12,7 @@
 //! no checkpoint after this one has it, so that it keeps backups from being made only until then. Which pages are behind
 //! it is not known: they stay in use. All of this is told at each start.
 
-use std::sync::Arc;
+use std::sync::Mutex;
 
 use crate::base::{Error, HomeId, PAGE_BYTES, Pid, Place, Result, TreeId, Unread};
 use crate::io::IoBuffer;
@@ -19,33 +20,62 @@ use crate::latch::OwnedPage;
 use crate::log::manifest::Checkpoint;
 use crate::page::overflow::{LongRef, OverflowPage};
 use crate::page::{PageKind, header};
-use crate::store::{Found, LongPlaces, PageStore};
+use crate::store::{LongPlaces, PageStore, PlaceSet};
+use crate::sync::{in_parallel, mutant};
 
-/// A long value that a row refers to.
-#[derive(Clone, Copy)]
-pub(super) struct Referred {
-    tree: TreeId,
-    first: Pid,
-    pages: u32,
+/// The long values that rows refer to, of the trees that one thread has loaded.
+pub(super) struct Claims<'c> {
+    /// What the manifest names, by home.
+    named: &'c [LongPlaces],
+    heads: PlaceSet,
+    /// Pages of all of them.
+    pages: u64,
 }
 
-impl Referred {
-    /// What a row of `tree` refers to.
-    pub fn new(tree: TreeId, reference: &LongRef) -> Referred {
-        Referred { tree, first: reference.first, pages: reference.pages }
+impl<'c> Claims<'c> {
+    /// Of none yet.
+    pub fn new(checkpoint: &'c Checkpoint) -> Claims<'c> {
+        Claims { named: &checkpoint.longs, heads: PlaceSet::default(), pages: 0 }
     }
 
-    fn damaged(self, what: &str) -> Error {
-        let detail = format!("a long value of tree {} {what}", self.tree);
-        Error::Corrupt { page: Some(self.first), detail }
+    /// A row of `tree` refers to a value. `Corrupt`.
+    pub fn add(&mut self, tree: TreeId, reference: &LongRef) -> Result<()> {
+        let first = reference.first;
+        let damaged = |what: &str| {
+            let detail = format!("a long value of tree {tree} {what}");
+            Error::Corrupt { page: Some(first), detail }
+        };
+        let place = first.place().filter(|first| is_head(self.named, *first));
+        let place = place.ok_or_else(|| damaged("is none that the checkpoint has"))?;
+        if !self.heads.insert(place) {
+            return Err(damaged("is another row's, too"));
+        }
+        self.pages += u64::from(reference.pages);
+        Ok(())
     }
+
+    /// Takes those of another thread's trees. `Corrupt`.
+    pub fn take(&mut self, other: &Claims<'_>) -> Result<()> {
+        self.pages += other.pages;
+        match self.heads.take(&other.heads) {
+            None => Ok(()),
+            Some(both) => {
+                let detail = "a long value is a row's in each of two trees".to_owned();
+                Err(Error::Corrupt { page: Some(Pid::of_place(both)), detail })
+            }
+        }
+    }
+}
+
+fn is_head(named: &[LongPlaces], first: Place) -> bool {
+    named.get(usize::from(first.home().0)).is_some_and(|places| places.is_head(first.number()))
 }
 
 /// What came of following values that nobody refers to.
 #[derive(Default)]
 pub(super) struct Followed {
     /// Their pages, and those that should be and cannot be read.
-    pages: Vec<Place>,
+    pages: PlaceSet,
     /// Why some could not be followed to their end.
     pub unread: Unread,
 }
@@ -53,32 +83,42 @@ pub(super) struct Followed {
 impl Followed {
     /// How many pages were read.
     pub fn read(&self) -> u64 {
-        self.pages.len() as u64
+        self.pages.count()
     }
 }
 
-/// Finds the places of all long values. `Corrupt`.
+/// Finds the places of all long values, of which rows have `claims`, with `workers` threads. `Corrupt`.
 pub(super) fn find_longs(
-    store: &Arc<PageStore>,
+    store: &PageStore,
     checkpoint: &Checkpoint,
-    referred: Vec<Referred>,
+    claims: &Claims<'_>,
+    workers: usize,
 ) -> Result<Followed> {
-    let (mut unclaimed, mut pages) = (checkpoint.longs.clone(), 0);
-    for value in referred {
-        let place = value.first.place().filter(|first| is_head(&checkpoint.longs, *first));
-        let place = place.ok_or_else(|| value.damaged("is none that the checkpoint has"))?;
-        if !unclaimed[usize::from(place.home().0)].claim(place.number()) {
-            return Err(value.damaged("is another row's, too"));
+    let named = &*checkpoint.longs;
+    let unclaimed = PlaceSet::heads_but(named, &claims.heads);
+    let next = Mutex::new(Place::new(HomeId(0), 0));
+    let parts = in_parallel((0..workers).map(|_| {
+        || {
+            let mut part = Followed::default();
+            loop {
+                let head = {
+                    let mut from = next.lock().expect("no holder panics");
+                    let Some(head) = unclaimed.first_from(*from) else { break };
+                    *from = head.after(1);
+                    head
+                };
+                follow(store, (named, head), &mut part);
+            }
+            Ok(part)
         }
-        pages += u64::from(value.pages);
+    }))?;
+    let mut followed = Followed::default();
+    for part in parts {
+        followed.pages.take(&part.pages);
+        followed.unread.take(part.unread);
     }
-    let (mut named, mut followed) = (checkpoint.longs.clone(), Followed::default());
-    for (home, (named, left)) in named.iter_mut().zip(&unclaimed).enumerate() {
-        for head in left.heads() {
-            follow(store, (named, Place::new(HomeId(home as u16), head)), &mut followed);
-        }
-    }
-    let left: u64 = named.iter().map(LongPlaces::count).sum();
+    let all: u64 = named.iter().map(LongPlaces::count).sum();
+    let (left, pages) = (all - followed.pages.count(), claims.pages);
     let said = format!("checkpoint {} has {left} pages of long values", checkpoint.number);
     if left < pages {
         let detail = format!("{said}, and its rows refer to {pages}");
@@ -88,22 +128,14 @@ pub(super) fn find_longs(
         let detail = format!("{said}, {} more than can be found to belong to any", left - pages);
         followed.unread.add(Error::Corrupt { page: None, detail });
     }
-    followed.pages.iter().for_each(|place| store.found(*place, Found::ImageOnly));
-    for (home, places) in named.iter().enumerate() {
-        let place = |number| Place::new(HomeId(home as u16), number);
-        places.pages().for_each(|page| store.found(place(page), Found::Fixed));
-        places.heads().for_each(|head| store.found_head(place(head)));
-    }
+    store.found_longs(named, &followed.pages);
     Ok(followed)
 }
 
-fn is_head(named: &[LongPlaces], first: Place) -> bool {
-    named.get(usize::from(first.home().0)).is_some_and(|places| places.is_head(first.number()))
-}
-
-/// Takes the pages of a value that nobody refers to out of those that are named, from `head` on, as far as they can be
-/// read. One that can, and is another value's, is left alone.
-fn follow(store: &PageStore, (named, head): (&mut LongPlaces, Place), followed: &mut Followed) {
+/// Adds the pages of a value that nobody refers to, from `head` on, as far as they can be read. One that can, and is
+/// another value's, is left alone.
+fn follow(store: &PageStore, (named, head): (&[LongPlaces], Place), followed: &mut Followed) {
+    let named = &named[usize::from(head.home().0)];
     let (mut next, mut owner) = (Some(head), None);
     while let Some(place) = next {
         if place.home() != head.home() || !named.has(place.number()) {
@@ -118,11 +150,16 @@ fn follow(store: &PageStore, (named, head): (&mut LongPlaces, Place), followed: 
             }
             Err(error) => {
                 followed.unread.add(error);
+                if mutant("unread-page-of-no-row-kept") {
+                    return;
+                }
                 None
             }
         };
-        named.remove(place.number());
-        followed.pages.push(place);
+        if !followed.pages.insert(place) {
+            // It leads to itself.
+            return followed.unread.add(odd(place));
+        }
     }
 }
 

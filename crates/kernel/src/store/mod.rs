@@ -13,6 +13,7 @@ mod bits;
 mod buffers;
 mod compact;
 mod longs;
+mod set;
 mod space;
 
 use std::ops::DerefMut;
@@ -28,6 +29,7 @@ use space::{Space, Wanted};
 
 pub use buffers::RUN_PAGES;
 pub use longs::LongPlaces;
+pub use set::PlaceSet;
 pub use space::{Found, PinId, SpaceStats, Term};
 
 /// Extents that are given back at once: the file system is busy with them for a moment.
@@ -319,9 +321,12 @@ impl PageStore {
         self.with(place, |space, number| space.found(number, page));
     }
 
-    /// Recovery: a page that was found is the first of a long value.
-    pub fn found_head(&self, place: Place) {
-        self.with(place, Space::found_head);
+    /// Recovery: the published checkpoint has these pages of long values, by home. Those in `dead` are of values that
+    /// nobody needs.
+    pub fn found_longs(&self, named: &[LongPlaces], dead: &PlaceSet) {
+        for (home, (held, named)) in self.homes.iter().zip(named).enumerate() {
+            locked(held).space.found_longs(named, dead.of(home));
+        }
     }
 
     /// A long value is complete: these are its pages, in their order and of one home.
