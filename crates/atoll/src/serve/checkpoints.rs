@@ -1,4 +1,5 @@
-//! A line on standard error for every checkpoint of a server, published or abandoned.
+//! A line on standard error for every checkpoint of a server, published or abandoned, and for damage that was met meanwhile and
+//! stopped nobody.
 //!
 //! Invariants: a thread of its own writes them, so no instance waits for who reads standard error; it
 //! ends with the database. A reason that repeats is said once a minute, with how often it was met.
@@ -41,6 +42,9 @@ impl Teller {
                 self.unsaid = 0;
                 Some(published(&report))
             }
+            CheckpointEvent::Unread { count, why } => Some(format!(
+                "damage that no row needs: {count} pages or more could not be read when they were freed, the first: {why}"
+            )),
             CheckpointEvent::Abandoned(reason) => {
                 if let Some((last, said)) = &self.last
                     && *last == reason

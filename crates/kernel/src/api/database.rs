@@ -241,7 +241,7 @@ impl Database {
     pub fn checkpoint_events(&self) -> Option<Receiver<CheckpointEvent>> {
         let checkpoints = self.inner.shared.checkpoints.as_ref()?;
         let (sender, receiver) = std::sync::mpsc::channel();
-        checkpoints.tell(sender);
+        checkpoints.tell(sender, self.inner.shared.pool.unread().count());
         Some(receiver)
     }
 

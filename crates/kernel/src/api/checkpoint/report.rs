@@ -2,7 +2,9 @@
 //!
 //! Invariants: counts are of this process; an attempt is counted once, when it has ended.
 
-use crate::base::{Cts, Error, Result};
+use std::sync::mpsc::Sender;
+
+use crate::base::{Cts, Error, Result, Unread};
 
 /// Why the checkpoint of an earlier term is not published.
 pub(super) const OVERTAKEN: &str = "the checkpoint took so long that another was begun";
@@ -26,6 +28,40 @@ pub enum CheckpointEvent {
     Published(CheckpointReport),
     /// It came to nothing, for this reason.
     Abandoned(String),
+    /// Besides: what was freed since the last attempt was told of could not all be read.
+    Unread {
+        /// How much.
+        count: u64,
+        /// Why the first of it could not.
+        why: String,
+    },
+}
+
+/// Who is told how attempts end.
+pub(super) struct Listener {
+    events: Sender<CheckpointEvent>,
+    /// How much that could not be read has been told of.
+    unread: u64,
+}
+
+impl Listener {
+    /// Told by `events` from now on, when so much could not be read that was told of otherwise.
+    pub fn new(events: Sender<CheckpointEvent>, unread: u64) -> Listener {
+        Listener { events, unread }
+    }
+
+    /// An attempt ended so; `unread` is what could not be read since the start.
+    pub fn tell(&mut self, event: CheckpointEvent, unread: &Unread) {
+        // Nobody may be listening any more.
+        let _ = self.events.send(event);
+        let (count, told) = (unread.count() - self.unread, self.unread as usize);
+        self.unread = unread.count();
+        if count > 0 {
+            let why = unread.why().get(told).or(unread.why().last());
+            let why = why.map_or_else(String::new, ToString::to_string);
+            let _ = self.events.send(CheckpointEvent::Unread { count, why });
+        }
+    }
 }
 
 /// What a checkpoint did.
