@@ -1,5 +1,6 @@
 //! Pages of long values that are damaged where no row needs them: nobody is kept from starting or from making a backup, and
 //! everybody is told. Pages that rows need are named.
+#![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
 
 use std::collections::BTreeMap;
 
