@@ -159,8 +159,7 @@ pub(super) fn recover(
     let mut ended = None;
     let (manifest, marks) = match found {
         None => {
-            let (disk, database) = (&machine.disk, state.database);
-            log::create(disk, homes, PAGE_BYTES as u32, clock.offset(), database)?
+            log::create(&machine.disk, homes, PAGE_BYTES as u32, clock.offset(), state.database)?
         }
         Some(manifest) => {
             let mut restart = Restart {
@@ -174,10 +173,8 @@ pub(super) fn recover(
             restart.run(manifest, homes, &clock, progress)?
         }
     };
-    let State { pool, store, definitions, imaged, unread, .. } = state;
-    pool.unread().lines(NOT_FREED).iter().for_each(|line| progress(line));
-    pool.take_unread(unread);
-    report.unread = pool.unread().count();
+    report.unread = state.tell_unread(progress);
+    let State { pool, store, definitions, imaged, .. } = state;
     let began = Instant::now();
     let catalog = build_catalog(&definitions, &versions, machine.threads.computing())?;
     report.indexes = began.elapsed();
@@ -313,6 +310,13 @@ impl State {
             self.unread.lines(NOT_FOLLOWED).iter().for_each(|line| progress(line));
         }
         (self.pages, self.load)
+    }
+
+    /// Says what could not be read of what replay took out; answers how much that is with what loading did without.
+    fn tell_unread(&mut self, progress: &mut dyn FnMut(&str)) -> u64 {
+        self.pool.unread().lines(NOT_FREED).iter().for_each(|line| progress(line));
+        self.pool.take_unread(std::mem::take(&mut self.unread));
+        self.pool.unread().count()
     }
 }
 
