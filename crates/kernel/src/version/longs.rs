@@ -139,7 +139,7 @@ fn own_error(table: &TableTree, stop: Stop) -> Error {
 }
 
 /// Columns and their values.
-type Resolved = Vec<(u16, Vec<u8>)>;
+pub(super) type Resolved = Vec<(u16, Vec<u8>)>;
 
 /// The long values of a before-image that keys may be made of, resolved; empty if it has none.
 pub(crate) fn resolve_image(
@@ -156,17 +156,32 @@ pub(crate) fn resolve_image(
     Ok(resolved)
 }
 
-/// As [`resolve_image`], for who collects the record. None if a value cannot be read, which is told, or is gone: of a column
-/// that the change left alone, and that a later change replaced, which another instance has collected already.
+/// As [`resolve_image`], for who collects the record. Answers, too, which columns could not be resolved: their values cannot
+/// be read, which is told, or are gone: of a column that the change left alone, and that a later change replaced, which
+/// another instance has collected already.
 pub(super) fn resolve_passed_image(
     table: &TableTree,
     image: ImageReader<'_>,
     is_key: impl Fn(u16) -> bool,
-) -> Outcome<Option<Resolved>> {
-    match resolve_image(table, image, is_key) {
-        Err(Stop::Retry) => Ok(None),
-        resolved => unless_unread(table, resolved),
+) -> Outcome<(Resolved, Vec<u16>)> {
+    let (mut resolved, mut unknown) = (Vec::new(), Vec::new());
+    for old in image.filter(|old| old.form == Form::Long && is_key(old.column)) {
+        let mut value = Vec::new();
+        match append_key_value(table, old.value.unwrap_or_default(), &mut value) {
+            Err(Stop::Retry) => {
+                // What the change itself took out is there until its record goes.
+                if old.changed {
+                    table.pool().note_unread(own_error(table, Stop::Retry));
+                }
+                unknown.push(old.column);
+            }
+            read => match unless_unread(table, read)? {
+                Some(()) => resolved.push((old.column, value)),
+                None => unknown.push(old.column),
+            },
+        }
     }
+    Ok((resolved, unknown))
 }
 
 /// Chains that nobody refers to any more, of one instance.

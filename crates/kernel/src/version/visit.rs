@@ -28,8 +28,9 @@ pub(super) fn visit(
     if record.flags.has(Flags::KEY) {
         let image = ImageReader::new(&scratch.image, record.columns);
         let is_key = |column| table.is_indexed(column);
-        let Some(longs) = resolve_passed_image(&table.tree, image, is_key)? else { return Ok(()) };
-        for index in &table.indexes {
+        let (longs, unknown) = resolve_passed_image(&table.tree, image, is_key)?;
+        let is_known = |column: &u16| !unknown.contains(column);
+        for index in table.indexes.iter().filter(|index| index.columns.iter().all(is_known)) {
             if old_key(index, record, (&scratch.image, &longs), &mut scratch.key) {
                 remove_entry(table, index, record.row, at, scratch)?;
             }
