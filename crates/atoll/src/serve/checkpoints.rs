@@ -1,5 +1,5 @@
-//! A line on standard error for every checkpoint of a server, published or abandoned, and for logs that are not
-//! archived.
+//! A line on standard error for every checkpoint of a server, published or abandoned, for logs that are not
+//! archived, and for damage that was met meanwhile and stopped nobody.
 //!
 //! Invariants: a thread of its own writes them, so no instance waits for who reads standard error; it
 //! ends with the database. A reason that repeats is said once a minute, or of archiving, which is tried every
@@ -71,6 +71,9 @@ impl Teller {
                 self.abandoned = Repeated::default();
                 Some(published(&report))
             }
+            CheckpointEvent::Unread { count, why } => Some(format!(
+                "damage that no row needs: {count} pages or more could not be read when they were freed, the first: {why}"
+            )),
             CheckpointEvent::Abandoned(reason) => {
                 let said = self.abandoned.meet(reason, now, REPEATED)?;
                 Some(format!("checkpoint abandoned: {said}"))

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::core::{CoreInner, Shared};
 use super::environment::KernelEnvironment;
 use crate::base::{Cts, Error, HomeId, InstanceId, Observed, Result, TreeId};
+use crate::buffer::BufferPool;
 use crate::catalog::{Catalog, CatalogRef, IndexEntry};
 use crate::sync::mutant;
 use crate::tree::index::IndexTree;
@@ -298,12 +299,24 @@ impl Drop for Grave {
     }
 }
 
+fn tree_pool(tree: &AnyTree) -> &BufferPool {
+    match tree {
+        AnyTree::Table(table) => table.pool(),
+        AnyTree::Index(index) => index.pool(),
+    }
+}
+
 fn free_all(trees: &[AnyTree]) {
     for tree in trees {
-        // Pages that cannot be freed are lost until the next start, no more.
-        let _ = match tree {
+        // What cannot be read is in the pool's list: it stays in use until a start finds that nobody has it (the
+        // rest of a long value behind a damaged page longer: recovery/longs.rs). Any other error is none of a page's,
+        // and there is nobody to answer: the transaction has ended.
+        let freed = match tree {
             AnyTree::Table(table) => table.free_pages(),
             AnyTree::Index(index) => index.free(),
         };
+        if let Err(error) = freed {
+            tree_pool(tree).note_unread(error);
+        }
     }
 }

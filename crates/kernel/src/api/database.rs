@@ -241,7 +241,7 @@ impl Database {
     pub fn checkpoint_events(&self) -> Option<Receiver<CheckpointEvent>> {
         let checkpoints = self.inner.shared.checkpoints.as_ref()?;
         let (sender, receiver) = std::sync::mpsc::channel();
-        checkpoints.tell(sender);
+        checkpoints.tell(sender, self.inner.shared.pool.unread().count());
         Some(receiver)
     }
 
@@ -263,8 +263,8 @@ impl Database {
         let store = checkpoints.as_ref().map(|checkpoints| checkpoints.store().stats());
         let checkpoints = checkpoints.as_ref().map(Checkpoints::counters);
         let traffic = pool.traffic_sum();
-        let pool = pool.stats();
-        Ok(Metrics { transactions, logs, undo_bytes, pool, traffic, store, checkpoints })
+        let (pool, unread) = (pool.stats(), pool.unread());
+        Ok(Metrics { transactions, logs, undo_bytes, pool, traffic, store, checkpoints, unread })
     }
 
     /// What went in and out of the buffer pool since the start.

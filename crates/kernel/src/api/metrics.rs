@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::checkpoint::CheckpointCounters;
 use super::core::{Core, Instance, Shared};
-use crate::base::{HomeId, InstanceId};
+use crate::base::{HomeId, InstanceId, Unread};
 use crate::buffer::{PoolStats, PoolTraffic};
 use crate::log::LogCounters;
 use crate::store::SpaceStats;
@@ -27,6 +27,8 @@ pub struct Metrics {
     pub store: Option<SpaceStats>,
     /// Checkpoints; none for a database in memory.
     pub checkpoints: Option<CheckpointCounters>,
+    /// What could not be read when it was freed, or found to be nobody's; the pages behind it may stay in use.
+    pub unread: Unread,
 }
 
 impl Metrics {

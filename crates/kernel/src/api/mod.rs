@@ -76,7 +76,7 @@ pub use self::checkpoint::{
 };
 pub use self::core::{Context, Core, Instance};
 pub use crate::backup::{Restored, Until};
-pub use crate::base::{Cts, EXIT_CLOCK_RAN_BACK, Error, InstanceId, Result, RowId, Xid};
+pub use crate::base::{Cts, EXIT_CLOCK_RAN_BACK, Error, InstanceId, Result, RowId, Unread, Xid};
 pub use crate::buffer::PoolTraffic;
 pub use crate::catalog::{
     Catalog, CatalogRef, ColumnDef, ColumnId, Identity, IndexColumn, IndexDef, IndexEntry,

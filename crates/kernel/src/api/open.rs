@@ -15,7 +15,7 @@ use super::environment::KernelEnvironment;
 use super::options::{NEVER_ARCHIVED, OldLogs, Options, UnarchivedLogs};
 use super::registry::LocalTables;
 use crate::backup;
-use crate::base::{Error, HomeId, PAGE_BYTES, Result, TreeId};
+use crate::base::{Error, HomeId, PAGE_BYTES, Result, TreeId, Unread};
 use crate::buffer::BufferPool;
 use crate::catalog::{Catalog, Published};
 use crate::checkpoint::ImagedTree;
@@ -45,6 +45,8 @@ pub struct RecoveryReport {
     pub commits_cut: u64,
     /// Pages of the checkpoint that were loaded.
     pub pages: u64,
+    /// What could not be read and was done without, for no row needs it: each was told of.
+    pub unread: u64,
     /// Loading the checkpoint.
     pub load: Duration,
     /// Scanning and cutting the logs.
@@ -169,6 +171,7 @@ pub(super) fn recover(
             restart.run(manifest, homes, &clock, progress)?
         }
     };
+    report.unread = state.tell_unread(progress);
     let State { pool, store, definitions, imaged, .. } = state;
     let began = Instant::now();
     let catalog = build_catalog(&definitions, &versions, machine.threads.computing())?;
@@ -276,6 +279,12 @@ fn tell_of_archiving(
     Ok(())
 }
 
+/// What is said of what a checkpoint has and no row needs ...
+const NOT_FOLLOWED: &str = "a long value that no row refers to could not be followed to its end";
+/// ... and of what the logs took out.
+const NOT_FREED: &str =
+    "something that the log takes out could not be read, and pages may stay in use";
+
 /// What replay begins with: nothing, or the checkpoint.
 struct State {
     database: u128,
@@ -285,7 +294,7 @@ struct State {
     imaged: HashMap<TreeId, ImagedTree>,
     pages: u64,
     /// As in [`LoadedCheckpoint`](crate::recovery::LoadedCheckpoint).
-    unread: Vec<Error>,
+    unread: Unread,
     load: Duration,
 }
 
@@ -313,7 +322,7 @@ impl State {
         let checkpoint = found.and_then(|manifest| manifest.checkpoint.as_ref());
         let (Some(checkpoint), Some(store)) = (checkpoint, &store) else {
             let definitions = Definitions::new(pool.clone(), sides, homes)?;
-            let (imaged, unread, load) = (HashMap::default(), Vec::new(), Duration::ZERO);
+            let (imaged, unread, load) = (HashMap::default(), Unread::default(), Duration::ZERO);
             return Ok(State {
                 database,
                 pool,
@@ -340,12 +349,16 @@ impl State {
         if let Some(it) = found.and_then(|manifest| manifest.checkpoint.as_ref()) {
             let (number, pages, seconds) = (it.number, self.pages, self.load.as_secs_f64());
             progress(&format!("loaded checkpoint {number}: {pages} pages in {seconds:.3} s"));
-            for why in &self.unread {
-                let kept = "pages of a long value that no row refers to stay in use";
-                progress(&format!("{kept}, for one cannot be read: {why}"));
-            }
+            self.unread.lines(NOT_FOLLOWED).iter().for_each(|line| progress(line));
         }
         (self.pages, self.load)
+    }
+
+    /// Says what could not be read of what replay took out; answers how much that is with what loading did without.
+    fn tell_unread(&mut self, progress: &mut dyn FnMut(&str)) -> u64 {
+        self.pool.unread().lines(NOT_FREED).iter().for_each(|line| progress(line));
+        self.pool.take_unread(std::mem::take(&mut self.unread));
+        self.pool.unread().count()
     }
 }
 
@@ -407,13 +420,13 @@ impl Restart<'_> {
 }
 
 /// Replays what `disk` holds and puts its catalog together, without changing anything on disk that the
-/// database refers to, but the lock file. Answers, too, which pages could not be read that a start can do without.
+/// database refers to, but the lock file. Answers, too, what could not be read that a start can do without.
 /// `Unusable` if there is no database.
 pub(super) fn inspect(
     disk: &Arc<dyn Disk>,
     options: &Options,
     progress: &mut dyn FnMut(&str),
-) -> Result<(Catalog, Vec<Error>)> {
+) -> Result<(Catalog, Unread)> {
     let Some(manifest) = read_manifest(&**disk)? else {
         return Err(Error::Unusable { detail: "there is no database here".to_owned() });
     };
@@ -423,7 +436,7 @@ pub(super) fn inspect(
     let machine = Machine::real(disk.clone(), Retention::Keep);
     let state = State::new(&machine, Some(&manifest), homes, options, &versions)?;
     state.tell(Some(&manifest), progress);
-    let mut definitions = state.definitions;
+    let (mut definitions, mut unread) = (state.definitions, state.unread);
     let examined = log::examine(disk, manifest)?;
     let readers = (0..homes).map(|home| examined.reader(disk, HomeId(home)));
     let readers = readers.collect::<Result<Vec<_>>>()?;
@@ -432,7 +445,8 @@ pub(super) fn inspect(
     let replayed = replay(readers, &mut definitions, how, &mut |_| ())?;
     progress(&format!("{} commits, {} row changes", replayed.commits, replayed.changes));
     let catalog = build_catalog(&definitions, &versions, machine.threads.computing())?;
-    Ok((catalog, state.unread))
+    unread.take(state.pool.unread());
+    Ok((catalog, unread))
 }
 
 impl Recovered {

@@ -5,8 +5,6 @@
 //! that is durable, behind which their copies end. Files are durable when a function returns;
 //! their names are when the folder was synced, which it was.
 
-use std::time::Duration;
-
 use super::Watch;
 use crate::base::{Error, HomeId, LogPosition, PAGE_BYTES, Place, Result};
 use crate::io::{Direct, Disk, FileRef, IoBuffer, OpenHow};
@@ -16,9 +14,6 @@ use crate::store::{self, PageStore, PinId, Run};
 
 /// Bytes of one read and write.
 const PIECE_BYTES: usize = 1 << 20;
-/// How often, and after how long, a page that is just being written is read again.
-const ATTEMPTS_MAX: u32 = 200;
-const AGAIN: Duration = Duration::from_millis(5);
 
 /// What was copied.
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,36 +66,23 @@ pub(super) fn new_page_file(target: &dyn Disk, database: u128, home: HomeId) -> 
     Ok(file)
 }
 
-/// Whether nothing was ever written here.
+/// Whether there is nothing here: a hole.
 pub(super) fn is_blank(page: &[u8]) -> bool {
     page.iter().all(|byte| *byte == 0)
 }
 
-/// Reads a run of pages and verifies each. Pages that never move may be written at this moment,
-/// while what they belong to is not committed: those are read again. Some never were.
+/// Reads a run of pages and verifies each. All that a checkpoint has was written before it was published, and is not
+/// written again while it is pinned: so what cannot be verified is damaged.
 fn read_verified(store: &PageStore, run: Run, buffer: &mut IoBuffer) -> Result<()> {
-    let mut attempts = 0;
-    'again: loop {
-        let n = store.read_run(run, buffer)?;
-        // What lies behind the file's end is no page, which verifying says.
-        let whole = n / PAGE_BYTES * PAGE_BYTES;
-        for at in 0..run.count {
-            let place = Place::new(run.first.home(), run.first.number() + at);
-            let from = (at as usize * PAGE_BYTES).min(whole);
-            let page = &buffer[from..(from + PAGE_BYTES).min(whole)];
-            let Err(error) = store::verify(place, page) else { continue };
-            if !store.is_fixed(place) || page.is_empty() || attempts == ATTEMPTS_MAX {
-                return Err(error);
-            }
-            if is_blank(page) {
-                continue;
-            }
-            attempts += 1;
-            std::thread::sleep(AGAIN);
-            continue 'again;
-        }
-        return Ok(());
+    let n = store.read_run(run, buffer)?;
+    // What lies behind the file's end is no page, which verifying says.
+    let whole = n / PAGE_BYTES * PAGE_BYTES;
+    for at in 0..run.count {
+        let place = Place::new(run.first.home(), run.first.number() + at);
+        let from = (at as usize * PAGE_BYTES).min(whole);
+        store::verify(place, &buffer[from..(from + PAGE_BYTES).min(whole)])?;
     }
+    Ok(())
 }
 
 /// Copies what the running incarnation of `manifest` has in its logs from where they begin up to

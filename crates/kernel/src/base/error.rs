@@ -114,6 +114,13 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether it says that bytes on disk could not be read, or are not what was written.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, Error::Corrupt { .. } | Error::Io { .. })
+    }
+}
+
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -7,6 +7,7 @@ mod error;
 mod id;
 mod limits;
 mod stop;
+mod unread;
 
 pub use error::{Error, Result};
 pub use id::{
@@ -17,3 +18,4 @@ pub use limits::{
     EXIT_CLOCK_RAN_BACK, INSTANCES_MAX, PAGE_BYTES, SLOT_SEQUENCE_MAX, SLOTS_PER_INSTANCE_MAX,
 };
 pub use stop::{NeededPage, Outcome, Stop, WaitFor};
+pub use unread::Unread;

@@ -17,7 +17,7 @@ use super::guard::PageRead;
 use super::pool::BufferPool;
 use super::trace::{Noted, note};
 use super::writer::ImageWriter;
-use crate::base::{Error, HomeId, Outcome, PAGE_BYTES, Pid, Place, Result, Stop};
+use crate::base::{Error, HomeId, Outcome, PAGE_BYTES, Pid, Place, Result, Stop, Unread};
 use crate::io::IoBuffer;
 use crate::latch::{OwnedPage, PageBytes};
 use crate::page::overflow::OverflowPage;
@@ -86,8 +86,30 @@ impl BufferPool {
         })
     }
 
+    /// What could not be read when it was to be freed, since the start: pages behind it may stay in use, though
+    /// nobody needs them.
+    pub fn unread(&self) -> Unread {
+        self.unread.lock().expect("no holder panics").clone()
+    }
+
+    /// Something that is to be freed cannot be read, for this reason: it is done without it.
+    pub fn note_unread(&self, why: Error) {
+        self.unread.lock().expect("no holder panics").add(why);
+    }
+
+    /// Adds what somebody else could not read.
+    pub fn take_unread(&self, unread: Unread) {
+        self.unread.lock().expect("no holder panics").take(unread);
+    }
+
+    /// As [`Unread::note`], in the pool's list.
+    pub fn or_unread<T>(&self, read: Result<T>) -> Result<Option<T>> {
+        self.unread.lock().expect("no holder panics").note(read)
+    }
+
     /// Frees a page of the value whose first page is `owner`, which was not in memory. Blocks the thread
-    /// while it reads who comes after it. `Corrupt`, `Io`: nothing is freed.
+    /// while it reads who comes after it. `Io`: nothing is freed. `Corrupt`: the page is free all the same, for it is
+    /// nobody's else; those behind it are not known any more, and stay in use.
     pub fn free_long(&self, pid: Pid, owner: Pid) -> Result<FreedLong> {
         let (Some(place), Some(store)) = (pid.place(), self.store()) else {
             return Ok(FreedLong::Gone);
@@ -96,7 +118,12 @@ impl BufferPool {
             if self.find_overflow(pid).is_some() {
                 return Ok(FreedLong::Here);
             }
-            let Some(buffer) = read_alive(store, pid, place)? else { return Ok(FreedLong::Gone) };
+            let read = read_alive(store, pid, place).inspect_err(|error| {
+                if matches!(error, Error::Corrupt { .. }) && !mutant("damaged-page-kept") {
+                    store.beheaded(place, None);
+                }
+            });
+            let Some(buffer) = read? else { return Ok(FreedLong::Gone) };
             let page = OverflowPage::read(OwnedPage(page_of(&buffer)));
             if page.owner != owner {
                 return Ok(FreedLong::Gone);
@@ -152,6 +179,11 @@ impl BufferPool {
         let place = read.frame().pid().place().ok_or(Stop::Retry).map_err(changed)?;
         let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
         let run = store.lease_fixed(place).ok_or(Stop::Retry).map_err(changed)?;
+        if read.clean_place() == Some(place) {
+            // A checkpoint has written it since this was looked at, and may be pinned by now.
+            store.written(run);
+            return self.evict(read, place).map_err(changed);
+        }
         let page = buffer.first_chunk_mut().expect("a buffer of a page");
         read.racy().copy(0, page);
         // Only now: while the place is leased nobody else writes there.

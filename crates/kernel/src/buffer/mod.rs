@@ -14,6 +14,7 @@ mod guard;
 mod inner;
 mod load;
 mod long;
+mod long_runs;
 mod pool;
 mod provide;
 mod side;

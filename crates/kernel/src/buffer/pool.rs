@@ -25,7 +25,7 @@ use super::side::SideStore;
 use super::surely::Surely;
 use super::trace::{Noted, note};
 use super::traffic::Traffic;
-use crate::base::{Error, HomeId, INSTANCES_MAX, PAGE_BYTES, Pid, Place, Result, TreeId};
+use crate::base::{Error, HomeId, INSTANCES_MAX, PAGE_BYTES, Pid, Place, Result, TreeId, Unread};
 use crate::latch::SpinLock;
 use crate::page::overflow::OverflowPage;
 use crate::page::{PageKind, header};
@@ -121,6 +121,9 @@ pub struct BufferPool {
     has_evicted: CachePadded<AtomicBool>,
     /// What was loaded surely, and whether it is worth looking for frames otherwise.
     surely: Surely,
+    /// What of trees and long values could not be read when they were freed. Written by who frees, read by who
+    /// tells people.
+    pub(super) unread: Mutex<Unread>,
 }
 
 impl BufferPool {
@@ -170,6 +173,7 @@ impl BufferPool {
             sides: OnceLock::new(),
             has_evicted: CachePadded::default(),
             surely: Surely::default(),
+            unread: Mutex::default(),
         }))
     }
 
@@ -398,8 +402,12 @@ impl BufferPool {
 
     /// All overflow pages that are in memory now.
     pub fn overflow_pages_here(&self) -> impl Iterator<Item = Pid> {
-        let homes = self.partitions.iter().enumerate();
-        homes.flat_map(|(home, partition)| partition.overflow.pids(HomeId(home as u16)))
+        (0..self.partitions.len()).flat_map(|home| self.overflow_pages_of(HomeId(home as u16)))
+    }
+
+    /// Those of one home, ascending.
+    pub fn overflow_pages_of(&self, home: HomeId) -> impl Iterator<Item = Pid> {
+        self.partitions[usize::from(home.0)].overflow.pids(home)
     }
 
     fn next_pid(&self, home: HomeId) -> Pid {

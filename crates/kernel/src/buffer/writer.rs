@@ -113,6 +113,11 @@ impl<'c, S: InstanceState> ImageWriter<'c, S> {
         self.moving.get_or_insert_with(|| within("compaction"));
     }
 
+    /// Whose page file it writes.
+    pub(super) fn home(&self) -> HomeId {
+        self.home
+    }
+
     /// The page files.
     pub fn store(&self) -> &Arc<PageStore> {
         &self.store
@@ -178,9 +183,15 @@ impl<'c, S: InstanceState> ImageWriter<'c, S> {
         let page = buffer.first_chunk_mut().expect("a page long");
         *page = *image;
         header::seal(page, place);
+        self.write_run(place, buffer).map(drop)
+    }
+
+    /// Writes sealed pages to places that follow each other and are theirs, now; gives the buffer back. `Io`.
+    pub(super) fn write_run(&mut self, first: Place, buffer: IoBuffer) -> Result<IoBuffer> {
         self.written.writes += 1;
-        self.written.pages += 1;
-        write(self.context, &self.store, place, buffer).map(drop)
+        self.written.pages += (buffer.len() / PAGE_BYTES) as u64;
+        self.turn.beat_ns.store(self.context.now_ns(), Ordering::Relaxed);
+        write(self.context, &self.store, first, buffer)
     }
 
     /// Begins to write what was gathered, as a task of its own, and waits while too many writes are

@@ -10,6 +10,7 @@
 //! `api` picks S, collects the trees, and publishes.
 
 mod image;
+mod longs;
 mod table;
 mod tiles;
 mod tree;
@@ -17,15 +18,16 @@ mod tree;
 use rustc_hash::FxHashMap as HashMap;
 use std::sync::Arc;
 
-use crate::base::{Error, HomeId, PAGE_BYTES, Result, TreeId};
-use crate::buffer::{BufferPool, ImageWriter, PageRead, WrittenLong, sync_all};
-use crate::runtime::{InstanceState, Parker, TaskContext};
-use crate::store::{LongPlaces, PageStore};
+use crate::base::{Error, HomeId, Result, TreeId};
+use crate::buffer::{ImageWriter, sync_all};
+use crate::runtime::{InstanceState, TaskContext};
+use crate::store::PageStore;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::tree::index::IndexTree;
 use crate::version::{SnapshotView, TableAccess, ToImage, TransactionStates};
 
 pub use crate::buffer::{Turn, Written};
+pub use longs::{LongShares, write_long_values};
 pub use tiles::Common;
 pub use tree::ImagedTree;
 
@@ -155,48 +157,6 @@ fn image_trees<S: InstanceState>(
         }
     }
     Ok(imaged)
-}
-
-/// Takes the long values that are complete into the checkpoint, those that S does not see, too, and writes
-/// their pages unless they lie on disk. Answers which it has, by home. To be called when S holds all undo
-/// back still, so that all that it sees are alive; afterwards they may be freed: they are on disk, and the
-/// checkpoint has their places. `may_go_on` is asked before each page. Errors as [`image_share`].
-pub fn write_long_values<S: InstanceState>(
-    context: &TaskContext<S>,
-    (pool, store): (&BufferPool, &Arc<PageStore>),
-    turn: &Turn,
-    may_go_on: &dyn Fn() -> Result<()>,
-) -> Result<(Vec<LongPlaces>, Written)> {
-    // First: one that is completed while pages are written is none of them.
-    store.hold_longs(turn.term);
-    let mut writer = ImageWriter::new(context, store.clone(), turn.clone(), HomeId(0));
-    let mut page = Box::new([0; PAGE_BYTES]);
-    let pids: Vec<_> = pool.overflow_pages_here().collect();
-    for pid in pids {
-        may_go_on()?;
-        if context.instance().is_stopping() {
-            return Err(Error::ShuttingDown);
-        }
-        // Another goes on in its place.
-        if !store.is_making(turn.term) {
-            break;
-        }
-        loop {
-            writer.breathe();
-            // Without a frame it has been freed meanwhile, or lies on disk.
-            let Some(frame) = pool.find_overflow(pid) else { break };
-            let Ok(read) = PageRead::begin_cold(frame) else {
-                context.yield_now();
-                continue;
-            };
-            match writer.write_long(read, &mut page)? {
-                WrittenLong::Busy if store.is_making(turn.term) => context.yield_now(),
-                _ => break,
-            }
-        }
-    }
-    context.linger("longs written");
-    Ok((store.longs_held(), writer.written))
 }
 
 /// Makes what was written durable. `Io`.

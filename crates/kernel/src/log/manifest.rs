@@ -540,15 +540,17 @@ mod tests {
         let mut bytes = manifest.encode();
         assert_eq!(Manifest::decode(&bytes, "m"), Ok(manifest.clone()));
         assert_eq!(manifest.base(HomeId(0)), Cts(499));
+        let mut wider = manifest.clone();
+        wider.checkpoint.as_mut().unwrap().longs.push(LongPlaces::default());
+        assert!(Manifest::decode(&wider.encode(), "m").is_err(), "one a home at most");
         for at in 0..bytes.len() {
             bytes[at] ^= 0x10;
             assert!(Manifest::decode(&bytes, "m").is_err(), "byte {at}");
             bytes[at] ^= 0x10;
         }
         let disk = MemoryDisk::new(IoChoice::Threads);
-        for number in [1, 2] {
-            Manifest { number, checkpoint: None, ..manifest.clone() }.swap(&disk).unwrap();
-        }
+        let older = |number| Manifest { number, checkpoint: None, ..manifest.clone() };
+        (1..3).for_each(|number| older(number).swap(&disk).unwrap());
         manifest.swap(&disk).unwrap();
         assert_eq!(disk.list("").unwrap(), ["MANIFEST.3"]);
     }

@@ -227,6 +227,11 @@ impl Definitions {
         Ok(())
     }
 
+    /// At the end of replay: takes entries of kept indexes out whose keys could not be read when they were to go.
+    pub(super) fn remove_unread_entries(&mut self) -> Result<()> {
+        self.tables.values_mut().try_for_each(|rows| rows.kept.remove_unread(&rows.tree))
+    }
+
     fn drop_tree(&mut self, id: TreeId) -> Result<()> {
         let Some(rows) = self.tables.remove(&id) else { return Ok(()) };
         for index in rows.kept.trees() {

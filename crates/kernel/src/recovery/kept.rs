@@ -13,6 +13,10 @@
 //!   that rows have (collected since, because a later change took the key away: then that change is
 //!   replayed). So "there already" and "not there" are no errors, and nothing judges uniqueness:
 //!   whoever committed was judged.
+//! - A long value that a change takes out of a key may be damaged: then nobody knows which entry is to go. The row is
+//!   noted, and at the end of replay the index is searched for its entries ([`KeptIndexes::remove_unread`]), so that
+//!   the first invariant holds. If the row keeps the value, and the index needs another entry, it cannot be made: the
+//!   start ends.
 //! - Under the row's leaf only keys are copied; the index is latched later, with nothing held (tree
 //!   rule 20). That an entry is still [`Pending`] nobody sees: nobody reads during replay, and each pass
 //!   of a worker ends with [`KeptEntries::flush`], before definitions change.
@@ -29,19 +33,23 @@
 //! false. Adding clears *exact* as everywhere.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use crate::base::{Error, Outcome, Result, RowId, Stop, TreeId};
+use rustc_hash::FxHashSet;
+
+use crate::base::{Error, Outcome, Result, RowId, TreeId};
 use crate::buffer::until_done;
 use crate::catalog::{IndexDef, TableDef};
-use crate::page::keynode::KEY_BYTES_MAX;
+use crate::page::keynode::{KEY_BYTES_MAX, ROW_BYTES};
+use crate::page::overflow::Form;
 use crate::page::pax::{RowState, SlotIndex};
 use crate::sync::mutant;
+use crate::tree::descent::Onward;
 use crate::tree::hints::LeafHints;
 use crate::tree::index::{IndexTree, Keep, Keys, Near, Others};
-use crate::tree::table::{LeafWrite, TableTree, Watch};
-use crate::version::undo::{copy_held, resolve_keys};
-use crate::version::{IndexAccess, RowBuffer, Unique};
+use crate::tree::table::{LeafView, LeafWrite, TableTree, Watch};
+use crate::version::undo::{copy_held, copy_newest, resolve_own_keys};
+use crate::version::{IndexAccess, Presence, RowBuffer, Unique};
 
 /// Changes of entries that wait to be made together, of one index and one worker: so many that
 /// several mostly meet in one leaf, wherever their keys are.
@@ -56,6 +64,61 @@ struct KeptIndex {
     access: IndexAccess,
     /// Where its key columns are among [`KeptIndexes::columns`].
     places: Vec<usize>,
+    /// Rows that may have entries under keys that could not be read. Written by workers, read when they are done.
+    unread: Mutex<FxHashSet<RowId>>,
+}
+
+impl KeptIndex {
+    /// Takes all entries out that rows in `unread` have under other keys than their present ones. `rows` is their table.
+    fn remove_unread(&mut self, rows: &TableTree) -> Result<()> {
+        let unread = std::mem::take(self.unread.get_mut().expect("no worker panics"));
+        if unread.is_empty() || mutant("replay-unread-entry-left") {
+            return Ok(());
+        }
+        let tree = &self.access.tree;
+        let mut from = Some(Vec::new());
+        while let Some(start) = from {
+            let mut found: Vec<(Vec<u8>, RowId)> = Vec::new();
+            // What is wrong with a leaf is for who reads it: nobody comes to a row from there.
+            let part = tree.check_from(&start, &mut |node, _| {
+                for at in (0..node.count()).filter(|at| unread.contains(&node.row(*at))) {
+                    let mut key = Vec::new();
+                    node.key(at, &mut key);
+                    key.truncate(key.len() - ROW_BYTES);
+                    found.push((key, node.row(at)));
+                }
+                if found.len() < PENDING_MAX { Onward::Go } else { Onward::Pause }
+            })?;
+            for (key, row) in found {
+                if self.key_of(rows, row)?.as_ref() != Some(&key) {
+                    let entry = (key.as_slice(), row);
+                    until_done(tree.pool(), || {
+                        tree.remove_near(Near::Nowhere, entry, &mut || Ok(Keep::No))
+                    })?;
+                }
+            }
+            from = part.next;
+        }
+        Ok(())
+    }
+
+    /// The row's key, if there is the row.
+    fn key_of(&self, rows: &TableTree, row: RowId) -> Result<Option<Vec<u8>>> {
+        let (mut seen, mut key) = (RowBuffer::new(), Vec::new());
+        let is_there = until_done(rows.pool(), || {
+            rows.read(row, &mut |leaf: &LeafView<'_>| {
+                seen.clear();
+                let Some(slot) = leaf.find(row) else { return Ok(false) };
+                Ok(copy_newest(leaf, slot, &self.access.columns, &mut seen) == Presence::Present)
+            })
+        })?;
+        if !is_there {
+            return Ok(None);
+        }
+        resolve_own_keys(rows, &mut seen)?;
+        self.access.encode(&mut key, |column| seen.column(column));
+        Ok(Some(key))
+    }
 }
 
 /// The indexes of one table that replay keeps.
@@ -71,7 +134,8 @@ impl KeptIndexes {
         let unique = if def.kind.is_unique() { Unique::Yes } else { Unique::No };
         let columns: Vec<u16> = def.columns.iter().map(|column| column.column.0).collect();
         let access = IndexAccess { tree, parts: def.key_parts(table), columns, unique };
-        self.indexes.push(KeptIndex { id: def.tree, access, places: Vec::new() });
+        let (places, unread) = (Vec::new(), Mutex::default());
+        self.indexes.push(KeptIndex { id: def.tree, access, places, unread });
         self.place();
     }
 
@@ -93,6 +157,11 @@ impl KeptIndexes {
 
     pub fn is_empty(&self) -> bool {
         self.indexes.is_empty()
+    }
+
+    /// At the end of replay: takes entries out whose keys could not be read when they were to go. `rows` is the table.
+    pub fn remove_unread(&mut self, rows: &TableTree) -> Result<()> {
+        self.indexes.iter_mut().try_for_each(|kept| kept.remove_unread(rows))
     }
 
     /// Whether some key has the column.
@@ -132,25 +201,41 @@ impl Seen {
         }
     }
 
-    /// Puts long values in the place of their references.
-    fn resolve(&mut self, tree: &TableTree) -> Result<()> {
-        resolve_keys(tree, &mut self.row, 0).map_err(|stop| match stop {
-            Stop::Error(error) => error,
-            // The reference is the row's own and nobody else changes that: it is not for trying again.
-            _ => Error::Corrupt {
-                page: None,
-                detail: format!("a row of tree {} refers to a long value that is none", tree.id()),
-            },
-        })
+    /// Puts long values in the place of their references, as far as they can be read; the others are told of.
+    fn resolve(&mut self, tree: &TableTree) {
+        if let Err(why) = resolve_own_keys(tree, &mut self.row) {
+            tree.pool().note_unread(why);
+        }
     }
 
     /// Leaves the row's key in `key`; answers whether there is a row.
-    fn key(&self, index: &KeptIndex, key: &mut Vec<u8>) -> bool {
-        if self.is_there {
-            index.access.encode(key, |column| self.row.column(index.places[column]));
+    fn key(&self, index: &KeptIndex, key: &mut Vec<u8>) -> Has {
+        if !self.is_there {
+            return Has::Nothing;
         }
-        self.is_there
+        if index.places.iter().any(|at| self.row.form(*at) == Form::Long) {
+            return Has::Unread;
+        }
+        index.access.encode(key, |column| self.row.column(index.places[column]));
+        Has::It
     }
+
+    /// Whether both have the same values, or references, in the index's columns.
+    fn is_alike(&self, other: &Seen, index: &KeptIndex) -> bool {
+        let cell =
+            |seen: &Seen, at: usize| (seen.row.form(at), seen.row.column(at).map(<[u8]>::to_vec));
+        index.places.iter().all(|at| cell(self, *at) == cell(other, *at))
+    }
+}
+
+/// Which key a row has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Has {
+    It,
+    /// There is no row.
+    Nothing,
+    /// One with a long value that cannot be read.
+    Unread,
 }
 
 /// What is to become of an entry.
@@ -303,15 +388,29 @@ impl<'d> KeptEntries<'d> {
     /// The change of `row` that was watched is made: notes what becomes of its entries, and makes
     /// what is noted of an index if it is much. Answers how many bytes were noted.
     pub fn changed(&mut self, row: RowId, hints: &LeafHints) -> Result<usize> {
-        self.after.resolve(self.tree)?;
+        self.after.resolve(self.tree);
         let mut noted = 0;
         let (old, new) = (&mut self.keys.0, &mut self.keys.1);
         for (index, pending) in self.kept.indexes.iter().zip(&mut self.pending) {
             let had = self.before.key(index, old);
             let has = self.after.key(index, new);
-            if had && has && old == new {
+            if had == Has::It && has == Has::It && old == new {
                 continue;
             }
+            if has == Has::Unread {
+                if had == Has::Unread && self.before.is_alike(&self.after, index) {
+                    continue;
+                }
+                let (tree, index) = (self.tree.id(), index.id);
+                let detail = format!(
+                    "the key of row {row} of tree {tree} in index {index} has a long value that cannot be read"
+                );
+                return Err(Error::Corrupt { page: None, detail });
+            }
+            if had == Has::Unread {
+                index.unread.lock().expect("no worker panics").insert(row);
+            }
+            let (had, has) = (had == Has::It, has == Has::It);
             let is_left = has && mutant("replay-old-entry-left")
                 || !has && mutant("replay-entry-left-by-delete");
             // A key that no index takes has no entry; only a row that never was has one.
@@ -341,7 +440,8 @@ impl Watch for KeptEntries<'_> {
     fn before(&mut self, leaf: &LeafWrite<'_>, slot: SlotIndex) -> Outcome<()> {
         self.before.see(leaf, slot, &self.kept.columns);
         // Here, for the change frees those that it replaces.
-        self.before.resolve(self.tree).map_err(Stop::Error)
+        self.before.resolve(self.tree);
+        Ok(())
     }
 
     fn after(&mut self, leaf: &LeafWrite<'_>, slot: SlotIndex) {

@@ -13,8 +13,8 @@ use rustc_hash::FxHashMap as HashMap;
 use std::sync::{Arc, Mutex};
 
 use super::definitions::{Loaded, catalog_objects};
-use super::longs::{Referred, find_longs};
-use crate::base::{Cts, Error, HomeId, PAGE_BYTES, Place, Result, TreeId};
+use super::longs::{Claims, find_longs};
+use crate::base::{Cts, Error, HomeId, PAGE_BYTES, Place, Result, TreeId, Unread};
 use crate::buffer::{BufferPool, Swip};
 use crate::catalog::{CATALOG_TREE, Object, catalog_layout};
 use crate::checkpoint::ImagedTree;
@@ -39,8 +39,8 @@ pub struct LoadedCheckpoint {
     pub imaged: HashMap<TreeId, ImagedTree>,
     /// Pages read.
     pub pages: u64,
-    /// Why pages of long values that no row refers to are kept, though nobody needs them.
-    pub unread: Vec<Error>,
+    /// What could not be read of long values that no row refers to.
+    pub unread: Unread,
 }
 
 /// Where a checkpoint is loaded from and to.
@@ -86,15 +86,14 @@ fn load_all<'c>(
     (places, workers): (Places<'_>, usize),
     image_of: &dyn Fn(TreeId) -> Result<&'c TreeImage>,
 ) -> Result<LoadedCheckpoint> {
-    let (mut imaged, mut referred) = (HashMap::default(), Vec::new());
-    let mut take = |image: &TreeImage, tree: Loader<'_>| {
-        imaged.insert(image.tree, ImagedTree { image: *image, inner: tree.inner });
-        referred.extend(tree.referred);
-        tree.pages
+    let mut imaged = HashMap::default();
+    let mut take = |image: &TreeImage, inner: Vec<Place>| {
+        imaged.insert(image.tree, ImagedTree { image: *image, inner });
     };
-    let own = image_of(CATALOG_TREE)?;
-    let (tree, loader) = Loader::new(places, own).run(own, Kind::Table(catalog_layout()))?;
-    let mut pages = take(own, loader);
+    let (own, mut claims) = (image_of(CATALOG_TREE)?, Claims::new(checkpoint));
+    let loader = Loader::new(places, own, &mut claims);
+    let (tree, mut pages, inner) = loader.run(own, Kind::Table(catalog_layout()))?;
+    take(own, inner);
     let Tree::Table(catalog) = tree else { unreachable!("it was loaded as a table") };
     let catalog = Arc::new(catalog);
     let mut wanted = Vec::new();
@@ -110,26 +109,30 @@ fn load_all<'c>(
     // The largest first, so that threads end at about the same time.
     wanted.sort_by_key(|(image, _)| image.leaves);
     let wanted = Mutex::new(wanted);
-    let trees = in_parallel((0..workers).map(|_| {
+    let parts = in_parallel((0..workers).map(|_| {
         || {
-            let mut trees = Vec::new();
+            let (mut trees, mut claims) = (Vec::new(), Claims::new(checkpoint));
             loop {
                 let next = wanted.lock().expect("no holder panics").pop();
-                let Some((image, kind)) = next else { return Ok(trees) };
-                let (tree, loader) = Loader::new(places, image).run(image, kind)?;
-                trees.push((image, tree, loader));
+                let Some((image, kind)) = next else { return Ok((trees, claims)) };
+                let loaded = Loader::new(places, image, &mut claims).run(image, kind)?;
+                trees.push((image, loaded));
             }
         }
     }))?;
     let (mut tables, mut indexes) = (HashMap::default(), HashMap::default());
-    for (image, tree, loader) in trees.into_iter().flatten() {
-        pages += take(image, loader);
-        match tree {
-            Tree::Table(table) => drop(tables.insert(image.tree, Arc::new(table))),
-            Tree::Index(index) => drop(indexes.insert(image.tree, Arc::new(index))),
+    for (trees, more) in parts {
+        claims.take(&more)?;
+        for (image, (tree, read, inner)) in trees {
+            pages += read;
+            take(image, inner);
+            match tree {
+                Tree::Table(table) => drop(tables.insert(image.tree, Arc::new(table))),
+                Tree::Index(index) => drop(indexes.insert(image.tree, Arc::new(index))),
+            }
         }
     }
-    let followed = find_longs(places.store, checkpoint, referred)?;
+    let followed = find_longs(places.store, checkpoint, &claims, workers)?;
     pages += followed.read();
     let sequences = sequences_of(checkpoint);
     let loaded = Loaded { catalog, tables, indexes, sequences };
@@ -149,32 +152,32 @@ pub(super) fn no_tree(checkpoint: &Checkpoint, tree: TreeId) -> Error {
 }
 
 /// Loads one tree.
-struct Loader<'a> {
+struct Loader<'a, 'c> {
     places: Places<'a>,
     tree: TreeId,
     home: HomeId,
     buffer: IoBuffer,
     inner: Vec<Place>,
     longs: HasLongs,
-    /// The long values of its rows.
-    referred: Vec<Referred>,
+    /// The long values of rows.
+    claims: &'a mut Claims<'c>,
     pages: u64,
 }
 
-impl<'a> Loader<'a> {
-    fn new(places: Places<'a>, image: &TreeImage) -> Loader<'a> {
+impl<'a, 'c> Loader<'a, 'c> {
+    fn new(places: Places<'a>, image: &TreeImage, claims: &'a mut Claims<'c>) -> Loader<'a, 'c> {
         let (tree, longs) = (image.tree, image.longs);
         if longs == HasLongs::Yes {
             // Of which home does not matter.
             places.pool.note_longs(HomeId(0), tree);
         }
         let home = HomeId((tree.0 % u32::from(places.homes)) as u16);
-        let buffer = IoBuffer::zeroed(PAGE_BYTES);
-        let (inner, referred) = (Vec::new(), Vec::new());
-        Loader { places, tree, home, buffer, inner, longs, referred, pages: 0 }
+        let (buffer, inner) = (IoBuffer::zeroed(PAGE_BYTES), Vec::new());
+        Loader { places, tree, home, buffer, inner, longs, claims, pages: 0 }
     }
 
-    fn run(mut self, image: &TreeImage, kind: Kind) -> Result<(Tree, Loader<'a>)> {
+    /// The tree, how many pages were read, and the places of its inner nodes.
+    fn run(mut self, image: &TreeImage, kind: Kind) -> Result<(Tree, u64, Vec<Place>)> {
         let leaf_kind = match kind {
             Kind::Table(_) => PageKind::TableLeaf,
             Kind::Index => PageKind::IndexLeaf,
@@ -194,7 +197,7 @@ impl<'a> Loader<'a> {
             // swept.
             Kind::Index => Tree::Index(IndexTree::adopt(trunk, Exact::Yes)),
         };
-        Ok((tree, self))
+        Ok((tree, self.pages, self.inner))
     }
 
     /// Finds the inner node at `place`, which is in the buffer, and what is below it. It is at `level` if that is
@@ -255,12 +258,15 @@ impl<'a> Loader<'a> {
         }
         self.read(place, leaf_kind)?;
         let leaf = Leaf::new(OwnedPage(page_of(&self.buffer)), layout);
+        let mut claimed = Ok(());
         for slot in 0..leaf.count() {
             leaf.each_long(SlotIndex(slot as u16), |_, reference| {
-                self.referred.push(Referred::new(self.tree, &reference));
+                if claimed.is_ok() {
+                    claimed = self.claims.add(self.tree, &reference);
+                }
             });
         }
-        Ok(())
+        claimed
     }
 }
 

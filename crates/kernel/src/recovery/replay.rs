@@ -100,6 +100,7 @@ pub fn replay(
             }
         }
     }
+    definitions.remove_unread_entries()?;
     done.elapsed = began.elapsed();
     Ok(done)
 }

@@ -64,6 +64,17 @@ impl Bits {
         Bits { words: words.collect() }
     }
 
+    /// Puts the numbers in that `other` has.
+    pub fn add(&mut self, other: &Bits) {
+        self.words.resize(self.words.len().max(other.words.len()), 0);
+        self.words.iter_mut().zip(&other.words).for_each(|(word, more)| *word |= more);
+    }
+
+    /// The set's words, and zeros up to so many.
+    pub fn words(&self, count: usize) -> impl Iterator<Item = u64> {
+        self.words.iter().copied().chain(std::iter::repeat(0)).take(count)
+    }
+
     /// The numbers of both.
     pub fn union(&self, other: &Bits) -> Bits {
         let len = self.words.len().max(other.words.len()) as u64;
@@ -134,6 +145,11 @@ mod tests {
         assert_eq!(bits.intersection(&both).iter().collect::<Vec<_>>(), [63]);
         assert_eq!(bits.union(&both).iter().collect::<Vec<_>>(), [0, 63, 64, 200, 385]);
         assert_eq!(both.union(&bits), bits.union(&both));
+        let mut more = Bits::from_words(vec![2]);
+        more.add(&both);
+        assert_eq!(more.iter().collect::<Vec<_>>(), [1, 63, 385]);
+        assert_eq!(more.words(8).collect::<Vec<_>>(), [2 | 1 << 63, 0, 0, 0, 0, 0, 2, 0]);
+        assert_eq!(more.words(1).count(), 1);
         assert_eq!(both.difference(&bits).iter().collect::<Vec<_>>(), [385]);
         bits.clear(63);
         assert_eq!(bits.first_free(0, 300), Some(1));

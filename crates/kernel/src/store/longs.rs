@@ -23,53 +23,25 @@ impl LongPlaces {
         self.pages.count()
     }
 
-    /// All pages, ascending.
-    pub fn pages(&self) -> impl Iterator<Item = u64> {
-        self.pages.iter()
-    }
-
-    /// First pages, ascending.
-    pub fn heads(&self) -> impl Iterator<Item = u64> {
-        self.heads.iter()
-    }
-
     /// Whether a value's first page is this one.
     pub fn is_head(&self, number: u64) -> bool {
         self.heads.has(number)
     }
 
-    /// A value that begins with this page has been found: it is none of the first pages that are left. False if
-    /// it was none.
-    pub fn claim(&mut self, number: u64) -> bool {
-        let was = self.heads.has(number);
-        self.heads.clear(number);
-        was
-    }
-
-    /// Takes a page out. False if it was not there.
-    pub fn remove(&mut self, number: u64) -> bool {
-        let was = self.pages.has(number);
-        self.pages.clear(number);
-        self.heads.clear(number);
-        was
-    }
-
-    /// Puts a page back that was taken out: what is left of its value begins with it.
-    pub fn put_back(&mut self, number: u64) {
-        self.pages.set(number);
-        self.heads.set(number);
+    /// Whether this is one of the pages.
+    pub fn has(&self, number: u64) -> bool {
+        self.pages.has(number)
     }
 
     /// Appends it to a manifest: both sets as bitmaps, compressed.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let words = self.pages.end().max(self.heads.end()).div_ceil(64);
-        let both = [&self.pages, &self.heads];
-        let bitmaps: Vec<u8> = both
-            .iter()
-            .flat_map(|bits| (0..words).flat_map(|at| bits.word(at).to_le_bytes()))
-            .collect();
+        let words = self.pages.end().max(self.heads.end()).div_ceil(64) as usize;
+        let mut bitmaps = vec![0; 2 * words * size_of::<u64>()];
+        let both = self.pages.words(words).chain(self.heads.words(words));
+        let (places, _) = bitmaps.as_chunks_mut();
+        places.iter_mut().zip(both).for_each(|(place, word)| *place = word.to_le_bytes());
         let packed = lz4_flex::block::compress(&bitmaps);
-        let lengths = [words, packed.len() as u64];
+        let lengths = [words, packed.len()];
         for length in lengths {
             let length = u32::try_from(length).expect("a page file's bitmap is below 4 GiB");
             out.extend_from_slice(&length.to_le_bytes());
@@ -128,8 +100,14 @@ mod tests {
         let mut input = &*bytes;
         for places in &several {
             let read = LongPlaces::decode(&mut input).unwrap();
-            assert_eq!(read.pages().collect::<Vec<_>>(), places.pages().collect::<Vec<_>>());
-            assert_eq!(read.heads().collect::<Vec<_>>(), places.heads().collect::<Vec<_>>());
+            assert_eq!(
+                read.pages.iter().collect::<Vec<_>>(),
+                places.pages.iter().collect::<Vec<_>>()
+            );
+            assert_eq!(
+                read.heads.iter().collect::<Vec<_>>(),
+                places.heads.iter().collect::<Vec<_>>()
+            );
         }
         assert!(input.is_empty());
         for len in 0..bytes.len() {

@@ -13,6 +13,7 @@ mod bits;
 mod buffers;
 mod compact;
 mod longs;
+mod set;
 mod space;
 
 use std::ops::DerefMut;
@@ -28,6 +29,7 @@ use space::{Space, Wanted};
 
 pub use buffers::RUN_PAGES;
 pub use longs::LongPlaces;
+pub use set::PlaceSet;
 pub use space::{Found, PinId, SpaceStats, Term};
 
 /// Extents that are given back at once: the file system is busy with them for a moment.
@@ -319,9 +321,12 @@ impl PageStore {
         self.with(place, |space, number| space.found(number, page));
     }
 
-    /// Recovery: a page that was found is the first of a long value.
-    pub fn found_head(&self, place: Place) {
-        self.with(place, Space::found_head);
+    /// Recovery: the published checkpoint has these pages of long values, by home. Those in `dead` are of values that
+    /// nobody needs.
+    pub fn found_longs(&self, named: &[LongPlaces], dead: &PlaceSet) {
+        for (home, (held, named)) in self.homes.iter().zip(named).enumerate() {
+            locked(held).space.found_longs(named, dead.of(home));
+        }
     }
 
     /// A long value is complete: these are its pages, in their order and of one home.
@@ -394,8 +399,7 @@ impl PageStore {
     }
 
     /// The first run of at most `wanted` pages of `home` from page `from` on that the pinned
-    /// checkpoint has. What is pinned stays as it is on disk, but pages that never move and are
-    /// still being filled.
+    /// checkpoint has. What is pinned stays as it is on disk.
     pub fn pinned_run(&self, pin: PinId, home: HomeId, from: u64, wanted: u64) -> Option<Run> {
         let held = locked(self.home(home));
         let (first, count) = held.space.pinned_run(pin, from, wanted)?;
@@ -410,12 +414,6 @@ impl PageStore {
     /// Pages that are kept only for some of these pins.
     pub fn kept_for(&self, pins: &[PinId]) -> u64 {
         self.homes.iter().map(|home| locked(home).space.kept_for(pins)).sum()
-    }
-
-    /// Whether a page that never moves has this place: the checkpoint may have it before it was
-    /// ever written, if the row it belongs to is not committed below S.
-    pub fn is_fixed(&self, place: Place) -> bool {
-        locked(self.home(place.home())).space.is_fixed(place.number())
     }
 
     /// Reads the pages of a run, blocking; verifies nothing. Less than asked for if the file ends.

@@ -96,8 +96,6 @@ pub struct PinId(pub u64);
 pub enum Found {
     /// The contents of a page.
     Current,
-    /// A page that never moves.
-    Fixed,
     /// What only the checkpoint has.
     ImageOnly,
 }
@@ -313,17 +311,22 @@ impl Space {
         Arc::make_mut(&mut self.held).set(number);
         match page {
             Found::Current => {}
-            Found::Fixed => {
-                self.fixed.set(number);
-                self.whole.set(number);
-            }
             Found::ImageOnly => self.dead.set(number),
         }
     }
 
-    /// Recovery: a page that was found is the first of a long value.
-    pub fn found_head(&mut self, number: u64) {
-        self.heads.set(number);
+    /// Recovery: the published checkpoint has these pages of long values, which are memory's, too, but for those that
+    /// are `dead`.
+    pub fn found_longs(&mut self, named: &LongPlaces, dead: Option<&Bits>) {
+        self.used.add(&named.pages);
+        Arc::make_mut(&mut self.held).add(&named.pages);
+        let nothing = Bits::default();
+        let dead = named.pages.intersection(dead.unwrap_or(&nothing));
+        let alive = named.pages.difference(&dead);
+        self.fixed.add(&alive);
+        self.whole.add(&alive);
+        self.heads.add(&named.heads.difference(&dead));
+        self.dead.add(&dead);
     }
 
     /// A checkpoint is being made from now on; one that was, comes to nothing.
@@ -417,11 +420,6 @@ impl Space {
         self.pinned.iter().find(|(other, _)| *other == pin).map_or(0, |(_, held)| held.count())
     }
 
-    /// Whether a page that never moves has this place.
-    pub fn is_fixed(&self, number: u64) -> bool {
-        self.fixed.has(number)
-    }
-
     /// Pages that are kept only for some of these pins.
     pub fn kept_for(&self, pins: &[PinId]) -> u64 {
         let meant = self.pinned.iter().filter(|(pin, _)| pins.contains(pin));
@@ -471,6 +469,14 @@ mod tests {
     const TERM: Term = Term(3);
     /// More than these files have, so that they are left as long as they are.
     const EXTENT: u64 = 64;
+
+    /// A long value of these pages is found.
+    fn find_long(space: &mut Space, pages: &[u64]) {
+        let mut places = LongPlaces::default();
+        pages.iter().for_each(|page| places.pages.set(*page));
+        places.heads.set(pages[0]);
+        space.found_longs(&places, None);
+    }
 
     fn stats(pages: u64, used: u64, dead: u64, pinned: u64, held: u64) -> SpaceStats {
         SpaceStats { pages, used, dead, pinned, held }
@@ -618,7 +624,7 @@ mod tests {
         let mut space = Space { pages: 5, ..Space::default() };
         space.found(1, Found::Current);
         space.found(3, Found::ImageOnly);
-        space.found(4, Found::Fixed);
+        find_long(&mut space, &[4]);
         assert_eq!(space.take(Wanted::Run(4)), Some((2, 1)));
         space.adopt(2);
         space.written(2, 1);
@@ -647,7 +653,7 @@ mod tests {
         space.complete([6, 7, 8].into_iter());
         let held = |space: &mut Space| {
             let held = space.longs_held();
-            (held.pages().collect::<Vec<_>>(), held.heads().collect::<Vec<_>>())
+            (held.pages.iter().collect::<Vec<_>>(), held.heads.iter().collect::<Vec<_>>())
         };
         assert_eq!(held(&mut space), (vec![1, 2, 3, 4, 5], vec![2, 4]));
         space.beheaded(2, Some(1));
@@ -706,7 +712,7 @@ mod tests {
     #[test]
     fn what_cannot_move_keeps_the_end() {
         let mut space = long(1);
-        space.found(950, Found::Fixed);
+        find_long(&mut space, &[950]);
         space.begin(Term(1), 10);
         assert_eq!(space.shorter(10), Some(951));
         assert!(!space.must_move(950));

@@ -9,7 +9,8 @@
 //!   that got a twin table are remembered; a sweep gives back the heap bytes that are reserved for
 //!   rows without live records, and drops the table when no entry is alive.
 //! - Pages of long values that nobody refers to any more are freed in portions (`longs`).
-//! - Collection never waits: what it cannot latch now it tries again at the next call.
+//! - Collection never waits: what it cannot latch now it tries again at the next call. A long value that cannot be
+//!   read is in nobody's way: the entries of its record's keys stay (`longs` has why they may), which is told.
 //!
 //! A `Stop` in the middle of a transaction is harmless: every step may be done twice.
 

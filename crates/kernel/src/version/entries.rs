@@ -12,6 +12,7 @@
 //! begin: a rollback after that removes what such a visit kept for the sake of the undone version.
 
 use super::access::{IndexAccess, TableAccess};
+use super::longs::unless_unread;
 use super::read::HasKey;
 use super::row_buffer::RowBuffer;
 use super::space::UndoRef;
@@ -33,8 +34,8 @@ pub(crate) struct Scratch {
     pub(crate) check_key: Vec<u8>,
 }
 
-/// Removes the entry (`scratch.key`, `row`) unless a version above `stop` retains it; with
-/// `UndoRef::NONE`, unless any version does. Stops: `Retry`.
+/// Removes the entry (`scratch.key`, `row`) unless a version above `stop` retains it, or has a key that cannot be read;
+/// with `UndoRef::NONE`, unless any version does. Stops: `Retry`.
 pub(crate) fn remove_entry(
     table: &TableAccess,
     index: &IndexAccess,
@@ -50,7 +51,9 @@ pub(crate) fn remove_entry(
             let has = at.retained_has_key(stop, &index.columns, check_row, &mut |version| {
                 index.encode(check_key, |column| version.column(column));
                 check_key == key
-            })?;
+            });
+            // One whose key cannot be read may have it.
+            let has = unless_unread(&table.tree, has)?.unwrap_or(HasKey::Yes);
             Ok(if has == HasKey::Yes { Keep::Yes } else { Keep::No })
         })
     };

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use super::access::{IndexAccess, TableAccess, Tables};
 use super::row_buffer::RowBuffer;
 use super::{InstanceVersions, Presence, longs};
-use crate::base::{Outcome, RowId, TreeId};
+use crate::base::{Outcome, RowId, Stop, TreeId};
 use crate::page::pax::RowState;
 use crate::sync::mutant;
 use crate::tree::hints::{LeafHint, LeafHints};
@@ -252,7 +252,11 @@ fn is_exact(
         if at.copy_page(&index.columns, buffer) == Presence::Absent {
             return Ok(Exact::No);
         }
-        longs::resolve_keys(&table.tree, buffer, 0)?;
+        match longs::resolve_keys(&table.tree, buffer, 0) {
+            // The leaves behind this one may be exact all the same.
+            Err(Stop::Error(why)) if why.is_unreadable() => return Ok(Exact::No),
+            resolved => resolved?,
+        }
         index.encode(own, |column| buffer.column(column));
         Ok(if own.as_slice() == key { Exact::Yes } else { Exact::No })
     })

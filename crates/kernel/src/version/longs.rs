@@ -9,6 +9,14 @@
 //!   frees it in portions, because a gigabyte is 65,536 pages.
 //! - Keys are short. A long value whose bytes could be a key's is read when a key is made of it; a
 //!   longer one is replaced by something that no index takes ([`TOO_LONG`]).
+//! - If it cannot be read by who only wants to take an entry out (collection, rollback, replay), the entry is left where it is
+//!   ([`unless_unread`]): whoever stood still for it would keep everything behind it. That it is harmless: it leads
+//!   to no row, or to one that has another key, as entries do that a rollback found no frame for
+//!   (`txn/rows/rollback.rs`) and those that a checkpoint has of what a crash undid. Who comes from an entry looks
+//!   at the row, unless the leaf is *exact*: but who deletes a row, or gives it another key, clears that bit in the leaf
+//!   of its entry before he commits, and a sweep sets it only if every entry's row is there with its key. The
+//!   *keyed* bit says that the row has no other key: one that is gone has none (its id is not given again), and who gives a row
+//!   another key clears this bit, too. A key of a unique index is taken only if the row has it.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -16,11 +24,12 @@ use std::sync::Arc;
 
 use super::record::ImageReader;
 use super::row_buffer::RowBuffer;
-use crate::base::{Error, Outcome, Stop};
+use crate::base::{Error, Outcome, Result, Stop};
 use crate::buffer::BufferPool;
 use crate::page::keynode::KEY_BYTES_MAX;
 use crate::page::overflow::{Form, LongRef};
 use crate::page::pax::SlotIndex;
+use crate::sync::mutant;
 use crate::tree::overflow::{FreeChain, read_whole};
 use crate::tree::table::{LeafView, TableTree};
 
@@ -35,20 +44,33 @@ pub(crate) fn append_key_value(
     out: &mut Vec<u8>,
 ) -> Outcome<()> {
     let reference = LongRef::decode(reference).ok_or(Stop::Retry)?;
+    read_key_value(table, reference, out).map_err(|error| match error {
+        Error::Corrupt { page: Some(_), .. } => Stop::Retry,
+        // Damage on disk, or none could read it.
+        error => Stop::Error(error),
+    })
+}
+
+/// As [`append_key_value`]. `Corrupt`, `Io`: then nothing is put there.
+fn read_key_value(table: &TableTree, reference: LongRef, out: &mut Vec<u8>) -> Result<()> {
     if reference.raw_bytes as usize > KEY_BYTES_MAX {
         out.extend_from_slice(&TOO_LONG);
         return Ok(());
     }
     let start = out.len();
     let read = read_whole(table.pool(), table.long_owner(), reference, out);
-    read.map_err(|error| match error {
-        Error::Corrupt { page: Some(_), .. } => {
-            out.truncate(start);
-            Stop::Retry
+    read.inspect_err(|_| out.truncate(start))
+}
+
+/// None if it is `Corrupt` or `Io`, which is told to the pool: an entry stays that was to go.
+pub(crate) fn unless_unread<T>(table: &TableTree, read: Outcome<T>) -> Outcome<Option<T>> {
+    match read {
+        Err(Stop::Error(why)) if why.is_unreadable() && !mutant("collection-stops-at-damage") => {
+            table.pool().note_unread(why);
+            Ok(None)
         }
-        // Damage on disk, or none could read it.
-        error => Stop::Error(error),
-    })
+        read => read.map(Some),
+    }
 }
 
 /// Appends what a key is made of a row's column, `None` for a null; long values are read.
@@ -90,12 +112,41 @@ fn resolve_cell(table: &TableTree, row: &mut RowBuffer, index: usize) -> Outcome
     Ok(())
 }
 
+/// As [`resolve_keys`] of all cells, for who alone may change the row that was copied: so what it refers to is there.
+/// `Corrupt`, `Io`: some cannot be read, and are references still; the others are resolved.
+pub(crate) fn resolve_own_keys(table: &TableTree, row: &mut RowBuffer) -> Result<()> {
+    let mut resolved = Ok(());
+    for index in 0..row.len() {
+        if row.form(index) == Form::Long
+            && let Err(stop) = resolve_cell(table, row, index)
+        {
+            resolved = Err(own_error(table, stop));
+        }
+    }
+    resolved
+}
+
+#[cold]
+fn own_error(table: &TableTree, stop: Stop) -> Error {
+    match stop {
+        Stop::Error(error) => error,
+        _ => {
+            let (tree, page) = (table.id(), None);
+            let detail = format!("a row of tree {tree} refers to a long value that is none");
+            Error::Corrupt { page, detail }
+        }
+    }
+}
+
+/// Columns and their values.
+pub(super) type Resolved = Vec<(u16, Vec<u8>)>;
+
 /// The long values of a before-image that keys may be made of, resolved; empty if it has none.
 pub(crate) fn resolve_image(
     table: &TableTree,
     image: ImageReader<'_>,
     is_key: impl Fn(u16) -> bool,
-) -> Outcome<Vec<(u16, Vec<u8>)>> {
+) -> Outcome<Resolved> {
     let mut resolved = Vec::new();
     for old in image.filter(|old| old.form == Form::Long && is_key(old.column)) {
         let mut value = Vec::new();
@@ -103,6 +154,34 @@ pub(crate) fn resolve_image(
         resolved.push((old.column, value));
     }
     Ok(resolved)
+}
+
+/// As [`resolve_image`], for who collects the record. Answers, too, which columns could not be resolved: their values cannot
+/// be read, which is told, or are gone: of a column that the change left alone, and that a later change replaced, which
+/// another instance has collected already.
+pub(super) fn resolve_passed_image(
+    table: &TableTree,
+    image: ImageReader<'_>,
+    is_key: impl Fn(u16) -> bool,
+) -> Outcome<(Resolved, Vec<u16>)> {
+    let (mut resolved, mut unknown) = (Vec::new(), Vec::new());
+    for old in image.filter(|old| old.form == Form::Long && is_key(old.column)) {
+        let mut value = Vec::new();
+        match append_key_value(table, old.value.unwrap_or_default(), &mut value) {
+            Err(Stop::Retry) => {
+                // What the change itself took out is there until its record goes.
+                if old.changed {
+                    table.pool().note_unread(own_error(table, Stop::Retry));
+                }
+                unknown.push(old.column);
+            }
+            read => match unless_unread(table, read)? {
+                Some(()) => resolved.push((old.column, value)),
+                None => unknown.push(old.column),
+            },
+        }
+    }
+    Ok((resolved, unknown))
 }
 
 /// Chains that nobody refers to any more, of one instance.
@@ -140,7 +219,7 @@ impl Garbage {
     }
 
     /// Frees up to about `pages_max` pages; answers how many. Of a chain with a page on disk that cannot
-    /// be read the rest is nobody's until the next start; why is kept.
+    /// be read the rest is nobody's; why is kept, here and by the pool.
     pub(crate) fn free(&self, pages_max: usize) -> usize {
         let Some(pool) = self.pool.get() else { return 0 };
         let mut freed = 0;
@@ -150,6 +229,7 @@ impl Garbage {
             let pages = match chain.free(pool, portion) {
                 Ok(pages) => pages,
                 Err(error) => {
+                    pool.note_unread(error.clone());
                     let _ = self.failure.set(error);
                     continue;
                 }

@@ -39,7 +39,7 @@ pub(crate) mod undo {
     pub(crate) use super::arena::{Arena, NewRecord};
     pub(crate) use super::collect::{Finished, Visits};
     pub(crate) use super::entries::{Scratch, remove_entry};
-    pub(crate) use super::longs::{resolve_image, resolve_keys};
+    pub(crate) use super::longs::{resolve_image, resolve_keys, resolve_own_keys};
     pub(crate) use super::read::{
         HasKey, Newest, Reader, RowAt, UniqueKey, copy_held, copy_newest,
     };

@@ -2,14 +2,15 @@
 //! that a row had before (rules 5.5 and 6.8).
 //!
 //! Invariants: every step may be done twice, for a visit that met a busy latch begins again. A row
-//! goes after its last entry, so that an entry leads to its row as long as it is there.
+//! goes after its last entry, so that an entry leads to its row as long as it is there. But an entry whose key cannot be
+//! made, because a long value of it cannot be read, stays (`longs` has why it may).
 
 use super::access::{IndexAccess, TableAccess};
 use super::entries::{Scratch, remove_entry};
-use super::longs::{Garbage, resolve_image, resolve_keys};
+use super::longs::{Garbage, resolve_own_keys, resolve_passed_image, unless_unread};
 use super::record::{Flags, Header, ImageReader, Kind};
 use super::space::UndoRef;
-use crate::base::Outcome;
+use crate::base::{Outcome, Stop};
 use crate::page::pax::RowState;
 use crate::sync::mutant;
 
@@ -27,8 +28,9 @@ pub(super) fn visit(
     if record.flags.has(Flags::KEY) {
         let image = ImageReader::new(&scratch.image, record.columns);
         let is_key = |column| table.is_indexed(column);
-        let longs = resolve_image(&table.tree, image, is_key)?;
-        for index in &table.indexes {
+        let (longs, unknown) = resolve_passed_image(&table.tree, image, is_key)?;
+        let is_known = |column: &u16| !unknown.contains(column);
+        for index in table.indexes.iter().filter(|index| index.columns.iter().all(is_known)) {
             if old_key(index, record, (&scratch.image, &longs), &mut scratch.key) {
                 remove_entry(table, index, record.row, at, scratch)?;
             }
@@ -55,10 +57,12 @@ fn reap(
             buffer.clear();
             let Some(slot) = leaf.find(row) else { return Ok(false) };
             table.row_at(leaf, row, slot).copy_page(&index.columns, buffer);
-            resolve_keys(&table.tree, buffer, 0)?;
             Ok(true)
         })?;
-        if found {
+        // Nobody else changes a row whose delete has passed.
+        let resolved = resolve_own_keys(&table.tree, buffer).map_err(Stop::Error);
+        let is_known = unless_unread(&table.tree, resolved)?.is_some();
+        if found && is_known {
             let (buffer, key) = (&scratch.row, &mut scratch.key);
             index.encode(key, |column| buffer.column(column));
             remove_entry(table, index, row, at, scratch)?;

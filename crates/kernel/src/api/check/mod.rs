@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::database::Database;
 use super::open::inspect;
 use super::options::Options;
-use crate::base::{Error, Outcome, Result, Stop};
+use crate::base::{Error, Outcome, Result, Stop, Unread};
 use crate::buffer::BufferPool;
 use crate::catalog::{Catalog, TableEntry};
 use crate::io::{DirLock, Disk, RealDisk};
@@ -110,10 +110,10 @@ fn take_again(disk: &dyn Disk, options: &Options, before: Option<&Manifest>) -> 
     Ok(lock)
 }
 
-/// Recovery has done without pages of long values that no row refers to, for these reasons.
-fn check_recovered(catalog: &Catalog, left: &[Error]) -> Result<Findings> {
+/// Recovery has done without what is `left`, which no row needs.
+fn check_recovered(catalog: &Catalog, left: &Unread) -> Result<Findings> {
     let Check { mut findings, unread, .. } = Check::of(catalog)?;
-    findings.problems.extend(left.iter().map(|why| format!("a long value of no row: {why}")));
+    findings.problems.extend(left.lines("no row needs it, but it could not be read"));
     // What was just recovered has no undo; but whose pages they are is not known if rows are not.
     let lost = findings.overflow_pages_in_undo;
     if lost > 0 && unread == 0 && left.is_empty() {

@@ -182,8 +182,8 @@ fn run(shared: &Shared, hub: &Hub<Core>) {
         let before =
             std::mem::replace(&mut locked(&archiving.known).status.failure, failure.clone());
         match (before, failure) {
-            (_, Some(reason)) => checkpoints.send(CheckpointEvent::ArchivingFailed(reason)),
-            (Some(_), None) => checkpoints.send(CheckpointEvent::ArchivingAgain),
+            (_, Some(reason)) => checkpoints.send(CheckpointEvent::ArchivingFailed(reason), None),
+            (Some(_), None) => checkpoints.send(CheckpointEvent::ArchivingAgain, None),
             (None, None) => {}
         }
     }

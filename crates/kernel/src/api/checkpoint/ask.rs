@@ -1,7 +1,7 @@
 //! Asking every instance and waiting for the answers.
 //!
 //! Invariants: each instance answers once, or the database closes; a task that panics has answered
-//! that it failed. Who waits holds nothing.
+//! that it failed, and what is dropped by an instance that has stopped, that the database closes. Who waits holds nothing.
 
 use std::sync::{Arc, Mutex};
 
@@ -40,9 +40,9 @@ pub(super) fn ask_all_tasks<T: Send + 'static>(
     })
 }
 
-type Answers<T> = Arc<Mutex<Vec<Option<T>>>>;
+type Answers<T> = Arc<Mutex<Vec<Result<T>>>>;
 
-/// One instance's answer: none if it is dropped without.
+/// One instance's answer: an error if it is dropped without.
 struct Answer<T> {
     answers: Answers<T>,
     answer: Option<T>,
@@ -57,7 +57,12 @@ impl<T> Answer<T> {
 
 impl<T> Drop for Answer<T> {
     fn drop(&mut self) {
-        locked(&self.answers).push(self.answer.take());
+        let answer = self.answer.take().ok_or_else(|| match std::thread::panicking() {
+            true => Error::Internal { detail: "a task of the checkpoint panicked".to_owned() },
+            // The instance stopped before the task began, or in its middle.
+            false => Error::ShuttingDown,
+        });
+        locked(&self.answers).push(answer);
         self.unparker.unpark(UnparkClass::Io);
     }
 }
@@ -81,6 +86,5 @@ fn gather<T: Send + 'static>(
     }
     context.linger("role: answered");
     let answers = std::mem::take(&mut *locked(&answers));
-    let failed = || Error::Internal { detail: "a task of the checkpoint panicked".to_owned() };
-    answers.into_iter().map(|answer| answer.ok_or_else(failed)).collect()
+    answers.into_iter().collect()
 }

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 
 use super::core::{Context, Core, CoreInner, Instance, Shared};
 use super::options::{OldLogs, Options};
-use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Result, TreeId};
+use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Result, TreeId, Unread};
 use crate::catalog::Catalog;
 use crate::checkpoint::{ImagedTree, Turn, sync};
 use crate::io::Disk;
@@ -39,6 +39,7 @@ use crate::txn::CheckpointSnapshot;
 use archiver::Archiving;
 use ask::ask_all;
 use pace::{Pace, Paces};
+use report::Listener;
 use shares::{Imaged, image_all};
 use versions::{Versions, recycle};
 
@@ -72,7 +73,7 @@ pub(super) struct Checkpoints {
     versions: Versions,
     counters: Mutex<CheckpointCounters>,
     /// Who is told how attempts end.
-    listener: Mutex<Option<Sender<CheckpointEvent>>>,
+    listener: Mutex<Option<Listener>>,
     /// None if logs are used again, as is wanted.
     archiving: Option<Archiving>,
     paces: Paces,
@@ -150,9 +151,10 @@ impl Checkpoints {
         locked(&self.counters).clone()
     }
 
-    /// Tells `listener` from now on how attempts end; who was told before is not any more.
-    pub fn tell(&self, listener: Sender<CheckpointEvent>) {
-        *locked(&self.listener) = Some(listener);
+    /// Tells `listener` from now on how attempts end; who was told before is not any more. `unread`: how much could not
+    /// be read that was told of otherwise.
+    pub fn tell(&self, listener: Sender<CheckpointEvent>, unread: u64) {
+        *locked(&self.listener) = Some(Listener::new(listener, unread));
     }
 
     /// Whether a checkpoint is being made.
@@ -169,20 +171,19 @@ impl Checkpoints {
     }
 
     /// Notes how the attempt of `term` ended.
-    fn note(&self, term: Term, made: &Result<CheckpointReport>) {
+    fn note(&self, term: Term, made: &Result<CheckpointReport>, unread: &Unread) {
         let event = locked(&self.counters).add(made);
         if made.is_ok() {
             let mut role = locked(&self.role);
             role.published = role.published.max(term);
         }
-        self.send(event);
+        self.send(event, Some(unread));
     }
 
     /// Tells who listens.
-    fn send(&self, event: CheckpointEvent) {
-        if let Some(listener) = &*locked(&self.listener) {
-            // Nobody may be listening any more.
-            let _ = listener.send(event);
+    fn send(&self, event: CheckpointEvent, unread: Option<&Unread>) {
+        if let Some(listener) = &mut *locked(&self.listener) {
+            listener.tell(event, unread);
         }
     }
 
@@ -342,7 +343,7 @@ fn make(
         Err(_) => now_ns.saturating_add(AGAIN_NS),
     };
     checkpoints.due_ns.store(due_ns, Ordering::Relaxed);
-    checkpoints.note(term, &made);
+    checkpoints.note(term, &made, &shared.pool.unread());
     made
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Invariants: counts are of this process; an attempt is counted once, when it has ended.
 
-use crate::base::{Cts, Error, Result};
+use std::sync::mpsc::Sender;
+
+use crate::base::{Cts, Error, Result, Unread};
 
 /// Why the checkpoint of an earlier term is not published.
 pub(super) const OVERTAKEN: &str = "the checkpoint took so long that another was begun";
@@ -30,6 +32,42 @@ pub enum CheckpointEvent {
     ArchivingFailed(String),
     /// Logs are archived again, all that were kept meanwhile, too.
     ArchivingAgain,
+    /// Besides: what was freed since the last attempt was told of could not all be read.
+    Unread {
+        /// How much.
+        count: u64,
+        /// Why the first of it could not.
+        why: String,
+    },
+}
+
+/// Who is told how attempts end.
+pub(super) struct Listener {
+    events: Sender<CheckpointEvent>,
+    /// How much that could not be read has been told of.
+    unread: u64,
+}
+
+impl Listener {
+    /// Told by `events` from now on, when so much could not be read that was told of otherwise.
+    pub fn new(events: Sender<CheckpointEvent>, unread: u64) -> Listener {
+        Listener { events, unread }
+    }
+
+    /// An attempt ended so, or something else came up; `unread` is what could not be read since the start, if
+    /// that is to be told of.
+    pub fn tell(&mut self, event: CheckpointEvent, unread: Option<&Unread>) {
+        // Nobody may be listening any more.
+        let _ = self.events.send(event);
+        let Some(unread) = unread else { return };
+        let (count, told) = (unread.count() - self.unread, self.unread as usize);
+        self.unread = unread.count();
+        if count > 0 {
+            let why = unread.why().get(told).or(unread.why().last());
+            let why = why.map_or_else(String::new, ToString::to_string);
+            let _ = self.events.send(CheckpointEvent::Unread { count, why });
+        }
+    }
 }
 
 /// What a checkpoint did.

@@ -10,13 +10,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::super::core::{Context, Shared};
-use super::Pace;
 use super::ask::ask_all_tasks;
+use super::{Checkpoints, Pace};
 use crate::base::{Cts, Error, HomeId, Result, TreeId};
 use crate::catalog::Catalog;
 use crate::checkpoint::{
-    AnyTree, Common, ImagedTree, Share, TreeOfTable, TreesLeft, Turn, Written, image_share,
-    write_long_values,
+    AnyTree, Common, ImagedTree, LongShares, Share, TreeOfTable, TreesLeft, Turn, Written,
+    image_share, write_long_values,
 };
 use crate::runtime::Parker;
 use crate::store::LongPlaces;
@@ -70,9 +70,7 @@ pub(super) fn image_all(
     let _listed = EndImaging(&shared.versions, seen.1.view().timestamp);
     let checkpoints = shared.checkpoints.as_ref().expect("a checkpoint is being made");
     // First: what S sees of them may be freed as soon as undo of later changes may go.
-    let own = &context.instance().state().inner.txn.environment().versions;
-    let pages = (&*shared.pool, &checkpoints.store);
-    let write_longs = || write_long_values(context, pages, turn, &|| may_go_on(own));
+    let write_longs = || write_longs(context, shared, checkpoints, turn);
     let (mut longs, mut written) = write_longs()?;
     let answers = image_trees(context, shared, (turn, pace), seen, before)?;
     if mutant("checkpoint-takes-longs-late") {
@@ -86,6 +84,46 @@ pub(super) fn image_all(
         written.moved += more.moved;
     }
     Ok(Imaged { trees, longs, written })
+}
+
+/// Takes the long values that are complete into the checkpoint, those that S does not see, too, and has every instance write
+/// those of its homes. Answers which the checkpoint has, by home.
+fn write_longs(
+    context: &Context,
+    shared: &Arc<Shared>,
+    checkpoints: &Checkpoints,
+    turn: &Turn,
+) -> Result<(Vec<LongPlaces>, Written)> {
+    // First: one that is completed while pages are written is none of them.
+    checkpoints.store.hold_longs(turn.term);
+    let (turn, asked) = (turn.clone(), shared.clone());
+    let instances = context.instance().hub().instances();
+    let together = LongShares::new(instances);
+    let answers = ask_all_tasks(context, shared, move |context| {
+        let versions = &context.instance().state().inner.txn.environment().versions;
+        let store = &asked.checkpoints.as_ref().expect("a checkpoint is being made").store;
+        // More homes than instances, if it had more of these once.
+        let homes = (usize::from(context.instance().id().0)..store.homes()).step_by(instances);
+        let homes = homes.map(|home| HomeId(home as u16));
+        let pages = (&*asked.pool, store);
+        write_long_values(context, pages, &turn, (&together, homes), &|| may_go_on(versions))
+    })?;
+    context.linger("longs written");
+    let mut written = Written::default();
+    for more in why_first(answers)? {
+        written.pages += more.pages;
+        written.writes += more.writes;
+    }
+    Ok((checkpoints.store.longs_held(), written))
+}
+
+/// What all have answered; an error that says more than that another has failed, if there is one.
+fn why_first<T>(answers: Vec<Result<T>>) -> Result<Vec<T>> {
+    let says_why = |answer: &Result<T>| !matches!(answer, Ok(_) | Err(Error::Internal { .. }));
+    match answers.iter().position(says_why) {
+        Some(at) => answers.into_iter().skip(at).take(1).collect(),
+        None => answers.into_iter().collect(),
+    }
 }
 
 /// What the instances have imaged, each its share.
@@ -141,7 +179,7 @@ fn image_trees(
         };
         image_share(context, &checkpoints.store, &*asked.txn, &share)
     })?;
-    answers.into_iter().collect()
+    why_first(answers)
 }
 
 /// Whether there is room for undo that the checkpoint holds back. `OutOfMemory`.

@@ -292,7 +292,8 @@ impl Trunk {
     /// Gives all pages and places back to the pool; `leaf` is called on each leaf first, with its
     /// frame if it is in memory (else if they are to be `seen`), and must empty its side slot. Nobody
     /// uses the tree any more but the page provider. Blocks if leaves are read, or inner nodes, which are
-    /// if they are not in memory.
+    /// if they are not in memory. One that cannot be read is told to the pool: its own place is given back, and what it
+    /// leads to stays in use until a start, which finds that no tree has it.
     pub fn free(&self, seen: FreedLeaves, leaf: LeafFreed<'_>) -> Result<()> {
         self.give_back(self.root, &mut |page| match page {
             GivenBack::Frame(page, Kind::Leaf) => {
@@ -316,14 +317,17 @@ impl Trunk {
         (seen, leaf): (FreedLeaves, LeafFreed<'_>),
     ) -> Result<()> {
         if level > 0 {
-            let children = self.children_on_disk(place, level)?;
+            let children = self.pool.or_unread(self.children_on_disk(place, level))?;
+            let children = children.unwrap_or_default();
             let below = if mutant("places-below-a-node-lost") { Vec::new() } else { children };
             for child in below {
                 self.free_on_disk(child, level - 1, (seen, &mut *leaf))?;
             }
         } else {
-            if seen == FreedLeaves::Seen {
-                leaf(&*self.read_on_disk(place)?, None);
+            if seen == FreedLeaves::Seen
+                && let Some(page) = self.pool.or_unread(self.read_on_disk(place))?
+            {
+                leaf(&page, None);
             }
             if let Some(sides) = self.pool.sides() {
                 sides.dropped(place);

@@ -27,8 +27,8 @@ impl FreeChain {
     }
 
     /// Frees up to `pages_max` pages and answers how many it freed: fewer mean that the chain is
-    /// gone. Blocks the thread for pages that are on disk. `Corrupt`, `Io`: of such a page; it and those
-    /// after it stay where they are, and are nobody's until the next start.
+    /// gone. Blocks the thread for pages that are on disk. `Corrupt`, `Io`: of such a page; those after it stay where
+    /// they are, and so does it unless it is damaged: nobody's, in use until a start finds them, if it can.
     pub fn free(&mut self, pool: &BufferPool, pages_max: usize) -> Result<usize> {
         let mut freed = 0;
         while freed < pages_max && self.next != Pid(0) {
@@ -70,7 +70,9 @@ impl FreeChain {
     }
 }
 
-/// Frees the whole chain that begins with page `first`. As [`FreeChain::free`].
-pub fn free_chain(pool: &BufferPool, first: Pid) -> Result<()> {
-    FreeChain::new(first).free(pool, usize::MAX).map(drop)
+/// Frees the whole chain that begins with page `first`, as far as it can be read; what cannot is told to the pool.
+pub fn free_chain(pool: &BufferPool, first: Pid) {
+    if let Err(error) = FreeChain::new(first).free(pool, usize::MAX) {
+        pool.note_unread(error);
+    }
 }

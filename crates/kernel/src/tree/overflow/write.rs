@@ -46,8 +46,7 @@ impl NewLong {
 impl Drop for NewLong {
     fn drop(&mut self) {
         if !self.is_adopted && self.reference.first != Pid(0) {
-            // A page that cannot be read stays nobody's until the next start.
-            let _ = free_chain(&self.pool, self.reference.first);
+            free_chain(&self.pool, self.reference.first);
         }
     }
 }

@@ -175,7 +175,8 @@ impl TableTree {
     }
 
     /// Gives all pages back. Nobody uses the tree any more (it was dropped below the horizon, and
-    /// all undo that refers to it is gone). The tree must not be used afterwards.
+    /// all undo that refers to it is gone). The tree must not be used afterwards. What cannot be read is told to the
+    /// pool; what it leads to stays in use until a start.
     pub fn free_pages(&self) -> crate::base::Result<()> {
         let mut longs = Vec::new();
         // Leaves without variable columns name no long values.
@@ -194,9 +195,7 @@ impl TableTree {
                 self.sides.dropped(frame);
             }
         });
-        for long in longs {
-            free_chain(self.pool(), long.first)?;
-        }
+        longs.iter().for_each(|long| free_chain(self.pool(), long.first));
         freed
     }
 }

@@ -5,14 +5,15 @@
 //! Every function may be repeated: it sets a state, it does not add to one. Long values are in overflow
 //! pages before their row is put back (not written by what is repeated: in a full pool their pages and the
 //! row's leaf would drive each other out for ever), and become the row's when it is; those that are
-//! replaced or go with their row are freed at once, for nobody reads. Who keeps indexes is shown each row before and after its change
+//! replaced or go with their row are freed at once, for nobody reads, as far as they can be read: a page that is
+//! damaged and that no row needs any more stops nobody (the pool counts it: `BufferPool::unread`). Who keeps indexes is shown each row before and after its change
 //! ([`Watch`]), under the one latch that the change takes, and while its long values are still there.
 
 use super::append::Link;
 use super::held::takes;
 use super::tree::row_key;
 use super::{LeafWrite, TableTree};
-use crate::base::{HomeId, Outcome, Result, RowId};
+use crate::base::{HomeId, Outcome, RowId};
 use crate::buffer::FrameRef;
 use crate::page::keynode::Probe;
 use crate::page::overflow::{LongRef, REFERENCE_BYTES};
@@ -118,7 +119,7 @@ impl TableTree {
                         mark_longs(&mut leaf, slot, values.iter().enumerate());
                         watch.after(&leaf, slot);
                         drop(leaf);
-                        self.free_longs(&before)?;
+                        self.free_longs(&before);
                         return Ok(());
                     }
                 } else if takes(&leaf.view(), row, heap) {
@@ -175,7 +176,7 @@ impl TableTree {
                 leaf.set_state(slot, RowState::Live);
                 watch.after(&leaf, slot);
                 drop(leaf);
-                self.free_longs(&before)?;
+                self.free_longs(&before);
                 return Ok(true);
             }
             drop(leaf);
@@ -200,12 +201,12 @@ impl TableTree {
         let before = longs_of(&leaf, slot, |_| true);
         leaf.remove(slot);
         drop(leaf);
-        self.free_longs(&before)?;
+        self.free_longs(&before);
         Ok(true)
     }
 
-    fn free_longs(&self, references: &[LongRef]) -> Result<()> {
-        references.iter().try_for_each(|reference| free_chain(self.pool(), reference.first))
+    fn free_longs(&self, references: &[LongRef]) {
+        references.iter().for_each(|reference| free_chain(self.pool(), reference.first));
     }
 
     pub(super) fn restore_leaf(

@@ -3,7 +3,7 @@
 //! Invariants: the own record is the newest of its row, because nobody changes or locks a row in
 //! flight by another. First the row goes back under its leaf's latch, then the entry that the
 //! change added goes, unless a version that stays has the key (rule 5.5), or there is no frame for its
-//! leaf. Nothing here can fail: `Retry` is tried again at once, with no latch held. A page that is on disk
+//! leaf, or its key cannot be read. Nothing here can fail: `Retry` is tried again at once, with no latch held. A page that is on disk
 //! is waited for with no latch held, too: by the task if there is one ([`Waits`]), else with the thread
 //! blocked. Whatever others do to the row meanwhile they could do at any time: for them it is
 //! in flight before it goes back, and theirs afterwards.
@@ -21,7 +21,7 @@ use crate::sync::{mutant, spin};
 use crate::tree::table::{LeafView, LeafWrite};
 use crate::version::undo::{
     Flags, Header, ImageReader, Kind, Scratch, UndoRef, copy_held, newest_of, remove_entry,
-    reserved_of, resolve_keys,
+    reserved_of, resolve_own_keys,
 };
 use crate::version::{IndexAccess, TableAccess, Tables};
 
@@ -140,7 +140,7 @@ fn undo_row(
     (waits, scratch): (Waits<'_>, &mut Scratch),
 ) {
     let step = || restore(changes, table, at, record, scratch);
-    if surely(table.tree.pool(), waits, step) == Restored::Yes {
+    if surely(table.tree.pool(), waits, step) == Restored::Yes(Keys::Known) {
         remove_entries(table, record, (waits, scratch));
     }
 }
@@ -155,20 +155,19 @@ pub(super) fn remove_frozen(
 ) {
     let Some(table) = tables.table(tree) else { return };
     let SlotChanges { scratch, versions, .. } = changes;
-    surely(table.tree.pool(), Waits::Thread, || {
+    let keys = surely(table.tree.pool(), Waits::Thread, || {
         let mut leaf = table.tree.write(row)?;
         let slot = leaf.find(row).expect("a row without undo stays in the tree");
-        if let Err(stop) = copy_keys(&table, &leaf, slot, scratch) {
-            leaf.unchanged();
-            return Err(stop);
-        }
+        let keys = copy_keys(&table, &leaf, slot, scratch);
         leaf.view().each_long(slot, |_, reference| versions.garbage().add(reference));
         let reserved = table.versions.forget(leaf.side(), row);
         leaf.reserve(-(reserved as isize));
         leaf.remove(slot);
-        Ok(())
+        Ok(keys)
     });
-    remove_all_entries(&table, row, (Waits::Thread, scratch));
+    if keys == Keys::Known {
+        remove_all_entries(&table, row, (Waits::Thread, scratch));
+    }
 }
 
 /// Runs `step`, which needs no page but leaves with own changes, until it is done. They may have been
@@ -266,12 +265,10 @@ fn restore(
         return Ok(Restored::Before);
     };
     assert_eq!(newest_of(leaf.side(), row), at, "the own record is its row's newest");
-    if has_entries(record)
-        && let Err(stop) = copy_keys(table, &leaf, slot, scratch)
-    {
-        leaf.unchanged();
-        return Err(stop);
-    }
+    let keys = match has_entries(record) {
+        true => copy_keys(table, &leaf, slot, scratch),
+        false => Keys::Known,
+    };
     if matches!(record.kind, Kind::Insert | Kind::Update) {
         give_up_longs(changes, &leaf, slot, record, &scratch.image);
     }
@@ -284,7 +281,7 @@ fn restore(
                 // The first of its run, and so the last to go.
                 table.versions.end_run(leaf.side(), at);
             }
-            return Ok(Restored::Yes);
+            return Ok(Restored::Yes(keys));
         }
         Kind::Delete => leaf.set_state(slot, RowState::Live),
         Kind::Lock | Kind::Update => {}
@@ -299,29 +296,43 @@ fn restore(
         }
     }
     unlink(table, &mut leaf, record);
-    Ok(Restored::Yes)
+    Ok(Restored::Yes(keys))
 }
 
 /// Whether an own change was there to be undone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Restored {
-    Yes,
+    Yes(Keys),
     /// The row was taken out before.
     Before,
 }
 
-/// Leaves the columns of the indexes' keys in `scratch.row`.
+/// Whether the keys of a version are known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    Known,
+    /// A long value of one cannot be read: entries stay (version/longs.rs).
+    Unread,
+}
+
+/// Leaves the columns of the indexes' keys in `scratch.row`, if they can be read.
 fn copy_keys(
     table: &TableAccess,
     leaf: &LeafWrite<'_>,
     slot: SlotIndex,
     scratch: &mut Scratch,
-) -> Outcome<()> {
+) -> Keys {
     scratch.row.clear();
     for index in &table.indexes {
         copy_held(leaf, slot, &index.columns, &mut scratch.row);
     }
-    resolve_keys(&table.tree, &mut scratch.row, 0)
+    match resolve_own_keys(&table.tree, &mut scratch.row) {
+        Ok(()) => Keys::Known,
+        Err(why) => {
+            table.tree.pool().note_unread(why);
+            Keys::Unread
+        }
+    }
 }
 
 /// Frees what is reserved for the row, for its own bytes to come back to.

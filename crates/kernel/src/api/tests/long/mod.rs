@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
+mod closing;
+mod damage;
 mod starts;
 
 pub(super) fn options() -> Options {
