@@ -9,14 +9,22 @@ use std::path::{Path, PathBuf};
 
 use super::Result;
 
-/// The report begins after this line.
-pub const BEGIN: &str = "<!-- compare:begin -->";
-/// It ends before this one.
-pub const END: &str = "<!-- compare:end -->";
+/// Lines between which a report stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// It begins after this one.
+    pub begin: &'static str,
+    /// It ends before this one.
+    pub end: &'static str,
+}
+
+/// Those of a comparison.
+pub const COMPARE: Marks = Marks { begin: "<!-- compare:begin -->", end: "<!-- compare:end -->" };
 
 /// A document with a place for the report: what stands before and after it.
 pub struct Document {
     path: PathBuf,
+    marks: Marks,
     before: String,
     after: String,
 }
@@ -24,7 +32,8 @@ pub struct Document {
 impl Document {
     /// Reads it. One that is not there begins empty, one without marks gets them at its end; marks
     /// that are not a pair are an error.
-    pub fn read(path: &Path) -> Result<Document> {
+    pub fn read(path: &Path, marks: Marks) -> Result<Document> {
+        let Marks { begin: first, end: last } = marks;
         let named = |what: &str| format!("{}: {what}", path.display());
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -35,23 +44,25 @@ impl Document {
         if parent.is_some_and(|it| !it.is_dir()) {
             return Err(named("its folder is not there"));
         }
-        let (before, after) =
-            match (lines_of(&text, BEGIN).as_slice(), lines_of(&text, END).as_slice()) {
-                ([], []) if text.is_empty() => (String::new(), "\n".to_owned()),
-                ([], []) => (format!("{}\n\n", text.trim_end()), "\n".to_owned()),
-                ([begin], [end]) if begin < end => {
-                    (text[..*begin].to_owned(), text[end + END.len()..].to_owned())
-                }
-                ([_], [_]) => {
-                    return Err(named("the mark of the end stands before that of the begin"));
-                }
-                _ => {
-                    return Err(named(&format!(
-                        "it must have {BEGIN} and {END} once each on lines of their own, or neither"
-                    )));
-                }
-            };
-        Ok(Document { path: path.to_owned(), before, after })
+        let (before, after) = match (
+            lines_of(&text, first).as_slice(),
+            lines_of(&text, last).as_slice(),
+        ) {
+            ([], []) if text.is_empty() => (String::new(), "\n".to_owned()),
+            ([], []) => (format!("{}\n\n", text.trim_end()), "\n".to_owned()),
+            ([begin], [end]) if begin < end => {
+                (text[..*begin].to_owned(), text[end + last.len()..].to_owned())
+            }
+            ([_], [_]) => {
+                return Err(named("the mark of the end stands before that of the begin"));
+            }
+            _ => {
+                return Err(named(&format!(
+                    "it must have {first} and {last} once each on lines of their own, or neither"
+                )));
+            }
+        };
+        Ok(Document { path: path.to_owned(), marks, before, after })
     }
 
     /// Its place.
@@ -61,7 +72,8 @@ impl Document {
 
     /// The whole text, with this report.
     pub fn with(&self, report: &str) -> String {
-        format!("{}{BEGIN}\n{}\n{END}{}", self.before, report.trim_end(), self.after)
+        let Marks { begin, end } = self.marks;
+        format!("{}{begin}\n{}\n{end}{}", self.before, report.trim_end(), self.after)
     }
 }
 
@@ -120,11 +132,14 @@ impl Drop for Staged {
 mod tests {
     use super::*;
 
+    const BEGIN: &str = COMPARE.begin;
+    const END: &str = COMPARE.end;
+
     fn document(text: &str) -> Result<Document> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("doc.md");
         std::fs::write(&path, text).unwrap();
-        Document::read(&path)
+        Document::read(&path, COMPARE)
     }
 
     #[test]
@@ -137,8 +152,22 @@ mod tests {
         assert_eq!(second, between.replace("one", "two\nlines"));
         assert_eq!(document("").unwrap().with("one"), format!("{BEGIN}\none\n{END}\n"));
         let folder = tempfile::tempdir().unwrap();
-        let fresh = Document::read(&folder.path().join("new.md")).unwrap();
+        let fresh = Document::read(&folder.path().join("new.md"), COMPARE).unwrap();
         assert_eq!(fresh.with("one"), format!("{BEGIN}\none\n{END}\n"));
+    }
+
+    /// Two reports in a document: neither touches the other's place.
+    #[test]
+    fn each_report_has_its_own_marks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("doc.md");
+        let other = Marks { begin: "<!-- other:begin -->", end: "<!-- other:end -->" };
+        std::fs::write(&path, document("# Head\n").unwrap().with("one")).unwrap();
+        let both = Document::read(&path, other).unwrap().with("two");
+        std::fs::write(&path, &both).unwrap();
+        let again = Document::read(&path, COMPARE).unwrap().with("three");
+        assert_eq!(again, both.replace("one", "three"));
+        assert!(again.ends_with("<!-- other:begin -->\ntwo\n<!-- other:end -->\n"), "{again}");
     }
 
     #[test]
@@ -148,7 +177,7 @@ mod tests {
             assert!(document(&text).err().unwrap().contains("once each"), "{text}");
         }
         assert!(document(&format!("{end}\n{begin}")).err().unwrap().contains("before that"));
-        let nowhere = Document::read(Path::new("/nonexistent/doc.md"));
+        let nowhere = Document::read(Path::new("/nonexistent/doc.md"), COMPARE);
         assert!(nowhere.err().unwrap().contains("its folder is not there"));
     }
 

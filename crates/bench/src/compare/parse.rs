@@ -70,6 +70,12 @@ pub fn pgbench(text: &str, log: &Latencies) -> Result<Told> {
     })
 }
 
+/// How many transactions pgbench has done, and in which seconds: every one was acknowledged.
+pub fn pgbench_done(text: &str) -> Result<(u64, f64)> {
+    let done = number(text, "number of transactions actually processed: ")?;
+    Ok((done, done as f64 / number::<f64>(text, "tps = ")?.max(f64::MIN_POSITIVE)))
+}
+
 /// A file of pgbench's log: client, number, microseconds, and more. Failed ones have a word
 /// instead of a time, and are left out.
 pub fn pgbench_log(text: &str, latencies: &mut Latencies) {

@@ -8,9 +8,9 @@ use super::*;
 use crate::arrivals::Rate;
 use crate::compare::clients::{Length, Sample, Tools};
 use crate::compare::contender::{Contender, tests::places};
-use crate::compare::engine::{Atoll, Postgres, Tuning};
+use crate::compare::engine::{Atoll, Checkpoints, Postgres, Tuning};
 use crate::compare::figures::tests::sample;
-use crate::compare::output::{BEGIN, Document, END};
+use crate::compare::output::{COMPARE, Document, Marks};
 use crate::compare::workload::{ALL, Sizes};
 use crate::compare::{Targets, write};
 
@@ -45,7 +45,7 @@ pub fn comparison() -> Comparison {
         rate: None,
         rounds: 2,
         sizes: Sizes { scale: 100, tables: 8, table_rows: 100_000, warehouses: 4 },
-        tuning: Tuning { memory_bytes: 4 << 30, clients_max: 32 },
+        tuning: Tuning { memory_bytes: 4 << 30, clients_max: 32, checkpoints: Checkpoints::Rare },
         tools: Tools::find(&places(Path::new("/nonexistent")), &[], Path::new("/a")).unwrap(),
         folder: "/nonexistent/work".into(),
     };
@@ -123,7 +123,7 @@ fn everything_is_written_or_nothing() {
     let head = "# Benchmarks\n\nmeasured before\n";
     std::fs::write(path("doc.md"), head).unwrap();
     let with_json = |json: &str| Targets { document: Some(path("doc.md")), json: Some(path(json)) };
-    let document = || Some(Document::read(&path("doc.md")).unwrap());
+    let document = || Some(Document::read(&path("doc.md"), COMPARE).unwrap());
     let failed = write(&comparison(), document(), &with_json("not/there/figures.json"));
     assert!(failed.unwrap_err().contains("figures.json"));
     assert_eq!(std::fs::read_to_string(path("doc.md")).unwrap(), head);
@@ -131,7 +131,8 @@ fn everything_is_written_or_nothing() {
 
     let report = write(&comparison(), document(), &with_json("figures.json")).unwrap();
     let text = std::fs::read_to_string(path("doc.md")).unwrap();
-    assert_eq!(text, format!("{head}\n{BEGIN}\n{report}{END}\n"));
+    let Marks { begin, end } = COMPARE;
+    assert_eq!(text, format!("{head}\n{begin}\n{report}{end}\n"));
     let json: Value =
         serde_json::from_str(&std::fs::read_to_string(path("figures.json")).unwrap()).unwrap();
     assert_eq!(json, comparison().json());
