@@ -5,7 +5,7 @@
 //! how its transactions run natively (`native`) and over the wire (`wire`); these two drive all
 //! of them. `tpcb` and `insert` drive the kernel by themselves, `connections` drives a server by
 //! thousands of connections. `compare` sets Atoll beside other servers. `arrivals` says when clients
-//! begin transactions, wherever they run; `sync` measures bare durable writes beside them.
+//! begin transactions, wherever they run; `restart` kills servers and times their next start; `sync` measures bare durable writes beside them.
 //!
 //! Invariants: every figure says what was measured (clients, instances, durability) and what CPU
 //! it cost; nothing here asserts a time. Random choices come from a seed that is printed.
@@ -23,6 +23,7 @@ pub mod native;
 pub mod orders;
 pub mod random;
 pub mod report;
+pub mod restart;
 pub mod setting;
 pub mod smallbank;
 pub mod space;

@@ -12,6 +12,7 @@ mod interrupt;
 mod orders;
 mod output;
 mod recovery;
+mod restart;
 mod smallbank;
 mod sync;
 mod tatp;
@@ -50,6 +51,8 @@ enum Benchmark {
     Sync(sync::Arguments),
     /// Atoll beside PostgreSQL and MariaDB: the same clients on the same machine, in turns.
     Compare(compare::Arguments),
+    /// How soon Atoll and PostgreSQL answer again after SIGKILL, with the same work since a checkpoint.
+    Restart(restart::Arguments),
     /// How fast a directory that `tpcb --data` left is recovered.
     Recovery(recovery::Arguments),
 }
@@ -78,6 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         Benchmark::Connections(arguments) => connections::run(arguments),
         Benchmark::Sync(arguments) => sync::run(arguments),
         Benchmark::Compare(arguments) => compare::run(arguments),
+        Benchmark::Restart(arguments) => restart::run(arguments),
         Benchmark::Recovery(arguments) => recovery::run(arguments),
     }
 }
