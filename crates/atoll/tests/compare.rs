@@ -1,5 +1,5 @@
-//! `atoll bench compare` as a whole program: a tiny comparison with PostgreSQL and with itself, and
-//! that nothing is written and nothing left running when one fails.
+//! `atoll bench compare` and `atoll bench restart` as whole programs: tiny measurements beside PostgreSQL and
+//! itself, and that nothing is written and nothing left running when one fails.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::io::{BufRead, BufReader};
@@ -46,8 +46,12 @@ impl Desk {
 
     /// A comparison with these options; what is said twice counts the second time.
     fn command(&self, against: &str, more: &[&str]) -> Command {
+        self.bench("compare", against, more)
+    }
+
+    fn bench(&self, benchmark: &str, against: &str, more: &[&str]) -> Command {
         let mut command = Command::new(ATOLL);
-        command.args(["bench", "compare", "--against", against]).args(more);
+        command.args(["bench", benchmark, "--against", against]).args(more);
         command.arg("--folder").arg(self.path("servers"));
         command.arg("--output").arg(self.path("doc.md")).arg("--json").arg(self.path("all.json"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -239,4 +243,76 @@ fn what_cannot_be_compared_is_refused_at_once() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("once each on lines of their own"), "{said}");
     desk.is_left_alone();
+}
+
+/// A measurement of starts of a few transactions each.
+const FEW: [&str; 12] = [
+    "--transactions",
+    "40",
+    "--clients",
+    "3",
+    "--scale",
+    "1",
+    "--rounds",
+    "2",
+    "--memory",
+    "256",
+    "--touch",
+    "1",
+];
+
+#[test]
+fn killed_servers_are_timed_to_their_first_answers() {
+    let desk = Desk::new();
+    let output = desk.bench("restart", "postgres", &FEW).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}; is there no PostgreSQL? run .ci/setup tests");
+    let json = std::fs::read_to_string(desk.path("all.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let text = std::fs::read_to_string(desk.path("doc.md")).unwrap();
+    let report = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with(HEAD) && text.contains("<!-- restart:begin -->"), "{text}");
+    assert!(text.contains(report.trim_end()), "{text}");
+    let servers = json["servers"].as_array().unwrap();
+    assert_eq!(servers.len(), 2);
+    for server in servers {
+        // Three clients with fourteen each.
+        assert_eq!(server["transactions"], 42, "{server}");
+        assert!(server["log_bytes"].as_u64() > Some(0), "{server}");
+        let rounds = server["rounds"].as_array().unwrap();
+        assert_eq!(rounds.len(), 2, "{server}");
+        for round in rounds {
+            assert!(round["first_answer_seconds"].as_f64() > Some(0.0), "{server}");
+            assert!(round["replay_seconds"].as_f64() >= Some(0.0), "{server}");
+            assert!(!round["told"].as_array().unwrap().is_empty(), "{server}");
+        }
+    }
+    assert!(servers[1]["server"].as_str().unwrap().starts_with("PostgreSQL "));
+    assert!(servers[1]["subject_against_this"]["median"].as_f64() > Some(0.0), "{json}");
+    desk.is_left_alone();
+}
+
+#[test]
+fn starts_that_cannot_be_measured_leave_nothing() {
+    let desk = Desk::new();
+    let broken = desk.script("echo 'ERROR: no room for me' >&2; exit 3");
+    let output = desk.bench("restart", &broken, &FEW).output().unwrap();
+    desk.failed(&output, "did not start: ERROR: no room for me");
+
+    let own = format!("atoll={ATOLL}");
+    let tried = |more: &[&str], expect: &str| {
+        let output = desk.bench("restart", &own, more).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(expect), "\"{expect}\" is not in {said}");
+        desk.is_left_alone();
+    };
+    tried(&["--transactions", "0"], "0 is not in 1..");
+    tried(&["--rounds", "0"], "0 is not in 1..");
+    tried(&["--touch", "16000000"], "a smaller --touch");
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks.md");
+    let mut short = Command::new(ATOLL);
+    short.args(["bench", "restart", "--against", &own]).args(FEW).arg("--output").arg(document);
+    let output = short.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("takes no figures of less"), "{said}");
 }

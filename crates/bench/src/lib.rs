@@ -4,9 +4,10 @@
 //! A workload (`tpcc`, `ycsb`, ...) says what its tables, inputs and checks are (`workload`), and
 //! how its transactions run natively (`native`) and over the wire (`wire`); these two drive all
 //! of them. `tpcb` and `insert` drive the kernel by themselves, `connections` drives a server by
-//! thousands of connections. `compare` sets Atoll beside other servers,
-//! `sweep` one interval between checkpoints beside others, `recovery` recovers what a run has left. `arrivals` says when clients
-//! begin transactions, wherever they run; `sync` measures bare durable writes beside them.
+//! thousands of connections. `compare` sets Atoll beside other servers, `restart` kills servers and times
+//! their next start, `sweep` sets one interval between checkpoints beside others, `recovery` recovers what a
+//! run has left. `arrivals` says when clients begin transactions, wherever they run; `sync` measures bare
+//! durable writes beside them.
 //!
 //! Invariants: every figure says what was measured (clients, instances, durability) and what CPU
 //! it cost; nothing here asserts a time. Random choices come from a seed that is printed.
@@ -26,6 +27,7 @@ pub mod picture;
 pub mod random;
 pub mod recovery;
 pub mod report;
+pub mod restart;
 pub mod setting;
 pub mod smallbank;
 pub mod space;

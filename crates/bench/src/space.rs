@@ -134,14 +134,14 @@ pub fn refuse(need: &Need, pool_bytes: u64, place: &Place, advice: &Advice) -> R
 }
 
 /// Memory that can be had without swapping, where /proc says.
-fn memory_available() -> Option<u64> {
+pub fn memory_available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
 }
 
 /// Bytes free on the disk that `path`, or its nearest ancestor that is there, lies on.
-fn disk_free(path: &Path) -> Result<u64, String> {
+pub fn disk_free(path: &Path) -> Result<u64, String> {
     let path = std::path::absolute(path).map_err(|error| error.to_string())?;
     let there = path.ancestors().find(|it| it.exists()).unwrap_or(Path::new("/"));
     let stat =

@@ -1,14 +1,12 @@
 //! `atoll bench checkpoints`: what intervals between checkpoints cost, and what a start takes.
 
-use std::cell::RefCell;
 use std::path::PathBuf;
 
-use atoll_bench::compare::machine;
-use atoll_bench::compare::process::{Watch, Wish};
-use atoll_bench::sweep::{self, Plan, Targets};
+use atoll_bench::compare::{Targets, machine};
+use atoll_bench::sweep::{self, Plan};
 use atoll_server::config::interval_ms;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+
+use super::compare::{command_line, under, watched};
 
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
@@ -50,18 +48,10 @@ pub struct Arguments {
 
 /// Runs all, prints the report, and writes it where it belongs.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    let signals = Signals::new([SIGINT, SIGTERM]);
-    let signals = RefCell::new(signals.map_err(|error| error.to_string())?);
-    let ask = || match signals.borrow_mut().pending().next() {
-        Some(_) => Wish::End,
-        None => Wish::GoOn,
-    };
-    let mut say = |line: &str| eprintln!("* {line}");
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let command = format!("atoll {}", words.join(" "));
     let targets = Targets { document: arguments.output.clone(), json: arguments.json.clone() };
-    let plan = arguments.plan()?;
-    println!("{}", sweep::run(plan, command, &targets, &Watch::new(&ask), &mut say)?);
+    let report =
+        watched(|watch, say| sweep::run(arguments.plan()?, command_line(), &targets, watch, say))?;
+    println!("{report}");
     Ok(())
 }
 
@@ -71,8 +61,6 @@ impl Arguments {
             Some(mib) => mib,
             None => (machine::memory_bytes()? / 2) >> 20,
         };
-        let folder = self.folder.clone().unwrap_or_else(std::env::temp_dir);
-        let folder = std::path::absolute(folder).map_err(|error| error.to_string())?;
         Ok(Plan {
             program: std::env::current_exe().map_err(|error| error.to_string())?,
             intervals_ms: self.intervals.clone(),
@@ -82,7 +70,7 @@ impl Arguments {
             warehouses: self.warehouses,
             clients: self.clients,
             pool_mib,
-            folder: folder.join(format!("atoll-checkpoints-{}", std::process::id())),
+            folder: under(self.folder.as_deref(), "checkpoints")?,
         })
     }
 }

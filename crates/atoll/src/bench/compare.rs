@@ -7,7 +7,7 @@ use std::rc::Rc;
 use atoll_bench::arrivals::Rate;
 use atoll_bench::compare::clients::{Length, Tools};
 use atoll_bench::compare::contender::{Contender, Places, Wanted};
-use atoll_bench::compare::engine::{Atoll, Tuning};
+use atoll_bench::compare::engine::{Atoll, Checkpoints, Tuning};
 use atoll_bench::compare::install::Install;
 use atoll_bench::compare::process::{Watch, Wish};
 use atoll_bench::compare::rounds::Plan;
@@ -90,26 +90,73 @@ pub struct Arguments {
 
 /// Compares, prints the report, and writes it where it belongs.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
+    let report = watched(|watch, say| {
+        let targets = Targets { document: arguments.document(say), json: arguments.json.clone() };
+        let plan = arguments.plan()?;
+        compare::run(plan, command_line(), (&arguments.from, &targets), watch, say)
+    })?;
+    println!("{report}");
+    Ok(())
+}
+
+/// Runs what starts servers: it hears of SIGINT and SIGTERM by its watch, and tells of its progress on standard
+/// error.
+pub fn watched<T>(
+    run: impl FnOnce(&Watch<'_>, &mut dyn FnMut(&str)) -> Result<T, String>,
+) -> Result<T, String> {
     let signals = Signals::new([SIGINT, SIGTERM]);
     let signals = RefCell::new(signals.map_err(|error| error.to_string())?);
     let ask = || match signals.borrow_mut().pending().next() {
         Some(_) => Wish::End,
         None => Wish::GoOn,
     };
-    let mut say = |line: &str| eprintln!("* {line}");
-    let targets = Targets { document: arguments.document(&mut say), json: arguments.json.clone() };
+    run(&Watch::new(&ask), &mut |line| eprintln!("* {line}"))
+}
+
+/// What this program was asked, for reports.
+pub fn command_line() -> String {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let command = format!("atoll {}", words.join(" "));
-    let plan = arguments.plan()?;
-    let files = (&arguments.from[..], &targets);
-    println!("{}", compare::run(plan, command, files, &Watch::new(&ask), &mut say)?);
-    Ok(())
+    format!("atoll {}", words.join(" "))
+}
+
+/// Memory for pages of every server, from a number of MiB or the machine's.
+pub fn memory_bytes(mib: Option<u64>) -> Result<u64, String> {
+    match mib {
+        Some(mib) => Ok(mib << 20),
+        None => Ok(machine::memory_bytes()? / 4),
+    }
+}
+
+/// A folder of this process's own, not made yet, within one that was given or the system's.
+pub fn under(folder: Option<&Path>, name: &str) -> Result<PathBuf, String> {
+    let folder = folder.map_or_else(std::env::temp_dir, Path::to_owned);
+    let folder = std::path::absolute(folder).map_err(|error| error.to_string())?;
+    Ok(folder.join(format!("atoll-{name}-{}", std::process::id())))
+}
+
+/// Where programs are looked for, and installed if they may be.
+pub fn places(install: bool) -> Places {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let cache = if rustix::process::geteuid().is_root() {
+        // PostgreSQL does not run as root, and may not enter root's own folder.
+        PathBuf::from("/var/cache")
+    } else {
+        let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
+        let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        named.or_else(home).unwrap_or_else(std::env::temp_dir)
+    };
+    Places {
+        path: std::env::split_paths(&path).collect(),
+        postgres: PathBuf::from("/usr/lib/postgresql"),
+        cache: cache.join("atoll"),
+        install: if install { Install::Missing } else { Install::Not },
+    }
 }
 
 impl Arguments {
     fn plan(&self) -> Result<Plan, String> {
         let this = std::env::current_exe().map_err(|error| error.to_string())?;
-        let places = self.places();
+        let places = places(self.install);
         let subject = Atoll { program: self.atoll.clone().unwrap_or_else(|| this.clone()) };
         let mut contenders = vec![Rc::new(Contender::new(Box::new(subject))?)];
         for wanted in &self.against {
@@ -118,12 +165,6 @@ impl Arguments {
         let mut clients = self.clients.clone();
         clients.sort_unstable();
         clients.dedup();
-        let memory_bytes = match self.memory {
-            Some(mib) => mib << 20,
-            None => machine::memory_bytes()? / 4,
-        };
-        let folder = self.folder.clone().unwrap_or_else(std::env::temp_dir);
-        let folder = std::path::absolute(folder).map_err(|error| error.to_string())?;
         Ok(Plan {
             contenders,
             workloads: self.workloads.0.clone(),
@@ -136,29 +177,15 @@ impl Arguments {
                 table_rows: self.table_rows,
                 warehouses: self.warehouses,
             },
-            tuning: Tuning { memory_bytes, clients_max: clients.last().copied().unwrap_or(1) },
+            tuning: Tuning {
+                memory_bytes: memory_bytes(self.memory)?,
+                clients_max: clients.last().copied().unwrap_or(1),
+                checkpoints: Checkpoints::Rare,
+            },
             clients,
             tools: Tools::find(&places, &self.workloads.0, &this)?,
-            folder: folder.join(format!("atoll-compare-{}", std::process::id())),
+            folder: under(self.folder.as_deref(), "compare")?,
         })
-    }
-
-    fn places(&self) -> Places {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let cache = if rustix::process::geteuid().is_root() {
-            // PostgreSQL does not run as root, and may not enter root's own folder.
-            PathBuf::from("/var/cache")
-        } else {
-            let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
-            let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-            named.or_else(home).unwrap_or_else(std::env::temp_dir)
-        };
-        Places {
-            path: std::env::split_paths(&path).collect(),
-            postgres: PathBuf::from("/usr/lib/postgresql"),
-            cache: cache.join("atoll"),
-            install: if self.install { Install::Missing } else { Install::Not },
-        }
     }
 
     /// The document that gets the report. Runs shorter than documented do not go into the

@@ -13,6 +13,7 @@ mod interrupt;
 mod orders;
 mod output;
 mod recovery;
+mod restart;
 mod smallbank;
 mod sync;
 mod tatp;
@@ -53,6 +54,8 @@ enum Benchmark {
     Compare(compare::Arguments),
     /// What intervals between checkpoints cost, and what a start takes on what they leave.
     Checkpoints(checkpoints::Arguments),
+    /// How soon Atoll and PostgreSQL answer again after SIGKILL, with the same work since a checkpoint.
+    Restart(restart::Arguments),
     /// How fast a directory that `tpcb --data` or `tpcc --data` left is recovered.
     Recovery(recovery::Arguments),
 }
@@ -82,6 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         Benchmark::Sync(arguments) => sync::run(arguments),
         Benchmark::Compare(arguments) => compare::run(arguments),
         Benchmark::Checkpoints(arguments) => checkpoints::run(arguments),
+        Benchmark::Restart(arguments) => restart::run(arguments),
         Benchmark::Recovery(arguments) => recovery::run(arguments),
     }
 }

@@ -32,6 +32,9 @@ const LOAD_LIMIT: Duration = Duration::from_secs(3600);
 /// What a run may take beyond its seconds: connecting, checking, ending.
 const RUN_GRACE: Duration = Duration::from_secs(600);
 
+/// What a number of transactions may take.
+const TRANSACT_LIMIT: Duration = Duration::from_secs(24 * 3600);
+
 /// How long a run is.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
@@ -130,6 +133,17 @@ impl Clients<'_> {
             Tool::GoTpc => go_tpc::loaded(&finished.stdout),
             _ => Ok(()),
         }
+    }
+
+    /// So many transactions of pgbench's TPC-B-like for each of so many clients: how many were
+    /// acknowledged, and the seconds that took.
+    pub fn transact(&self, server: &Server, (clients, each): (u64, u64)) -> Result<(u64, f64)> {
+        let mut command = self.pgbench(server)?;
+        command.args(["-n", "-M", "prepared", "-j", PGBENCH_THREADS, "-c", &clients.to_string()]);
+        command.args(["-t", &each.to_string(), "postgres"]);
+        let what = format!("pgbench, {clients} clients, {}", server.contender.version);
+        let finished = process::run(&what, command, self.folder, TRANSACT_LIMIT, self.watch)?;
+        parse::pgbench_done(&finished.stdout).map_err(|told| format!("{what}: {told}"))
     }
 
     /// Warms up, and measures.

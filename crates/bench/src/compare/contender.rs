@@ -177,7 +177,7 @@ impl Places {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     pub fn places(root: &Path) -> Places {

@@ -52,6 +52,20 @@ pub struct Targets {
     pub json: Option<PathBuf>,
 }
 
+impl Targets {
+    /// The document, with the place between these marks; an error if one of the two cannot be written.
+    pub fn check(&self, marks: Marks) -> Result<Option<Document>> {
+        let read = |path: &Path| Document::read(path, marks);
+        let document = self.document.as_deref().map(read).transpose()?;
+        if let Some(parent) = self.json.as_deref().and_then(Path::parent)
+            && !(parent.as_os_str().is_empty() || parent.is_dir())
+        {
+            return Err(format!("{}: there is no such folder", parent.display()));
+        }
+        Ok(document)
+    }
+}
+
 /// Compares, and writes what came of it; workloads that are in the JSON of an earlier comparison are taken
 /// from there. No document is written if anything fails. The report is also answered, as Markdown.
 pub fn run(
@@ -63,13 +77,7 @@ pub fn run(
 ) -> Result<String> {
     plan.validate()?;
     // Before hours go by: a document that cannot take the report is refused now.
-    let document = targets.document.as_deref();
-    let document = document.map(|path| Document::read(path, Marks::COMPARE)).transpose()?;
-    if let Some(parent) = targets.json.as_deref().and_then(Path::parent)
-        && !(parent.as_os_str().is_empty() || parent.is_dir())
-    {
-        return Err(format!("{}: there is no such folder", parent.display()));
-    }
+    let document = targets.check(Marks::COMPARE)?;
     let within = plan.folder.parent().unwrap_or(Path::new("/"));
     let machine = machine::describe(within)?;
     let names: Vec<&str> = plan.contenders.iter().map(|it| it.version.as_str()).collect();

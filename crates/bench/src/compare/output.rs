@@ -162,6 +162,20 @@ mod tests {
         assert_eq!(fresh.with("one"), format!("{BEGIN}\none\n{END}\n"));
     }
 
+    /// Two reports in a document: neither touches the other's place.
+    #[test]
+    fn each_report_has_its_own_marks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("doc.md");
+        let other = Marks { begin: "<!-- other:begin -->", end: "<!-- other:end -->" };
+        std::fs::write(&path, document("# Head\n").unwrap().with("one")).unwrap();
+        let both = Document::read(&path, other).unwrap().with("two");
+        std::fs::write(&path, &both).unwrap();
+        let again = Document::read(&path, Marks::COMPARE).unwrap().with("three");
+        assert_eq!(again, both.replace("one", "three"));
+        assert!(again.ends_with("<!-- other:begin -->\ntwo\n<!-- other:end -->\n"), "{again}");
+    }
+
     #[test]
     fn broken_marks_are_refused() {
         let (begin, end) = (BEGIN, END);

@@ -70,6 +70,12 @@ pub fn pgbench(text: &str, log: &Latencies) -> Result<Told> {
     })
 }
 
+/// How many transactions pgbench has done, and in which seconds: every one was acknowledged.
+pub fn pgbench_done(text: &str) -> Result<(u64, f64)> {
+    let done = number(text, "number of transactions actually processed: ")?;
+    Ok((done, done as f64 / number::<f64>(text, "tps = ")?.max(f64::MIN_POSITIVE)))
+}
+
 /// A file of pgbench's log: client, number, microseconds, and more. Failed ones have a word
 /// instead of a time, and are left out.
 pub fn pgbench_log(text: &str, latencies: &mut Latencies) {
@@ -214,6 +220,14 @@ Latency (ms):
         }
         assert!(pgbench(&PGBENCH.replace("= 143", "= x"), &log).unwrap_err().contains("no number"));
         assert!(pgbench(PGBENCH, &Latencies::default()).unwrap_err().contains("no transaction"));
+    }
+
+    #[test]
+    fn transactions_that_pgbench_has_done_are_read() {
+        let text = "number of transactions per client: 14\nnumber of transactions actually processed: 42/42\n\
+                    tps = 21.000000 (without initial connection time)\n";
+        assert_eq!(pgbench_done(text), Ok((42, 2.0)));
+        assert!(pgbench_done("tps = 3.0").is_err());
     }
 
     #[test]

@@ -78,6 +78,23 @@ impl Guarded {
         }
     }
 
+    /// Kills it and its descendants at once, and waits until none of them runs any more.
+    pub fn kill_tree(&mut self, limit: Duration) -> Result<()> {
+        let (all, until) = (cpu::tree(self.id()), Instant::now() + limit);
+        for pid in &all {
+            send(*pid, Signal::KILL);
+        }
+        self.child.wait().map_err(|error| format!("waiting for process {}: {error}", self.id()))?;
+        // Descendants are waited for by whoever has inherited them.
+        while let Some(pid) = all.iter().find(|it| lives(**it)) {
+            if Instant::now() >= until {
+                return Err(format!("process {pid} did not end when it was killed"));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
     /// Sends a signal to it alone, and waits for its end; no longer than `limit`.
     pub fn end_by(&mut self, signal: Signal, limit: Duration) {
         if self.ended().is_some() {
@@ -125,6 +142,12 @@ impl Drop for Guarded {
 enum Waited {
     Ended,
     TooLong,
+}
+
+/// Whether a process runs: zombies, which wait for a parent that is slow, do not.
+fn lives(pid: u32) -> bool {
+    let stat = read(Path::new(&format!("/proc/{pid}/stat")));
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
 fn pid_of(id: u32) -> Option<Pid> {
@@ -260,10 +283,18 @@ mod tests {
         assert!(reaches(paused_at + Duration::from_millis(50)));
     }
 
-    /// Whether a process runs: zombies, which wait for a parent that is slow, do not.
-    fn lives(pid: u32) -> bool {
-        let stat = read(Path::new(&format!("/proc/{pid}/stat")));
-        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+    #[test]
+    fn a_killed_tree_is_gone() {
+        let mut guarded = Guarded::start(shell("sleep 100 & sleep 100 & wait")).unwrap();
+        let until = Instant::now() + LONG;
+        while cpu::tree(guarded.id()).len() < 3 && Instant::now() < until {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        let all = cpu::tree(guarded.id());
+        assert_eq!(all.len(), 3);
+        guarded.kill_tree(LONG).unwrap();
+        assert!(!all.iter().any(|pid| lives(*pid)));
+        assert!(guarded.ended().is_some_and(|it| !it.success()));
     }
 
     #[test]

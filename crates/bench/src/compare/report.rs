@@ -267,16 +267,18 @@ fn spread(it: Spread) -> String {
     format!("{} ({} to {})", number(it.median), number(it.least), number(it.most))
 }
 
-fn ratio(it: Spread) -> String {
+/// A ratio with its spread, for people.
+pub fn ratio(it: Spread) -> String {
     format!("{:.2} ({:.2} to {:.2})", it.median, it.least, it.most)
 }
 
-fn spread_json(it: Spread) -> Value {
+/// A spread as JSON.
+pub fn spread_json(it: Spread) -> Value {
     json!({"median": it.median, "least": it.least, "most": it.most})
 }
 
 /// Lines of at most 120 characters, as documents have them; paragraphs stay apart.
-fn wrapped(text: &str) -> String {
+pub fn wrapped(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
         let mut length = 0;

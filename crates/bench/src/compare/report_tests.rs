@@ -8,7 +8,7 @@ use super::*;
 use crate::arrivals::Rate;
 use crate::compare::clients::{Length, Sample, Tools};
 use crate::compare::contender::{Contender, tests::places};
-use crate::compare::engine::{Atoll, Postgres, Tuning};
+use crate::compare::engine::{Atoll, Checkpoints, Postgres, Tuning};
 use crate::compare::figures::tests::sample;
 use crate::compare::output::{Document, Marks};
 use crate::compare::workload::{ALL, Sizes};
@@ -45,7 +45,7 @@ pub fn comparison() -> Comparison {
         rate: None,
         rounds: 2,
         sizes: Sizes { scale: 100, tables: 8, table_rows: 100_000, warehouses: 4 },
-        tuning: Tuning { memory_bytes: 4 << 30, clients_max: 32 },
+        tuning: Tuning { memory_bytes: 4 << 30, clients_max: 32, checkpoints: Checkpoints::Rare },
         tools: Tools::find(&places(Path::new("/nonexistent")), &[], Path::new("/a")).unwrap(),
         folder: "/nonexistent/work".into(),
     };

@@ -180,7 +180,7 @@ impl Plan {
 }
 
 /// The order of servers in a round: who begins changes, and so does who follows whom.
-fn turns(servers: usize, round: u64) -> Vec<usize> {
+pub fn turns(servers: usize, round: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..servers).collect();
     order.rotate_left(round as usize / 2 % servers.max(1));
     if !round.is_multiple_of(2) {

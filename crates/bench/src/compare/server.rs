@@ -78,38 +78,51 @@ impl Server {
         watch: &Watch<'_>,
     ) -> Result<Server> {
         let (engine, name) = (&contender.engine, &contender.version);
-        let folder = Folder::new(folder)?;
-        let room = Room(folder.path().to_owned());
+        let (room, folder) = Server::lodging(contender, folder)?;
         let account = engine.account()?;
-        // Sockets get a folder that the server owns. Data too, where it is made beforehand: Atoll
-        // makes its own.
-        own(&room.sockets(), account)?;
         if let Some(mut command) = engine.prepare(&room) {
             own(&room.data(), account)?;
             run_as(&mut command, account, &room);
             let what = format!("{name}: making its directory");
             process::run(&what, command, folder.path(), READY_LIMIT, watch)?;
         }
+        let mut server = Server::spawn(contender, (room, folder), tuning)?;
+        server.wait_until_ready(watch)?;
+        Ok(server)
+    }
+
+    /// A new directory for a server, without data.
+    pub fn lodging(contender: &Contender, folder: PathBuf) -> Result<(Room, Folder)> {
+        let folder = Folder::new(folder)?;
+        let room = Room(folder.path().to_owned());
+        // Sockets get a folder that the server owns. Data too, where it is made beforehand: Atoll
+        // makes its own.
+        own(&room.sockets(), contender.engine.account()?)?;
+        Ok((room, folder))
+    }
+
+    /// Starts the server on the data that is there, and does not wait for it.
+    pub fn spawn(
+        contender: &Rc<Contender>,
+        (room, folder): (Room, Folder),
+        tuning: &Tuning,
+    ) -> Result<Server> {
+        let (engine, name) = (&contender.engine, &contender.version);
         let mut command = engine.serve(&room, tuning);
-        run_as(&mut command, account, &room);
+        run_as(&mut command, engine.account()?, &room);
         let log = process::create(&room.log())?;
         let again = log.try_clone().map_err(|error| error.to_string())?;
         command.stdout(log).stderr(again);
         let process = Guarded::start(command).map_err(|error| format!("{name}: {error}"))?;
         let (contender, door) = (Rc::clone(contender), engine.door(&room));
-        let mut server = Server { contender, door, process, room: (room, folder) };
-        server.wait_until_ready(watch)?;
-        Ok(server)
+        Ok(Server { contender, door, process, room: (room, folder) })
     }
 
     fn wait_until_ready(&mut self, watch: &Watch<'_>) -> Result<()> {
         let (name, until) = (self.contender.version.clone(), Instant::now() + READY_LIMIT);
         loop {
+            self.check_starting()?;
             let said = || process::last_words(&process::read(&self.room.0.log()));
-            if let Some(status) = self.process.ended() {
-                let said = said().unwrap_or_else(|| status.to_string());
-                return Err(format!("{name} did not start: {said}"));
-            }
             match knock(&self.door) {
                 Ok(()) => return Ok(()),
                 Err(told) if Instant::now() >= until => {
@@ -122,6 +135,28 @@ impl Server {
             watch.check()?;
             std::thread::sleep(ASK_EVERY);
         }
+    }
+
+    /// An error with what it said last, if it has ended before it was ready.
+    pub fn check_starting(&mut self) -> Result<()> {
+        let Some(status) = self.process.ended() else { return Ok(()) };
+        let said = process::last_words(&self.said()).unwrap_or_else(|| status.to_string());
+        Err(format!("{} did not start: {said}", self.contender.version))
+    }
+
+    /// What it has said.
+    pub fn said(&self) -> String {
+        process::read(&self.room.0.log())
+    }
+
+    /// Where it has its things.
+    pub fn room(&self) -> &Room {
+        &self.room.0
+    }
+
+    /// SIGKILL to all its processes; its data stays until this goes.
+    pub fn kill(&mut self) -> Result<()> {
+        self.process.kill_tree(END_LIMIT)
     }
 
     /// Its process id.
@@ -170,6 +205,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if self.process.ended().is_some() {
+            // Its id may be somebody else's by now.
+            return;
+        }
         self.process.signal_tree(Signal::CONT);
         self.process.end_by(self.contender.engine.end(), END_LIMIT);
     }

@@ -17,13 +17,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::compare::machine;
 use crate::compare::output::{Document, Marks, Staged};
 use crate::compare::process::{self, Watch};
 use crate::compare::server::Folder;
-
-/// What went wrong, as one line for a person.
-type Result<T> = std::result::Result<T, String>;
+use crate::compare::{Result, Targets, machine};
 
 /// The picture's place beside the document.
 const PICTURE: &str = "plots/checkpoint-intervals.svg";
@@ -51,15 +48,6 @@ pub struct Plan {
     pub pool_mib: u64,
     /// A new folder, on the disk that is to be measured.
     pub folder: PathBuf,
-}
-
-/// Where the report is written.
-#[derive(Default)]
-pub struct Targets {
-    /// A document with a section for it; the picture goes to `plots` beside it.
-    pub document: Option<PathBuf>,
-    /// A file for JSON.
-    pub json: Option<PathBuf>,
 }
 
 /// What was done in one second of a run.
@@ -196,8 +184,8 @@ pub fn run(
     say: &mut dyn FnMut(&str),
 ) -> Result<String> {
     plan.validate()?;
-    let document = targets.document.as_deref();
-    let document = document.map(|path| Document::read(path, Marks::CHECKPOINTS)).transpose()?;
+    // Before an hour goes by: a document that cannot take the report is refused now.
+    let document = targets.check(Marks::CHECKPOINTS)?;
     let folder = Folder::new(plan.folder.clone())?;
     let (machine, date) = (machine::describe(folder.path())?, machine::today());
     let each = plan.seconds + plan.warmup_seconds;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{Door, Engine, Language, PORT, Room, Tuning, version_of};
+use super::{Checkpoints, Crash, Door, Engine, Language, PORT, Room, Tuning, version_of};
 use crate::compare::Result;
 use crate::wire::Address;
 
@@ -37,12 +37,17 @@ impl Engine for Atoll {
     }
 
     fn settings(&self, tuning: &Tuning) -> Vec<String> {
-        vec![
+        let mut settings = vec![
             format!("--buffer-pool {}", tuning.memory_mib()),
             "--listen none".to_owned(),
             // A server that crashes must not come back in the middle of a measurement.
             "--supervise off".to_owned(),
-        ]
+        ];
+        if tuning.checkpoints == Checkpoints::Off {
+            let off = ["--checkpoint-interval 0", "--checkpoint-wal 0"];
+            settings.extend(off.map(str::to_owned));
+        }
+        settings
     }
 
     fn door(&self, room: &Room) -> Door {
@@ -52,5 +57,14 @@ impl Engine for Atoll {
 
     fn after_load(&self) -> &'static [&'static str] {
         &["vacuum", "analyze"]
+    }
+
+    fn crash(&self) -> Option<Crash> {
+        Some(Crash {
+            checkpoint: "select newest from atoll_checkpoints",
+            log: "log",
+            told: &["loaded checkpoint ", " row changes in "],
+            replay: " row changes in ",
+        })
     }
 }

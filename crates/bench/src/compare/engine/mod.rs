@@ -30,6 +30,30 @@ pub struct Tuning {
     pub memory_bytes: u64,
     /// The most clients that will come.
     pub clients_max: u64,
+    /// When they make checkpoints.
+    pub checkpoints: Checkpoints,
+}
+
+/// When a server makes checkpoints by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checkpoints {
+    /// As rarely as its manual advises for bulk work, or as it does by default.
+    Rare,
+    /// Never: what it is asked for is all there is.
+    Off,
+}
+
+/// What must be known of a kind of server to kill it and to start it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crash {
+    /// SQL whose answer, one value, is another after every checkpoint.
+    pub checkpoint: &'static str,
+    /// The folder of the log, within its data.
+    pub log: &'static str,
+    /// What the lines hold in which it tells of its recovery.
+    pub told: &'static [&'static str],
+    /// What stands before the seconds that replay took.
+    pub replay: &'static str,
 }
 
 impl Tuning {
@@ -106,6 +130,10 @@ pub trait Engine {
     }
     /// What is done once its tables are loaded, as SQL.
     fn after_load(&self) -> &'static [&'static str];
+    /// How it is killed and started again; none: that is not measured of it.
+    fn crash(&self) -> Option<Crash> {
+        None
+    }
 }
 
 /// Asks a program for its version: one line.

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use super::{Account, Door, Engine, Language, PORT, Room, Tuning, version_of};
+use super::{Account, Checkpoints, Crash, Door, Engine, Language, PORT, Room, Tuning, version_of};
 use crate::compare::Result;
 use crate::wire::Address;
 
@@ -56,10 +56,14 @@ impl Engine for Postgres {
     }
 
     fn settings(&self, tuning: &Tuning) -> Vec<String> {
+        let (log, time) = match tuning.checkpoints {
+            Checkpoints::Rare => ("16GB", "1h"),
+            Checkpoints::Off => ("200GB", "1d"),
+        };
         vec![
             format!("shared_buffers={}", tuning.memory_mib()),
-            "max_wal_size=16GB".to_owned(),
-            "checkpoint_timeout=1h".to_owned(),
+            format!("max_wal_size={log}"),
+            format!("checkpoint_timeout={time}"),
             "synchronous_commit=on".to_owned(),
             format!("max_connections={}", tuning.connections()),
         ]
@@ -76,5 +80,14 @@ impl Engine for Postgres {
 
     fn after_load(&self) -> &'static [&'static str] {
         &["vacuum analyze", "checkpoint"]
+    }
+
+    fn crash(&self) -> Option<Crash> {
+        Some(Crash {
+            checkpoint: "select checkpoint_lsn from pg_control_checkpoint()",
+            log: "pg_wal",
+            told: &["redo starts at ", "redo done at "],
+            replay: " elapsed: ",
+        })
     }
 }
