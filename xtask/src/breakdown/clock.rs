@@ -84,7 +84,7 @@ fn look(atoll: &Path, folder: &Path, mix: &str) -> Result<Looked> {
     benchmark.ends(PATIENCE)?;
     let mut script = Command::new("perf");
     script.current_dir(folder).stderr(Stdio::null());
-    script.args(["script", "-i", "looks", "-F", "sym,dso"]);
+    script.args(["script", "-i", "looks", "-F", "ip,sym,dso"]);
     let told = script.output().map_err(|error| format!("perf script: {error}"))?;
     let report = fs::read_to_string(&out).map_err(|error| format!("{}: {error}", out.display()))?;
     let report: serde_json::Value =
@@ -98,11 +98,12 @@ fn look(atoll: &Path, folder: &Path, mix: &str) -> Result<Looked> {
     })
 }
 
-/// Looks by part; a line is a symbol and the file that it is in, in brackets.
+/// Looks by part; a line is an address, a symbol, and the file that it is in, in brackets.
 fn parts_of(text: &str) -> BTreeMap<Part, u64> {
     let mut parts = BTreeMap::new();
     for line in text.lines() {
-        let Some((symbol, file)) = line.trim().rsplit_once(" (") else { continue };
+        let Some((_, named)) = line.trim().split_once(' ') else { continue };
+        let Some((symbol, file)) = named.rsplit_once(" (") else { continue };
         let is_system = file.starts_with("[kernel") || file.starts_with("[guest");
         let is_libc = file.contains("libc.so") || file.contains("[vdso]");
         let part = match (is_system, is_libc) {
@@ -141,12 +142,12 @@ mod tests {
     #[test]
     fn looks_go_to_the_part_of_their_symbol() {
         let text = "\
- atoll_kernel::tree::index::change::<impl atoll_kernel::tree::index::IndexTree>::insert (/x/atoll)
- __memmove_avx_unaligned_erms (/usr/lib/x86_64-linux-gnu/libc.so.6)
- do_syscall_64 ([kernel.kallsyms])
- atoll_kernel::version::twin::Table::find (/x/atoll)
+     55d1c0a0 atoll_kernel::tree::index::change::<impl atoll_kernel::tree::index::IndexTree>::insert (/x/atoll)
+  7fc10df370e1 __memmove_avx_unaligned_erms (/usr/lib/x86_64-linux-gnu/libc.so.6)
+ ffffffff815e1640 do_syscall_64 ([kernel.kallsyms])
+     55d1c0a4 atoll_kernel::version::twin::Table::find (/x/atoll)
 
- [unknown] ([unknown])
+            7f00 [unknown] ([unknown])
 ";
         let expected = [
             (Part::Index, 1),
