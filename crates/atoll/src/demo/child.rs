@@ -1,7 +1,7 @@
 //! The server as a process of its own: started from this very program, ended by its id alone.
 //!
 //! Invariants: a child is either stopped, killed, or (if the demonstration fails) killed on drop;
-//! no other process is ever signalled.
+//! no other process is ever signalled. What it leaves beside its data goes with it.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -91,6 +91,11 @@ impl Drop for Server {
             // Nothing better can be done with a failure here; the error that led here is told.
             let _ = self.child.kill();
             let _ = self.child.wait();
+        }
+        // One that was killed leaves its socket. The folder goes with the last.
+        if let Address::Socket(folder, port) = &self.address {
+            let _ = std::fs::remove_file(folder.join(format!(".s.PGSQL.{port}")));
+            let _ = std::fs::remove_dir(folder);
         }
     }
 }
