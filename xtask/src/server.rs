@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use crate::run::{Result, must};
@@ -52,15 +52,11 @@ impl Server {
 
     /// Waits for its end by itself, which must be a success.
     pub fn ends(mut self, patience: Duration) -> Result<()> {
-        let begun = Instant::now();
-        while begun.elapsed() < patience {
-            match self.0.try_wait() {
-                Ok(Some(status)) if status.success() => return Ok(()),
-                Ok(Some(status)) => return Err(format!("it ended with {status}")),
-                _ => std::thread::sleep(LOOK_EVERY),
-            }
+        match self.ended(patience) {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(format!("it ended with {status}")),
+            None => Err(format!("it does not end within {} s", patience.as_secs())),
         }
-        Err(format!("it does not end within {} s", patience.as_secs()))
     }
 
     /// Ends it in order.
@@ -68,14 +64,20 @@ impl Server {
         let mut command = Command::new("kill");
         command.arg("-TERM").arg(self.id().to_string());
         must(command)?;
+        let ended = self.ended(patience);
+        ended.map(drop).ok_or_else(|| "the server does not end".to_owned())
+    }
+
+    /// How it has ended, if it does within that time.
+    fn ended(&mut self, patience: Duration) -> Option<ExitStatus> {
         let begun = Instant::now();
         while begun.elapsed() < patience {
-            if let Ok(Some(_)) = self.0.try_wait() {
-                return Ok(());
+            if let Ok(Some(status)) = self.0.try_wait() {
+                return Some(status);
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        Err("the server does not end".to_owned())
+        None
     }
 }
 

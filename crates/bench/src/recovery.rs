@@ -48,18 +48,17 @@ pub fn recover(
     left: Left,
     pool_bytes: Option<u64>,
 ) -> std::result::Result<Recovered, String> {
-    let pool_bytes = match (pool_bytes, left) {
-        (Some(given), _) => given,
-        (None, Left::Tpcb { scale }) => {
+    let own = match left {
+        Left::Tpcb { scale } => {
             tpcb::validate_scale(scale)?;
             tpcb::pool_bytes(scale)
         }
-        (None, Left::Tpcc { warehouses }) => tpcc::pool_bytes(warehouses),
+        Left::Tpcc { warehouses } => tpcc::pool_bytes(warehouses),
     };
     let told = |what: String| format!("{}: {what}", data.display());
     find(data).map_err(told)?;
     let options = Options {
-        buffer_pool_bytes: pool_bytes,
+        buffer_pool_bytes: pool_bytes.unwrap_or(own),
         lock_note: "atoll bench recovery".to_owned(),
         ..Options::default()
     };

@@ -35,13 +35,18 @@ use process::Watch;
 use report::{Comparison, Pictures};
 use rounds::{Measured, Plan};
 
+use serde_json::Value;
+
 use crate::cpu;
 
 /// What went wrong, as one line for a person.
 pub type Result<T> = std::result::Result<T, String>;
 
+/// A picture's name, and its SVG.
+pub type Picture = (String, String);
+
 /// The folder of pictures, beside the document.
-const PICTURES: &str = "plots";
+pub(crate) const PICTURES: &str = "plots";
 
 /// Where a comparison is written.
 #[derive(Default)]
@@ -63,6 +68,31 @@ impl Targets {
             return Err(format!("{}: there is no such folder", parent.display()));
         }
         Ok(document)
+    }
+
+    /// Writes everything beside its place, and then moves it there: the JSON, and a document with its report and
+    /// pictures.
+    pub fn publish(
+        &self,
+        json: &Value,
+        document: Option<(Document, &str, &[Picture])>,
+    ) -> Result<()> {
+        let mut staged = Staged::default();
+        if let Some(path) = &self.json {
+            staged.add(path, &format!("{json:#}\n"))?;
+        }
+        if let Some((document, report, pictures)) = document {
+            let folder = document.path().with_file_name(PICTURES);
+            if !pictures.is_empty() {
+                std::fs::create_dir_all(&folder)
+                    .map_err(|error| format!("{}: {error}", folder.display()))?;
+            }
+            for (name, svg) in pictures {
+                staged.add(&folder.join(name), svg)?;
+            }
+            staged.add(document.path(), &document.with(report))?;
+        }
+        staged.publish()
     }
 }
 
@@ -96,7 +126,8 @@ pub fn run(
         };
         comparison.measured.push(measured);
         watch.check()?;
-        write_json(&comparison, targets)?;
+        // What has been measured so far.
+        targets.publish(&comparison.json(), None)?;
     }
     write(&comparison, document, targets)
 }
@@ -126,35 +157,14 @@ fn take(
     Ok(all)
 }
 
-/// What has been measured so far.
-fn write_json(comparison: &Comparison, targets: &Targets) -> Result<()> {
-    let mut staged = Staged::default();
-    stage_json(comparison, targets, &mut staged)?;
-    staged.publish()
-}
-
-fn stage_json(comparison: &Comparison, targets: &Targets, staged: &mut Staged) -> Result<()> {
-    let json = || format!("{:#}\n", comparison.json());
-    targets.json.as_deref().map_or(Ok(()), |path| staged.add(path, &json()))
-}
-
 /// Writes everything beside its place, and then moves it there.
 fn write(comparison: &Comparison, document: Option<Document>, targets: &Targets) -> Result<String> {
-    let mut staged = Staged::default();
-    stage_json(comparison, targets, &mut staged)?;
-    let Some(document) = document else {
-        staged.publish()?;
-        return Ok(comparison.markdown(Pictures::None));
-    };
-    let pictures = document.path().with_file_name(PICTURES);
-    std::fs::create_dir_all(&pictures)
-        .map_err(|error| format!("{}: {error}", pictures.display()))?;
-    for measured in &comparison.measured {
-        let path = pictures.join(Comparison::picture(measured));
-        staged.add(&path, &comparison.svg(measured))?;
-    }
-    let report = comparison.markdown(Pictures::In(PICTURES));
-    staged.add(document.path(), &document.with(&report))?;
-    staged.publish()?;
+    let report = comparison.markdown(match document {
+        Some(_) => Pictures::In(PICTURES),
+        None => Pictures::None,
+    });
+    let drawn = |measured| (Comparison::picture(measured), comparison.svg(measured));
+    let pictures: Vec<_> = comparison.measured.iter().map(drawn).collect();
+    targets.publish(&comparison.json(), document.map(|it| (it, report.as_str(), &*pictures)))?;
     Ok(report)
 }

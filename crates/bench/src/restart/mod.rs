@@ -21,7 +21,7 @@ use std::rc::Rc;
 use crate::compare::clients::{Clients, Tools};
 use crate::compare::contender::Contender;
 use crate::compare::engine::Tuning;
-use crate::compare::output::{Marks, Staged};
+use crate::compare::output::Marks;
 use crate::compare::process::Watch;
 use crate::compare::rounds::turns;
 use crate::compare::server::Folder;
@@ -122,14 +122,7 @@ pub fn run(
     watch.check()?;
     let report = Report { plan, measured, command, machine, date: machine::today() };
     let text = report.markdown();
-    let mut staged = Staged::default();
-    if let Some(path) = targets.json.as_deref() {
-        staged.add(path, &format!("{:#}\n", report.json()))?;
-    }
-    if let Some(document) = document {
-        staged.add(document.path(), &document.with(&text))?;
-    }
-    staged.publish()?;
+    targets.publish(&report.json(), document.map(|it| (it, text.as_str(), &[][..])))?;
     Ok(text)
 }
 

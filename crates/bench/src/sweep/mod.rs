@@ -5,8 +5,7 @@
 //! so no run has another's memory, and the start is a start. A database that is closed makes no
 //! checkpoint, so a start finds the log that a kill would leave.
 //!
-//! Invariants: in a round every interval is run once, in the opposite order of the round before; all runs take
-//! equally long. What a run is set beside is the run without checkpoints of the same round, second
+//! Invariants: in a round every interval is run once, who begins changes; all runs take equally long. What a run is set beside is the run without checkpoints of the same round, second
 //! by second. No data outlives its run, no process the sweep; nothing is written if anything fails.
 
 mod report;
@@ -17,13 +16,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::compare::output::{Document, Marks, Staged};
+use crate::compare::output::{Document, Marks};
 use crate::compare::process::{self, Watch};
+use crate::compare::rounds::turns;
 use crate::compare::server::Folder;
-use crate::compare::{Result, Targets, machine};
+use crate::compare::{PICTURES, Result, Targets, machine};
 
-/// The picture's place beside the document.
-const PICTURE: &str = "plots/checkpoint-intervals.svg";
+/// The picture's name.
+const PICTURE: &str = "checkpoint-intervals.svg";
 /// What a run may take besides its seconds: loading, checking, and a start of an hour's log.
 const LIMIT: Duration = Duration::from_secs(1800);
 
@@ -193,11 +193,7 @@ pub fn run(
     say(&format!("{count} runs of {each} s, and loading, checking and starting come to that"));
     let mut runs = vec![Vec::new(); plan.intervals_ms.len()];
     for round in 0..plan.rounds {
-        let mut order: Vec<usize> = (0..runs.len()).collect();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for at in order {
+        for at in turns(runs.len(), round) {
             let interval_ms = plan.intervals_ms[at];
             let ran = plan.run(interval_ms, watch)?;
             say(&format!(
@@ -214,25 +210,11 @@ pub fn run(
     write(&sweep, document, targets)
 }
 
-/// Writes everything beside its place, and then moves it there.
 fn write(sweep: &Sweep, document: Option<Document>, targets: &Targets) -> Result<String> {
-    let mut staged = Staged::default();
-    if let Some(path) = &targets.json {
-        staged.add(path, &format!("{:#}\n", sweep.json()))?;
-    }
-    let Some(document) = document else {
-        staged.publish()?;
-        return Ok(sweep.markdown(None));
-    };
-    let picture = document.path().with_file_name(PICTURE);
-    if let Some(folder) = picture.parent() {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| format!("{}: {error}", folder.display()))?;
-    }
-    staged.add(&picture, &sweep.svg())?;
-    let report = sweep.markdown(Some(PICTURE));
-    staged.add(document.path(), &document.with(&report))?;
-    staged.publish()?;
+    let place = document.is_some().then(|| format!("{PICTURES}/{PICTURE}"));
+    let report = sweep.markdown(place.as_deref());
+    let pictures = [(PICTURE.to_owned(), sweep.svg())];
+    targets.publish(&sweep.json(), document.map(|it| (it, report.as_str(), &pictures[..])))?;
     Ok(report)
 }
 

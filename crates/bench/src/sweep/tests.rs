@@ -77,7 +77,7 @@ fn everything_is_written_or_nothing() {
     write(&sweep(), document(), &targets("all.json")).unwrap();
     let text = std::fs::read_to_string(path("doc.md")).unwrap();
     assert!(text.starts_with("# Head\n") && text.contains("| 2 s |"));
-    assert!(path(PICTURE).is_file());
+    assert!(path("plots").join(PICTURE).is_file());
     let all: Value =
         serde_json::from_str(&std::fs::read_to_string(path("all.json")).unwrap()).unwrap();
     assert_eq!(all["intervals"][1]["runs"][0]["start"]["bytes"], 5_000_000);

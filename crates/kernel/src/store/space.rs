@@ -261,7 +261,7 @@ impl Space {
     /// The checkpoint of `term` has all pages of long values that are complete.
     pub fn hold_longs(&mut self, term: Term) {
         if self.making == Some(term) {
-            self.next = self.next.union(&self.whole);
+            self.next.add(&self.whole);
         }
     }
 

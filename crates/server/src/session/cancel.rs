@@ -27,10 +27,11 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
     ) {
         let to = process >> NUMBER_BITS;
         let number = process & ((1 << NUMBER_BITS) - 1);
-        if to == u32::from(instance.id().0) {
-            self.cancel(number, &secret);
-        }
-        if to == u32::from(instance.id().0) || to as usize >= instance.hub().instances() {
+        let is_here = to == u32::from(instance.id().0);
+        if is_here || to as usize >= instance.hub().instances() {
+            if is_here {
+                self.cancel(number, &secret);
+            }
             return self.drain(instance, connection);
         }
         // Letters are lost only while all close: then it ends with the others, which are told.
