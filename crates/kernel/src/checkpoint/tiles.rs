@@ -18,8 +18,6 @@ use crate::version::TableAccess;
 /// What instances know of each other while they image one checkpoint.
 pub struct Common {
     tables: HashMap<TreeId, (Arc<TableAccess>, Tiles)>,
-    /// Instances that have index leaves to image, or others that must be first.
-    first_left: AtomicUsize,
     /// Instances that have not gone through all their trees.
     left: AtomicUsize,
     has_failed: AtomicBool,
@@ -29,27 +27,12 @@ impl Common {
     /// Of so many instances, and these tables.
     pub fn new(instances: usize, tables: impl Iterator<Item = Arc<TableAccess>>) -> Common {
         let tables = tables.map(|table| (table.id(), (table, Tiles::default()))).collect();
-        Common {
-            tables,
-            first_left: AtomicUsize::new(instances),
-            left: AtomicUsize::new(instances),
-            has_failed: AtomicBool::new(false),
-        }
+        Common { tables, left: AtomicUsize::new(instances), has_failed: AtomicBool::new(false) }
     }
 
     /// A table and its tiles; none if it is not in the checkpoint.
     pub(super) fn table(&self, tree: TreeId) -> Option<&(Arc<TableAccess>, Tiles)> {
         self.tables.get(&tree)
-    }
-
-    /// One more instance has imaged all its index leaves.
-    pub(super) fn end_first(&self) {
-        self.first_left.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Whether all index leaves are imaged.
-    pub fn are_indexes_imaged(&self) -> bool {
-        self.first_left.load(Ordering::Acquire) == 0
     }
 
     /// Whether an instance still goes through its trees.

@@ -28,6 +28,7 @@ use super::exact::Unswept;
 use super::imaging::Listed;
 use super::longs::Garbage;
 use super::passed::Ahead;
+use super::postponed::Postponed;
 use super::record::{Flags, Header, ImageReader};
 use super::space::UndoRef;
 use super::twin::{self, Made, PageIs, Swept, VersionSpace};
@@ -151,6 +152,8 @@ pub struct InstanceVersions {
     merges: RefCell<VecDeque<Merge>>,
     /// Index leaves that are to be made exact.
     unswept: Unswept,
+    /// Index entries that are to go when a checkpoint has copied their index.
+    postponed: Postponed,
     /// How far deletes were visited ahead of their time.
     pub(super) ahead: Cell<Ahead>,
     /// Leaves that the checkpoint that is being made is to image soon.
@@ -164,6 +167,7 @@ impl InstanceVersions {
         Rc::new(InstanceVersions {
             pool: Rc::new(ChunkPool::new(Arc::clone(&space), instance, undo_bytes_max)),
             twin_bytes_max: (undo_bytes_max * space.instances() as u64).max(1 << 20),
+            postponed: Postponed::new(Arc::clone(&space)),
             space,
             instance,
             cursors: RefCell::default(),
@@ -238,6 +242,7 @@ impl InstanceVersions {
             && self.twins.borrow().is_empty()
             && !self.space.has_parked(self.instance)
             && self.merges.borrow().is_empty()
+            && self.postponed.is_empty()
             && self.unswept.is_empty()
     }
 
@@ -253,6 +258,10 @@ impl InstanceVersions {
 
     pub(super) fn unswept(&self) -> &Unswept {
         &self.unswept
+    }
+
+    pub(crate) fn postponed(&self) -> &Postponed {
+        &self.postponed
     }
 
     pub(crate) fn garbage(&self) -> &Garbage {
@@ -340,10 +349,13 @@ impl InstanceVersions {
     ) -> Collected {
         let mut done = Collected::default();
         let mut left = records_max;
+        let (removed, more_postponed) = self.remove_postponed(tables, records_max);
+        done.records += removed;
         let mut scratch = self.scratch.take();
         while !done.more {
             let Some(mut finished) = self.queue.borrow_mut().pop_front() else { break };
-            if !limit.has_passed(finished.cts) {
+            let waits = finished.visits == Visits::Some && self.postponed.is_full();
+            if waits || !limit.has_passed(finished.cts) {
                 self.queue.borrow_mut().push_front(finished);
                 break;
             }
@@ -362,6 +374,7 @@ impl InstanceVersions {
             done.more = left == 0 && !self.queue.borrow().is_empty();
         }
         self.scratch.replace(scratch);
+        done.more |= more_postponed;
         done.pages = self.garbage.free(records_max);
         done.more |= !self.garbage.is_empty();
         self.sweep_twins(limit, records_max, &mut done);
@@ -441,7 +454,7 @@ impl InstanceVersions {
     ) -> Outcome<()> {
         let mut loads = StepLoads::default();
         for _ in 0..LOADS_MAX {
-            match visit(table, at, record, scratch, &self.garbage) {
+            match visit(self, table, (at, record), scratch) {
                 Err(Stop::NeedPage(page)) => loads.load(table.tree.pool(), page)?,
                 done => return done,
             }

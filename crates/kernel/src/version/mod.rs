@@ -14,6 +14,7 @@ mod imaging;
 mod longs;
 mod parked;
 mod passed;
+mod postponed;
 mod read;
 mod record;
 mod row_buffer;
@@ -40,6 +41,7 @@ pub(crate) mod undo {
     pub(crate) use super::collect::{Finished, Visits};
     pub(crate) use super::entries::{Scratch, remove_entry};
     pub(crate) use super::longs::{resolve_image, resolve_keys, resolve_own_keys};
+    pub(crate) use super::postponed::Postponed;
     pub(crate) use super::read::{
         HasKey, Newest, Reader, RowAt, UniqueKey, copy_held, copy_newest,
     };

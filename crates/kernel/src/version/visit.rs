@@ -2,12 +2,14 @@
 //! that a row had before (rules 5.5 and 6.8).
 //!
 //! Invariants: every step may be done twice, for a visit that met a busy latch begins again. A row
-//! goes after its last entry, so that an entry leads to its row as long as it is there. But an entry whose key cannot be
-//! made, because a long value of it cannot be read, stays (`longs` has why it may).
+//! goes after its last entry, so that an entry leads to its row as long as it is there; but entries that a checkpoint
+//! still needs go later (`postponed`), and one whose key cannot be made, because a long value of it cannot be read,
+//! stays (`longs` has why it may).
 
 use super::access::{IndexAccess, TableAccess};
-use super::entries::{Scratch, remove_entry};
-use super::longs::{Garbage, resolve_own_keys, resolve_passed_image, unless_unread};
+use super::collect::InstanceVersions;
+use super::entries::Scratch;
+use super::longs::{resolve_own_keys, resolve_passed_image, unless_unread};
 use super::record::{Flags, Header, ImageReader, Kind};
 use super::space::UndoRef;
 use crate::base::{Outcome, Stop};
@@ -16,14 +18,13 @@ use crate::sync::mutant;
 
 /// Does what a record needs before it goes. Stops: `Retry`; then it is visited again.
 pub(super) fn visit(
+    versions: &InstanceVersions,
     table: &TableAccess,
-    at: UndoRef,
-    record: &Header,
+    (at, record): (UndoRef, &Header),
     scratch: &mut Scratch,
-    garbage: &Garbage,
 ) -> Outcome<()> {
     if record.kind == Kind::Delete {
-        return reap(table, at, record, scratch, garbage);
+        return reap(versions, table, (at, record), scratch);
     }
     if record.flags.has(Flags::KEY) {
         let image = ImageReader::new(&scratch.image, record.columns);
@@ -32,7 +33,7 @@ pub(super) fn visit(
         let is_known = |column: &u16| !unknown.contains(column);
         for index in table.indexes.iter().filter(|index| index.columns.iter().all(is_known)) {
             if old_key(index, record, (&scratch.image, &longs), &mut scratch.key) {
-                remove_entry(table, index, record.row, at, scratch)?;
+                versions.remove_or_postpone(table, index, (record.row, at), scratch)?;
             }
         }
     }
@@ -41,13 +42,12 @@ pub(super) fn visit(
 
 /// Takes a deleted row out for good, its entries first.
 fn reap(
+    versions: &InstanceVersions,
     table: &TableAccess,
-    at: UndoRef,
-    record: &Header,
+    (at, record): (UndoRef, &Header),
     scratch: &mut Scratch,
-    garbage: &Garbage,
 ) -> Outcome<()> {
-    let row = record.row;
+    let (row, garbage) = (record.row, versions.garbage());
     for index in &table.indexes {
         if mutant("entry-left-by-delete") {
             continue;
@@ -65,7 +65,7 @@ fn reap(
         if found && is_known {
             let (buffer, key) = (&scratch.row, &mut scratch.key);
             index.encode(key, |column| buffer.column(column));
-            remove_entry(table, index, row, at, scratch)?;
+            versions.remove_or_postpone(table, index, (row, at), scratch)?;
         }
     }
     let mut leaf = table.tree.write(row)?;

@@ -40,7 +40,7 @@ use archiver::Archiving;
 use ask::ask_all;
 use pace::{Pace, Paces};
 use report::Listener;
-use shares::{Imaged, image_all};
+use shares::{EndImaging, Imaged, image_all};
 use versions::{Versions, recycle};
 
 pub use archiver::ArchiveStatus;
@@ -106,6 +106,14 @@ struct Adopted {
     home: HomeId,
     replay_from: LogPosition,
     last_cts: Cts,
+}
+
+/// What S a checkpoint is made of.
+struct Chosen<'a> {
+    snapshot: Arc<CheckpointSnapshot>,
+    catalog: Arc<Catalog>,
+    adopted: Vec<Adopted>,
+    imaging: EndImaging<'a>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -356,7 +364,7 @@ fn publish_new(
     let (checkpoints, turn) = (role.checkpoints, &role.turn);
     let before = locked(&checkpoints.published).trees.clone();
     let wall_micros = context.instance().time().wall_micros();
-    let (snapshot, catalog, adopted) = choose(context, shared)?;
+    let Chosen { snapshot, catalog, adopted, imaging } = choose(context, shared)?;
     let timestamp = snapshot.view().timestamp;
     let (mut stable, sequences) = sequences_of(&catalog);
     stable.extend(adopted.iter().map(|it| Observed { home: it.home, cts: it.last_cts }));
@@ -364,7 +372,7 @@ fn publish_new(
         image_all(context, shared, (turn, pace), (&catalog, &snapshot), &before)?;
     note_marks(&catalog, &mut trees);
     // From here on nothing is read as of S.
-    drop(snapshot);
+    drop((imaging, snapshot));
     wait_until_stable(context, shared, stable)?;
     context.linger("role: stable");
     let sync_ns = sync_pages(context, shared, &checkpoints.store)?;
@@ -484,10 +492,7 @@ fn replayed_from(current: &Incarnation, adopted: &[Adopted]) -> Incarnation {
 /// Picks S: registers it, lets every instance adopt it, and answers the catalog as of S. All commits
 /// below S are in the logs, and finished or about to be; all others lie, with their chunks, behind
 /// where replays begin, which was noted before S was picked.
-fn choose(
-    context: &Context,
-    shared: &Arc<Shared>,
-) -> Result<(Arc<CheckpointSnapshot>, Arc<Catalog>, Vec<Adopted>)> {
+fn choose<'a>(context: &Context, shared: &'a Arc<Shared>) -> Result<Chosen<'a>> {
     loop {
         // Before S is picked: what commits at or above it may be in a log before S is adopted there.
         let starts = ask_all(context, shared, |instance| {
@@ -498,7 +503,7 @@ fn choose(
         let starts: HashMap<HomeId, LogPosition> = starts.into_iter().collect();
         let snapshot = Arc::new(shared.txn.checkpoint_snapshot());
         let s = snapshot.view().timestamp;
-        shared.versions.begin_imaging(s);
+        let imaging = EndImaging::begin(&shared.versions, s);
         let adopted = ask_all(context, shared, move |instance| {
             let core = &instance.state().inner;
             let log = &core.txn.environment().log;
@@ -511,7 +516,7 @@ fn choose(
         let catalog = shared.published.newest();
         // Definitions that committed since: rare, so simply once more.
         if catalog.committed().is_none_or(|committed| committed.cts < s) {
-            return Ok((snapshot, catalog, adopted));
+            return Ok(Chosen { snapshot, catalog, adopted, imaging });
         }
         context.yield_now();
     }

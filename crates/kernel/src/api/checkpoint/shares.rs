@@ -2,8 +2,9 @@
 //!
 //! Invariants: every tree of the catalog as of S is gone through once, by one instance; leaves of tables
 //! may be imaged by any, into the page file that it writes. A table counts as passed when the last of
-//! its trees was copied. Long values come first, then all indexes, before large tables: when they are imaged, S lets
-//! go of undo that no leaf needs any more that is not imaged (txn/imaged.rs), and only then leaves are waited for.
+//! its trees was copied. Long values come first, then small tables with their indexes, then the indexes of others, then
+//! their tables, a leaf when it is due. S lets go of undo that no leaf needs any more that is not imaged (txn/imaged.rs);
+//! as long as it does leaves are waited for. Entries of indexes wait until these are imaged (version/postponed.rs).
 
 use rustc_hash::FxHashMap as HashMap;
 use std::cell::Cell;
@@ -51,7 +52,15 @@ pub(super) struct Imaged {
 }
 
 /// Leaves are listed no more when it is dropped.
-struct EndImaging<'a>(&'a VersionSpace, Cts);
+pub(super) struct EndImaging<'a>(&'a VersionSpace, Cts);
+
+impl EndImaging<'_> {
+    /// A checkpoint of this S begins: leaves are listed, and entries of indexes stay.
+    pub(super) fn begin(versions: &VersionSpace, checkpoint: Cts) -> EndImaging<'_> {
+        versions.begin_imaging(checkpoint);
+        EndImaging(versions, checkpoint)
+    }
+}
 
 impl Drop for EndImaging<'_> {
     fn drop(&mut self) {
@@ -67,7 +76,6 @@ pub(super) fn image_all(
     seen: (&Catalog, &Arc<CheckpointSnapshot>),
     before: &Arc<HashMap<TreeId, ImagedTree>>,
 ) -> Result<Imaged> {
-    let _listed = EndImaging(&shared.versions, seen.1.view().timestamp);
     let checkpoints = shared.checkpoints.as_ref().expect("a checkpoint is being made");
     // First: what S sees of them may be freed as soon as undo of later changes may go.
     let write_longs = || write_longs(context, shared, checkpoints, turn);
@@ -136,7 +144,7 @@ fn image_trees(
 ) -> Result<Vec<(Vec<ImagedTree>, Written)>> {
     let s = snapshot.view().timestamp;
     let instances = context.instance().hub().instances();
-    let shares = Arc::new(shares(shared, catalog, instances));
+    let shares = Arc::new(shares(shared, catalog, before, instances));
     let common = Arc::new(Common::new(instances, tables_of(catalog).cloned()));
     let (turn, before, asked) = (turn.clone(), before.clone(), shared.clone());
     let snapshot = snapshot.clone();
@@ -147,7 +155,7 @@ fn image_trees(
         let versions = &core.txn.environment().versions;
         let trees = &shares[usize::from(id.0)];
         // The floor, and when it was last seen to rise.
-        let raised = Cell::new((s, 0));
+        let raised = Cell::new((s, context.now_ns()));
         let share = Share {
             first: &trees.first,
             trees: &trees.others,
@@ -163,17 +171,16 @@ fn image_trees(
             imaged: &|leaf| versions.imaged(s, leaf),
             let_go: &|| {
                 snapshot.reach(id, || versions.has_imaged_all(s));
-                if common.are_indexes_imaged() {
-                    let floor = snapshot.let_go(|| asked.versions.are_others_imaged(s));
-                    if floor > raised.get().0 {
-                        raised.set((floor, context.now_ns()));
-                        core.txn.note_let_go();
-                    }
+                let floor = snapshot.let_go(|| asked.versions.are_others_imaged(s));
+                if floor > raised.get().0 {
+                    raised.set((floor, context.now_ns()));
+                    core.txn.note_let_go();
                 }
             },
             due_ns: &|passed| {
                 let is_letting_go = context.now_ns() < raised.get().1 + LAGS_NS;
-                let is_paced = is_letting_go && !checkpoints.is_awaited();
+                let is_hurried = checkpoints.is_awaited() || asked.versions.is_imaging_hurried();
+                let is_paced = is_letting_go && !is_hurried;
                 if is_paced { pace.due_ns(passed, trees.leaves) } else { 0 }
             },
         };
@@ -194,8 +201,13 @@ fn tables_of(catalog: &Catalog) -> impl Iterator<Item = &Arc<TableAccess>> {
     catalog.own_access().into_iter().chain(catalog.tables().map(|table| &table.access))
 }
 
-/// The trees by instance, those of small tables first.
-fn shares(shared: &Shared, catalog: &Catalog, instances: usize) -> Vec<Trees> {
+/// The trees by instance: those of small tables first, of the others the indexes, then the tables.
+fn shares(
+    shared: &Shared,
+    catalog: &Catalog,
+    before: &HashMap<TreeId, ImagedTree>,
+    instances: usize,
+) -> Vec<Trees> {
     let mut tables: Vec<(u64, Vec<TreeOfTable>)> = Vec::new();
     let mut add = |access: &Arc<TableAccess>, indexes: Vec<AnyTree>| {
         let table = access.id();
@@ -218,13 +230,20 @@ fn shares(shared: &Shared, catalog: &Catalog, instances: usize) -> Vec<Trees> {
         for (tree, left) in trees {
             let home = shared.home_of(tree.id());
             let share = &mut shares[usize::from(home.0) % instances];
-            if matches!(tree, AnyTree::Index(_)) || leaves <= small {
+            if leaves <= small {
                 share.first.push((tree, left));
-            } else {
-                share.others.push((tree, left));
-                share.leaves += leaves;
+                continue;
             }
+            share.leaves += match tree {
+                AnyTree::Table(_) => leaves,
+                // What the last checkpoint had; before the first, too many are better than too few.
+                AnyTree::Index(_) => before.get(&tree.id()).map_or(leaves, |it| it.image.leaves),
+            };
+            share.others.push((tree, left));
         }
+    }
+    for share in &mut shares {
+        share.others.sort_by_key(|(tree, _)| matches!(tree, AnyTree::Table(_)));
     }
     shares
 }

@@ -1,5 +1,5 @@
-//! A checkpoint lets go of undo before its end, and has the state of its S all the same: while rows
-//! change everywhere, leaves are split, thinned out and merged.
+//! A checkpoint lets go of undo before its end, and has the state of its S all the same, rows and index entries: while
+//! rows change everywhere, leaves are split, thinned out and merged.
 
 #![expect(clippy::unwrap_used, reason = "clippy sees helpers here as no tests under cfg(all)")]
 
@@ -80,10 +80,25 @@ fn sum(statement: &mut Statement<'_>, table: Oid) -> Result<(i64, i64)> {
     Ok(found)
 }
 
+/// Rows of a table by its index.
+fn rows_by_index(statement: &mut Statement<'_>, table: Oid) -> Result<i64> {
+    let entry = statement.table(table)?;
+    let (mut row, mut rows) = (RowBuffer::new(), 0);
+    let (range, forward) = (KeyRange::all(), ScanDirection::Forward);
+    let mut cursor =
+        statement.index_scan(&entry, &entry.indexes[0], range, forward, &[ColumnId(1)]);
+    while cursor.next(statement, &mut row)?.is_some() {
+        rows += 1;
+    }
+    Ok(rows)
+}
+
 fn judge(statement: &mut Statement<'_>, tables: &Tables) -> Result<()> {
     assert_eq!(sum(statement, tables.accounts)?, (ROWS, 0));
     let (rows, sum) = sum(statement, tables.batches)?;
     assert_eq!(sum, 0);
+    // Entries of rows that were deleted since are there as long as the checkpoint needs them.
+    assert_eq!(rows_by_index(statement, tables.batches)?, rows);
     // Whole batches, and a few of each that was thinned out.
     let whole = rows.min(THINNED_AFTER * BATCH);
     assert_eq!((whole % BATCH, (rows - whole) % KEPT), (0, 0), "{rows} rows");

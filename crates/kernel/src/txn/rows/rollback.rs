@@ -2,7 +2,8 @@
 //!
 //! Invariants: the own record is the newest of its row, because nobody changes or locks a row in
 //! flight by another. First the row goes back under its leaf's latch, then the entry that the
-//! change added goes, unless a version that stays has the key (rule 5.5), or there is no frame for its
+//! change added goes, unless a version that stays has the key (rule 5.5), or a checkpoint is still to copy its index
+//! (version/postponed.rs), or there is no frame for its
 //! leaf, or its key cannot be read. Nothing here can fail: `Retry` is tried again at once, with no latch held. A page that is on disk
 //! is waited for with no latch held, too: by the task if there is one ([`Waits`]), else with the thread
 //! blocked. Whatever others do to the row meanwhile they could do at any time: for them it is
@@ -20,8 +21,8 @@ use crate::runtime::Parker;
 use crate::sync::{mutant, spin};
 use crate::tree::table::{LeafView, LeafWrite};
 use crate::version::undo::{
-    Flags, Header, ImageReader, Kind, Scratch, UndoRef, copy_held, newest_of, remove_entry,
-    reserved_of, resolve_own_keys,
+    Flags, Header, ImageReader, Kind, Postponed, Scratch, UndoRef, copy_held, newest_of,
+    remove_entry, reserved_of, resolve_own_keys,
 };
 use crate::version::{IndexAccess, TableAccess, Tables};
 
@@ -141,7 +142,7 @@ fn undo_row(
 ) {
     let step = || restore(changes, table, at, record, scratch);
     if surely(table.tree.pool(), waits, step) == Restored::Yes(Keys::Known) {
-        remove_entries(table, record, (waits, scratch));
+        remove_entries(changes, table, record, (waits, scratch));
     }
 }
 
@@ -166,7 +167,7 @@ pub(super) fn remove_frozen(
         Ok(keys)
     });
     if keys == Keys::Known {
-        remove_all_entries(&table, row, (Waits::Thread, scratch));
+        remove_all_entries(&table, row, None, (Waits::Thread, scratch));
     }
 }
 
@@ -360,6 +361,7 @@ fn unlink(table: &TableAccess, leaf: &mut LeafWrite<'_>, record: &Header) {
 }
 
 fn remove_entries(
+    changes: &SlotChanges,
     table: &TableAccess,
     record: &Header,
     (waits, scratch): (Waits<'_>, &mut Scratch),
@@ -367,17 +369,28 @@ fn remove_entries(
     if !has_entries(record) || mutant("entry-left-by-rollback") {
         return;
     }
-    remove_all_entries(table, record.row, (waits, scratch));
+    // Nobody sees the row of an insert. What a checkpoint sees of another may have the same key.
+    let may_be_seen = record.kind != Kind::Insert && !mutant("rollback-forgets-checkpoint");
+    let postponed = may_be_seen.then(|| changes.versions.postponed());
+    remove_all_entries(table, record.row, postponed, (waits, scratch));
 }
 
 /// Removes the entries that the columns in `scratch.row` make, unless a version that stays has
-/// their key.
-fn remove_all_entries(table: &TableAccess, at: RowId, (waits, scratch): (Waits<'_>, &mut Scratch)) {
+/// their key; those that `postponed` takes, later.
+fn remove_all_entries(
+    table: &TableAccess,
+    at: RowId,
+    postponed: Option<&Postponed>,
+    (waits, scratch): (Waits<'_>, &mut Scratch),
+) {
     let mut first = 0;
     for index in &table.indexes {
         let row = &scratch.row;
         index.encode(&mut scratch.key, |column| row.column(first + column));
         first += index.columns.len();
+        if postponed.is_some_and(|it| it.takes(table, index, (&scratch.key, at))) {
+            continue;
+        }
         remove_if_room(table, index, at, (waits, scratch));
     }
 }
