@@ -26,7 +26,7 @@
 //! the later one's lists are kept; the other reaches nothing any more. Lists may name frames with other
 //! pages by now, or leaves that were imaged: who takes one looks.
 //!
-//! Words: `checkpoint` is written by who makes a checkpoint, at its begin and end, and read by whoever
+//! Words: `checkpoint` is written by who makes a checkpoint, at its begin and end, under the list's mutex, and read by whoever
 //! makes a twin table or removes an index entry (`postponed.rs`); `is_hurried` is reset with it, set by who postpones
 //! many, and read before each paced leaf; the list for all is under its mutex, its length is written there and read by who
 //! raises the floor.
@@ -62,10 +62,26 @@ impl<L> Default for Imaging<L> {
 }
 
 impl<L> Imaging<L> {
+    /// A checkpoint begins; not if a later one has begun, which has taken its role over.
     pub(super) fn begin(&self, checkpoint: Cts) {
+        let mut listed = self.listed.lock().expect("no holder panics");
+        if self.checkpoint.load(Ordering::Relaxed) < checkpoint.0 {
+            self.set(checkpoint, &mut listed);
+        }
+    }
+
+    /// The checkpoint has ended; nothing happens if another has begun.
+    pub(super) fn end(&self, checkpoint: Cts) {
+        let mut listed = self.listed.lock().expect("no holder panics");
+        if self.is_of(checkpoint) {
+            self.set(Cts::ZERO, &mut listed);
+        }
+    }
+
+    /// `listed` is the list for all, under its mutex.
+    fn set(&self, checkpoint: Cts, listed: &mut Vec<L>) {
         // Before the list is emptied: who raises an earlier checkpoint's floor reads it last.
         self.checkpoint.store(checkpoint.0, Ordering::SeqCst);
-        let mut listed = self.listed.lock().expect("no holder panics");
         listed.clear();
         self.is_hurried.store(false, Ordering::Relaxed);
         self.left.store(0, Ordering::SeqCst);
@@ -162,9 +178,7 @@ impl VersionSpace {
 
     /// The checkpoint of this S has imaged everything, or came to nothing.
     pub fn end_imaging(&self, checkpoint: Cts) {
-        if self.imaging.is_of(checkpoint) {
-            self.imaging.begin(Cts::ZERO);
-        }
+        self.imaging.end(checkpoint);
     }
 
     /// The checkpoint that is being made is to go as fast as it can.

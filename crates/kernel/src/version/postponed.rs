@@ -12,7 +12,7 @@
 //! [`VersionSpace::begin_imaging`] only, and whoever collects by the higher floor has read it, so that it sees the
 //! checkpoint here, and postpones until the index says that it is copied (release, acquire). Who has read a
 //! lower horizon gives up nothing that S sees. A rollback gives up what S does not see, but what S sees may be reclaimed by then,
-//! and have the same key: so a rollback postpones, too.
+//! and have the same key: so a rollback postpones, too. Rows that were deleted below S it does not have.
 //!
 //! Invariants: a postponed entry is removed as any other, if no retained version has its key then; one whose version
 //! is retained then is tried again when that version goes. An instance that holds [`ENTRIES_MAX`] visits no more
@@ -39,6 +39,9 @@ const ENTRIES_MAX: usize = 1 << 16;
 const HURRY_AT: usize = 1 << 12;
 /// Loads for one entry at most.
 const LOADS_MAX: usize = 16;
+/// Loads, with the thread blocked, until others run: an entry that has waited for minutes may lead to a leaf that
+/// has left memory.
+const LOADS_AT_ONCE: u32 = 16;
 
 /// An entry.
 type Entry = (Box<[u8]>, RowId);
@@ -142,8 +145,13 @@ fn index_of(table: &TableAccess, index: TreeId) -> Option<&IndexAccess> {
 }
 
 impl VersionSpace {
+    /// Whether a checkpoint is being made, and its S is above `cts`.
+    pub(super) fn is_before_checkpoint(&self, cts: Cts) -> bool {
+        self.imaging.checkpoint().is_some_and(|checkpoint| cts < checkpoint)
+    }
+
     /// Whether a checkpoint is being made that has not copied the whole index yet.
-    fn is_to_be_copied(&self, index: &IndexAccess) -> bool {
+    pub(super) fn is_to_be_copied(&self, index: &IndexAccess) -> bool {
         must_stay(&self.imaging, || index.tree.copied_as_of())
             && !mutant("checkpoint-forgets-entries")
     }
@@ -175,9 +183,9 @@ impl InstanceVersions {
         self.postponed().count.get()
     }
 
-    /// Removes entries that need not wait any more, about `entries_max`; answers how many, and whether there
-    /// are more. Those that are needed again, or whose leaf is in use or finds no room in memory, are
-    /// kept or tried again later. Loads leaves with the thread blocked.
+    /// Removes entries that need not wait any more, about `entries_max`; answers how many, and whether more are to be
+    /// removed soon. Those that are needed again stay; one whose leaf is in use, or finds no room in memory, is
+    /// tried again. Loads leaves with the thread blocked.
     pub(super) fn remove_postponed(
         &self,
         tables: &dyn Tables,
@@ -187,21 +195,22 @@ impl InstanceVersions {
             return (0, false);
         }
         let mut scratch = self.scratch.take();
-        let mut removed = 0;
+        let (mut removed, mut loaded) = (0, 0);
         let ended = loop {
-            if removed >= entries_max {
+            if removed >= entries_max || loaded >= LOADS_AT_ONCE {
                 break true;
             }
             let Some((table, tree, entry)) = self.postponed().next(tables) else { break false };
             let Some(index) = index_of(&table, tree) else { continue };
             scratch.key.clear();
             scratch.key.extend_from_slice(&entry.0);
-            match self.remove_loading(&table, index, entry.1, &mut scratch) {
-                // What it says is said by whoever reads the leaf; the entry may stay.
-                Ok(()) | Err(Stop::Error(_)) => removed += 1,
-                Err(_) => {
+            match self.remove_loading(&table, index, entry.1, (&mut loaded, &mut scratch)) {
+                Ok(()) => removed += 1,
+                // Whoever reads the leaf says so; the entry may stay.
+                Err(Stop::Error(why)) if why.is_unreadable() => removed += 1,
+                Err(stop) => {
                     self.postponed().give_back(table.id(), tree, entry);
-                    break false;
+                    break matches!(stop, Stop::Retry);
                 }
             }
             self.note_cleared(&table, index);
@@ -215,12 +224,15 @@ impl InstanceVersions {
         table: &TableAccess,
         index: &IndexAccess,
         row: RowId,
-        scratch: &mut Scratch,
+        (loaded, scratch): (&mut u32, &mut Scratch),
     ) -> Outcome<()> {
         let mut loads = StepLoads::default();
         for _ in 0..LOADS_MAX {
             match remove_entry(table, index, row, UndoRef::NONE, scratch) {
-                Err(Stop::NeedPage(page)) => loads.load(table.tree.pool(), page)?,
+                Err(Stop::NeedPage(page)) => {
+                    *loaded += 1;
+                    loads.load(table.tree.pool(), page)?;
+                }
                 done => return done,
             }
         }
@@ -279,7 +291,7 @@ mod loom_postponed {
             }
             assert!(entry.load(Ordering::Acquire), "an entry is missing that S needs");
             copied.store(S.0, Ordering::Release);
-            imaging.begin(Cts::ZERO);
+            imaging.end(S);
             collector.join().unwrap();
         });
     }

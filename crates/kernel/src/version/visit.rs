@@ -8,11 +8,11 @@
 
 use super::access::{IndexAccess, TableAccess};
 use super::collect::InstanceVersions;
-use super::entries::Scratch;
+use super::entries::{Scratch, remove_entry};
 use super::longs::{resolve_own_keys, resolve_passed_image, unless_unread};
 use super::record::{Flags, Header, ImageReader, Kind};
 use super::space::UndoRef;
-use crate::base::{Outcome, Stop};
+use crate::base::{Outcome, Stamp, Stop};
 use crate::page::pax::RowState;
 use crate::sync::mutant;
 
@@ -48,6 +48,9 @@ fn reap(
     scratch: &mut Scratch,
 ) -> Outcome<()> {
     let (row, garbage) = (record.row, versions.garbage());
+    // Entries of such a row no checkpoint needs, and those that it copied would be left for good by a crash.
+    let is_before = |cts| versions.space().is_before_checkpoint(cts);
+    let may_go_now = matches!(record.writer, Stamp::Committed(cts) if is_before(cts));
     for index in &table.indexes {
         if mutant("entry-left-by-delete") {
             continue;
@@ -65,7 +68,10 @@ fn reap(
         if found && is_known {
             let (buffer, key) = (&scratch.row, &mut scratch.key);
             index.encode(key, |column| buffer.column(column));
-            versions.remove_or_postpone(table, index, (row, at), scratch)?;
+            match may_go_now {
+                true => remove_entry(table, index, row, at, scratch)?,
+                false => versions.remove_or_postpone(table, index, (row, at), scratch)?,
+            }
         }
     }
     let mut leaf = table.tree.write(row)?;

@@ -199,16 +199,21 @@ const LOADS_MAX: u32 = 1000;
 /// or to one with another key, for good, as do those that a checkpoint has of what a crash undid: who
 /// reads it looks at the row. Unlike a row it may be left; and has to be, for its leaf may be in a
 /// checkpoint, so that a full disk has no place to write it to, and as many as there are may not fit
-/// the pool.
+/// the pool. Later, if `postponed` takes it.
 fn remove_if_room(
-    table: &TableAccess,
-    index: &IndexAccess,
+    (table, index): (&TableAccess, &IndexAccess),
     at: RowId,
+    postponed: Option<&Postponed>,
     (waits, scratch): (Waits<'_>, &mut Scratch),
 ) {
     let pool = table.tree.pool();
     let (mut loads, mut beside) = (StepLoads::default(), 0);
     loop {
+        // Each time: while a page was waited for others may have given the row this key and taken it again, with a
+        // checkpoint's S in between.
+        if postponed.is_some_and(|it| it.takes(table, index, (&scratch.key, at))) {
+            return;
+        }
         match remove_entry(table, index, at, UndoRef::NONE, scratch) {
             Ok(()) => return,
             Err(Stop::Retry) => spin(),
@@ -388,9 +393,6 @@ fn remove_all_entries(
         let row = &scratch.row;
         index.encode(&mut scratch.key, |column| row.column(first + column));
         first += index.columns.len();
-        if postponed.is_some_and(|it| it.takes(table, index, (&scratch.key, at))) {
-            continue;
-        }
-        remove_if_room(table, index, at, (waits, scratch));
+        remove_if_room((table, index), at, postponed, (waits, scratch));
     }
 }
