@@ -12,6 +12,7 @@
 mod image;
 mod index;
 mod longs;
+mod pieces;
 mod table;
 mod tiles;
 mod tree;
@@ -69,7 +70,7 @@ pub type TreeOfTable = (AnyTree, Arc<TreesLeft>);
 pub struct Share<'a> {
     /// Trees that come first, each by one instance, and at once: small tables and their indexes.
     pub first: &'a [TreeOfTable],
-    /// The other trees, each when it is due.
+    /// The other trees, each leaf when it is due: all indexes, of which each instance copies pieces, and own tables.
     pub trees: &'a [TreeOfTable],
     /// What is common to all shares.
     pub common: &'a Common,
@@ -143,10 +144,13 @@ impl<S: InstanceState> ShareImager<'_, '_, '_, '_, S> {
         for (any, table) in trees {
             context.linger("share");
             let before = self.share.before.get(&any.id());
-            imaged.push(match any {
-                AnyTree::Table(table) => self.image_table(table.id(), before)?,
+            let image = match any {
+                AnyTree::Table(table) => Some(self.image_table(table.id(), before)?),
                 AnyTree::Index(index) => self.image_index(index, before)?,
-            });
+            };
+            // Another instance copies the last piece of the index.
+            let Some(image) = image else { continue };
+            imaged.push(image);
             // The last one sees that the others have been copied.
             if table.left.fetch_sub(1, Ordering::AcqRel) == 1 {
                 (self.share.pass)(table.table);

@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap as HashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::pieces::Pieces;
 use crate::base::{Place, RowId, TreeId};
 use crate::sync::{AtomicBool, AtomicUsize, Ordering, PlainMutex as Mutex};
 use crate::version::TableAccess;
@@ -18,21 +19,36 @@ use crate::version::TableAccess;
 /// What instances know of each other while they image one checkpoint.
 pub struct Common {
     tables: HashMap<TreeId, (Arc<TableAccess>, Tiles)>,
+    indexes: HashMap<TreeId, Pieces>,
     /// Instances that have not gone through all their trees.
     left: AtomicUsize,
     has_failed: AtomicBool,
 }
 
 impl Common {
-    /// Of so many instances, and these tables.
-    pub fn new(instances: usize, tables: impl Iterator<Item = Arc<TableAccess>>) -> Common {
+    /// Of so many instances, and these tables and indexes.
+    pub fn new(
+        instances: usize,
+        tables: impl Iterator<Item = Arc<TableAccess>>,
+        indexes: impl Iterator<Item = TreeId>,
+    ) -> Common {
         let tables = tables.map(|table| (table.id(), (table, Tiles::default()))).collect();
-        Common { tables, left: AtomicUsize::new(instances), has_failed: AtomicBool::new(false) }
+        Common {
+            tables,
+            indexes: indexes.map(|index| (index, Pieces::default())).collect(),
+            left: AtomicUsize::new(instances),
+            has_failed: AtomicBool::new(false),
+        }
     }
 
     /// A table and its tiles; none if it is not in the checkpoint.
     pub(super) fn table(&self, tree: TreeId) -> Option<&(Arc<TableAccess>, Tiles)> {
         self.tables.get(&tree)
+    }
+
+    /// The pieces of an index; none if it is not in the checkpoint.
+    pub(super) fn index(&self, tree: TreeId) -> Option<&Pieces> {
+        self.indexes.get(&tree)
     }
 
     /// Whether an instance still goes through its trees.

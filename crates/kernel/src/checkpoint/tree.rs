@@ -1,4 +1,4 @@
-//! One tree of a checkpoint: its leaves, of an index in order of their keys, and inner nodes above them.
+//! One tree of a checkpoint: its leaves and inner nodes above them.
 //!
 //! A tree is walked from its first key to its last: the leaf that covers the place is imaged, and
 //! the next one begins at its upper fence; of one that begins before the place (it was merged with

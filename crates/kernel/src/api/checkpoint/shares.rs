@@ -39,7 +39,7 @@ const LAGS_NS: u64 = 50_000_000;
 struct Trees {
     first: Vec<TreeOfTable>,
     others: Vec<TreeOfTable>,
-    /// Leaves of the other trees, about.
+    /// Leaves of the other trees that are left to it, about.
     leaves: u64,
 }
 
@@ -145,7 +145,8 @@ fn image_trees(
     let s = snapshot.view().timestamp;
     let instances = context.instance().hub().instances();
     let shares = Arc::new(shares(shared, catalog, before, instances));
-    let common = Arc::new(Common::new(instances, tables_of(catalog).cloned()));
+    let indexes = catalog.tables().flat_map(|table| &table.indexes).map(|index| index.tree.tree());
+    let common = Arc::new(Common::new(instances, tables_of(catalog).cloned(), indexes));
     let (turn, before, asked) = (turn.clone(), before.clone(), shared.clone());
     let snapshot = snapshot.clone();
     let answers = ask_all_tasks(context, shared, move |context| {
@@ -201,7 +202,7 @@ fn tables_of(catalog: &Catalog) -> impl Iterator<Item = &Arc<TableAccess>> {
     catalog.own_access().into_iter().chain(catalog.tables().map(|table| &table.access))
 }
 
-/// The trees by instance: those of small tables first, of the others the indexes, then the tables.
+/// The trees by instance: those of small tables first, then the indexes of all others, then the own ones of these.
 fn shares(
     shared: &Shared,
     catalog: &Catalog,
@@ -229,17 +230,22 @@ fn shares(
     for (leaves, trees) in tables {
         for (tree, left) in trees {
             let home = shared.home_of(tree.id());
-            let share = &mut shares[usize::from(home.0) % instances];
-            if leaves <= small {
-                share.first.push((tree, left));
-                continue;
+            let at = usize::from(home.0) % instances;
+            match tree {
+                _ if leaves <= small => shares[at].first.push((tree, left)),
+                AnyTree::Table(_) => {
+                    shares[at].leaves += leaves;
+                    shares[at].others.push((tree, left));
+                }
+                AnyTree::Index(_) => {
+                    // What the last checkpoint had; before the first, too many are better than too few.
+                    let leaves = before.get(&tree.id()).map_or(leaves, |it| it.image.leaves);
+                    for share in &mut shares {
+                        share.leaves += leaves.div_ceil(instances as u64);
+                        share.others.push((tree.clone(), left.clone()));
+                    }
+                }
             }
-            share.leaves += match tree {
-                AnyTree::Table(_) => leaves,
-                // What the last checkpoint had; before the first, too many are better than too few.
-                AnyTree::Index(_) => before.get(&tree.id()).map_or(leaves, |it| it.image.leaves),
-            };
-            share.others.push((tree, left));
         }
     }
     for share in &mut shares {

@@ -2,11 +2,14 @@
 
 use super::*;
 
+/// A key and its row.
+type Entry = (Vec<u8>, RowId);
+
 /// A checkpoint that is being made.
 pub(super) struct Making {
     timestamp: Cts,
     /// The entries of each index that is still to be copied, of the rows that the checkpoint has.
-    needed: [Option<Vec<(Vec<u8>, RowId)>>; 2],
+    needed: [Option<Vec<Entry>>; 2],
 }
 
 impl Model {
