@@ -155,8 +155,8 @@ fn image_trees(
         let checkpoints = asked.checkpoints.as_ref().expect("a checkpoint is being made");
         let versions = &core.txn.environment().versions;
         let trees = &shares[usize::from(id.0)];
-        // The floor, and when it was last seen to rise.
-        let raised = Cell::new((s, context.now_ns()));
+        // The floor, and when it was last seen to rise, or first could have.
+        let raised = Cell::new((s, 0));
         let share = Share {
             first: &trees.first,
             trees: &trees.others,
@@ -173,8 +173,11 @@ fn image_trees(
             let_go: &|| {
                 snapshot.reach(id, || versions.has_imaged_all(s));
                 let floor = snapshot.let_go(|| asked.versions.are_others_imaged(s));
-                if floor > raised.get().0 {
+                let (before, at_ns) = raised.get();
+                if floor > before || at_ns == 0 {
                     raised.set((floor, context.now_ns()));
+                }
+                if floor > before {
                     core.txn.note_let_go();
                 }
             },
