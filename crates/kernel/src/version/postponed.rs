@@ -35,7 +35,7 @@ use crate::sync::mutant;
 
 /// Entries that an instance postpones at most, but for those of rollbacks.
 const ENTRIES_MAX: usize = 1 << 16;
-/// With so many the checkpoint is to hurry.
+/// With an instance's part of so many the checkpoint is to hurry.
 const HURRY_AT: usize = 1 << 12;
 /// Loads for one entry at most.
 const LOADS_MAX: usize = 16;
@@ -97,7 +97,7 @@ impl Postponed {
             entries.push_back((key.into(), row));
             self.count.set(self.count.get() + 1);
         }
-        if self.count.get() >= HURRY_AT {
+        if self.count.get() >= (HURRY_AT / self.space.instances()).max(1) {
             self.space.hurry_imaging();
         }
         true
