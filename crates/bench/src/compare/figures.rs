@@ -40,6 +40,8 @@ impl Spread {
 pub struct Figures {
     /// Transactions a second.
     pub per_second: Spread,
+    /// TPC-C's New-Orders a minute, if all rounds know them.
+    pub new_orders_per_minute: Option<Spread>,
     /// Medians of the rounds' latencies, in microseconds: mean, p50, p95, p99.
     pub latency: [f64; 4],
     /// Tries that failed, in all rounds.
@@ -63,8 +65,11 @@ impl Figures {
         let share = |part: Duration, all: Duration| {
             part.as_secs_f64() * 100.0 / all.as_secs_f64().max(f64::MIN_POSITIVE)
         };
+        let new_orders = samples.iter().map(|it| it.told.new_orders_per_minute);
+        let new_orders: Option<Vec<f64>> = new_orders.collect();
         Figures {
             per_second: Spread::of(samples.iter().map(|it| it.told.per_second)),
+            new_orders_per_minute: new_orders.filter(|it| !it.is_empty()).map(Spread::of),
             latency: [
                 median(&|it| it.told.latency.mean),
                 median(&|it| it.told.latency.p50),
@@ -136,7 +141,13 @@ pub(super) mod tests {
         let latency = Latency { mean: p50, p50, p95: p50 * 2.0, p99: p50 * 3.0 };
         let millis = Duration::from_millis;
         Sample {
-            told: Told { transactions, per_second: transactions as f64, failed: 1, latency },
+            told: Told {
+                transactions,
+                per_second: transactions as f64,
+                failed: 1,
+                latency,
+                new_orders_per_minute: None,
+            },
             client: millis(client),
             server: millis(server),
             machine: Machine { busy: millis(busy), idle: millis(2000 - busy), stolen: millis(500) },
@@ -163,6 +174,21 @@ pub(super) mod tests {
         assert_eq!((figures.busy_percent, figures.stolen_percent), (50.0, 20.0));
         assert_eq!(figures.failed, 2);
         assert_eq!(figures.latency[1], 750.0);
+        assert_eq!(figures.new_orders_per_minute, None);
+    }
+
+    #[test]
+    fn new_orders_are_told_if_every_round_knows_them() {
+        let with = |a_minute| {
+            let mut sample = sample(1000, 100, 400, 1000);
+            sample.told.new_orders_per_minute = a_minute;
+            sample
+        };
+        let of = |rounds: &[Sample]| Figures::of(rounds).new_orders_per_minute;
+        let spread = Spread { median: 200.0, least: 100.0, most: 300.0 };
+        assert_eq!(of(&[with(Some(300.0)), with(Some(100.0))]), Some(spread));
+        assert_eq!(of(&[with(Some(300.0)), with(None)]), None);
+        assert_eq!(of(&[]), None);
     }
 
     #[test]
