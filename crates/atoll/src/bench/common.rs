@@ -1,44 +1,31 @@
 //! What every workload of `atoll bench` is asked, natively and over the wire, and how it runs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use atoll_bench::arrivals::Rate;
 use atoll_bench::cpu;
 use atoll_bench::native::{self, Native};
-use atoll_bench::setting::{Durability, Isolation, Place, Server, Setting};
+use atoll_bench::setting::{Isolation, Place, Server, Setting};
 use atoll_bench::wire::{self, Wire};
-use atoll_kernel::api::Instances;
 use atoll_server::config::{interval_ms, wal_bytes};
 
 use super::folder::Folder;
+use super::interrupt;
 use super::output::Output;
-use super::{interrupt, parse_instances};
+use super::shared::{Course, Run};
 
 #[derive(clap::Args, Debug)]
 pub struct Common {
     /// Clients: natively each a task of an instance, over the wire each a connection.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     clients: u64,
-    /// Instances: `auto` (one per core) or a number.
-    #[arg(long, default_value = "auto", value_parser = parse_instances)]
-    instances: Instances,
-    /// Seconds that are measured.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    seconds: u64,
-    /// Seconds before that.
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
-    warmup: u64,
+    #[command(flatten)]
+    run: Run,
+    #[command(flatten)]
+    course: Course,
     /// `repeatable-read` (snapshot isolation) or `read-committed`; SERIALIZABLE is not there yet
     /// [default: repeatable-read, over the wire read-committed]
     #[arg(long, value_parser = ["repeatable-read", "read-committed"])]
     isolation: Option<String>,
-    /// `commit`: wait until a commit survives a crash; `relaxed`: do not (over the wire:
-    /// synchronous_commit is off).
-    #[arg(long, default_value = "commit", value_parser = ["commit", "relaxed"])]
-    durability: String,
-    /// A new directory for the data; a temporary one without this.
-    #[arg(long)]
-    data: Option<PathBuf>,
     /// Memory for pages in MiB; what is expected to be needed without this.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     buffer_pool: Option<u64>,
@@ -53,16 +40,9 @@ pub struct Common {
     #[arg(long, conflicts_with_all = ["data", "instances", "buffer_pool", "checkpoint_interval",
         "checkpoint_wal", "ledger"])]
     url: Option<String>,
-    /// Transactions that arrive a second, evenly (open loop: latency counts from the arrival);
-    /// without this a client's next begins when its last has ended.
-    #[arg(long)]
-    rate: Option<Rate>,
     /// The server's process id, to count its processor time.
     #[arg(long, requires = "url")]
     server_pid: Option<u32>,
-    /// The seed of all random choices.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
     #[command(flatten)]
     output: Output,
 }
@@ -71,15 +51,15 @@ impl Common {
     fn setting(&self) -> Setting {
         Setting {
             clients: self.clients,
-            seconds: self.seconds,
-            warmup_seconds: self.warmup,
+            seconds: self.run.seconds,
+            warmup_seconds: self.course.warmup,
             isolation: match (self.isolation.as_deref(), &self.url) {
                 (Some("read-committed"), _) | (None, Some(_)) => Isolation::ReadCommitted,
                 _ => Isolation::RepeatableRead,
             },
-            durability: durability(&self.durability),
-            rate: self.rate,
-            seed: self.seed,
+            durability: self.course.durability(),
+            rate: self.course.rate,
+            seed: self.course.seed,
         }
     }
 
@@ -120,10 +100,10 @@ impl Common {
             }
             None => {
                 workload.validate()?;
-                let folder = Folder::new(self.data.as_deref())?;
+                let folder = Folder::new(self.run.data.as_deref())?;
                 let place = Place {
                     data: Some(folder.path().to_owned()),
-                    instances: self.instances,
+                    instances: self.run.instances,
                     buffer_pool_bytes: self.buffer_pool.map(|mib| mib << 20),
                     checkpoint_interval_ms: self.checkpoint_interval,
                     checkpoint_wal_bytes: self.checkpoint_wal,
@@ -133,13 +113,5 @@ impl Common {
         };
         self.output.print(&report, report.json(), report.ledger());
         Ok(())
-    }
-}
-
-/// What `--durability` says.
-pub fn durability(text: &str) -> Durability {
-    match text {
-        "relaxed" => Durability::Relaxed,
-        _ => Durability::Commit,
     }
 }
