@@ -1,7 +1,7 @@
 //! `atoll bench checkpoints`: what intervals between checkpoints cost, and what a start takes.
 
 use atoll_bench::compare::machine;
-use atoll_bench::sweep::{self, Plan};
+use atoll_bench::sweep::checkpoints::{self, Plan};
 use atoll_server::config::interval_ms;
 
 use super::compare::{command_line, watched};
@@ -39,8 +39,9 @@ pub struct Arguments {
 /// Runs all, prints the report, and writes it where it belongs.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let targets = arguments.reported.targets();
-    let report =
-        watched(|watch, say| sweep::run(arguments.plan()?, command_line(), &targets, watch, say))?;
+    let report = watched(|watch, say| {
+        checkpoints::run(arguments.plan()?, command_line(), &targets, watch, say)
+    })?;
     println!("{report}");
     Ok(())
 }

@@ -1,23 +1,24 @@
 //! What every workload of `atoll bench` is asked, natively and over the wire, and how it runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use atoll_bench::cpu;
 use atoll_bench::native::{self, Native};
+use atoll_bench::report::Report;
 use atoll_bench::setting::{Isolation, Place, Server, Setting};
+use atoll_bench::sweep::clients::{self, Plan};
 use atoll_bench::wire::{self, Wire};
 use atoll_server::config::{interval_ms, wal_bytes};
 
 use super::folder::Folder;
 use super::interrupt;
 use super::output::Output;
-use super::shared::{Course, Run};
+use super::shared::{Clients, Course, Run};
 
 #[derive(clap::Args, Debug)]
 pub struct Common {
-    /// Clients: natively each a task of an instance, over the wire each a connection.
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    clients: u64,
+    #[command(flatten)]
+    clients: Clients,
     #[command(flatten)]
     run: Run,
     #[command(flatten)]
@@ -48,9 +49,9 @@ pub struct Common {
 }
 
 impl Common {
-    fn setting(&self) -> Setting {
+    fn setting(&self, clients: u64) -> Setting {
         Setting {
-            clients: self.clients,
+            clients,
             seconds: self.run.seconds,
             warmup_seconds: self.course.warmup,
             isolation: match (self.isolation.as_deref(), &self.url) {
@@ -60,6 +61,16 @@ impl Common {
             durability: self.course.durability(),
             rate: self.course.rate,
             seed: self.course.seed,
+        }
+    }
+
+    fn place(&self, data: PathBuf) -> Place {
+        Place {
+            data: Some(data),
+            instances: self.run.instances,
+            buffer_pool_bytes: self.buffer_pool.map(|mib| mib << 20),
+            checkpoint_interval_ms: self.checkpoint_interval,
+            checkpoint_wal_bytes: self.checkpoint_wal,
         }
     }
 
@@ -89,29 +100,67 @@ impl Common {
         workload: &W,
         record: Option<&Path>,
     ) -> Result<(), String> {
+        let plan = self.clients.plan();
         self.output.validate()?;
-        let mut say = |line: &str| eprintln!("* {line}");
-        let report = match &self.url {
+        refuse_sweep(&plan, &self.run, &self.output)?;
+        if plan.one().is_none() && record.is_some() {
+            return Err("--acknowledged is of one run: one number of --clients, in one round".to_owned());
+        }
+        match &self.url {
             Some(url) => {
                 interrupt::watch(None)?;
                 self.find_server_process()?;
                 let server = Server { url: url.clone(), pid: self.server_pid };
-                wire::run_recorded(workload, &self.setting(), &server, record, &mut say)?
+                self.print(&plan, |setting| {
+                    wire::run_recorded(workload, setting, &server, record, &mut say)
+                })
             }
             None => {
                 workload.validate()?;
                 let folder = Folder::new(self.run.data.as_deref())?;
-                let place = Place {
-                    data: Some(folder.path().to_owned()),
-                    instances: self.run.instances,
-                    buffer_pool_bytes: self.buffer_pool.map(|mib| mib << 20),
-                    checkpoint_interval_ms: self.checkpoint_interval,
-                    checkpoint_wal_bytes: self.checkpoint_wal,
-                };
-                native::run(workload, &self.setting(), &place, &mut say)?
+                self.print(&plan, |setting| {
+                    folder.run(&plan, |data| {
+                        native::run(workload, setting, &self.place(data), &mut say)
+                    })
+                })
             }
-        };
-        self.output.print(&report, report.json(), report.ledger());
+        }
+    }
+
+    /// Prints the report of one run, or a table of several.
+    fn print(
+        &self,
+        plan: &Plan,
+        mut one: impl FnMut(&Setting) -> Result<Report, String>,
+    ) -> Result<(), String> {
+        if let Some(clients) = plan.one() {
+            let report = one(&self.setting(clients))?;
+            self.output.print(&report, report.json(), report.ledger());
+            return Ok(());
+        }
+        let json = |clients| one(&self.setting(clients)).map(|report| report.json());
+        let sweep = clients::run(plan, json, &mut say)?;
+        self.output.print(&sweep, sweep.json(), None);
         Ok(())
+    }
+}
+
+/// Progress, for people.
+fn say(line: &str) {
+    eprintln!("* {line}");
+}
+
+/// An error if what is of one run alone is asked of several.
+pub fn refuse_sweep(plan: &Plan, run: &Run, output: &Output) -> Result<(), String> {
+    if plan.one().is_some() {
+        return Ok(());
+    }
+    plan.validate()?;
+    let of_one = [("--data", run.data.is_some()), ("--ledger", output.is_ledger())];
+    match of_one.into_iter().find(|(_, is_asked)| *is_asked) {
+        Some((option, _)) => {
+            Err(format!("{option} is of one run: one number of --clients, in one round"))
+        }
+        None => Ok(()),
     }
 }

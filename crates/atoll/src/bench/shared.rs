@@ -5,7 +5,28 @@ use std::path::{Path, PathBuf};
 use atoll_bench::arrivals::Rate;
 use atoll_bench::compare::Targets;
 use atoll_bench::setting::Durability;
+use atoll_bench::sweep::clients::Plan;
 use atoll_kernel::api::Instances;
+
+/// How many clients; several numbers, or rounds, are a sweep.
+#[derive(clap::Args, Debug)]
+pub struct Clients {
+    /// Clients: natively each a task of an instance, over the wire each a connection. Several numbers, as
+    /// 8,32,128, are run in turns and set beside each other in a table.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64",
+        value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    clients: Vec<u64>,
+    /// How often each number of clients is run.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    rounds: u64,
+}
+
+impl Clients {
+    /// What is run how often.
+    pub fn plan(&self) -> Plan {
+        Plan { clients: self.clients.clone(), rounds: self.rounds }
+    }
+}
 
 /// For how long, and where a database of the benchmark's own runs.
 #[derive(clap::Args, Debug)]

@@ -1,19 +1,22 @@
 //! `atoll bench tpcb`: TPC-B-like transactions against the kernel, in this process.
 
+use std::path::PathBuf;
+
+use atoll_bench::sweep::clients;
 use atoll_bench::tpcb::{self, Affinity, SCALE_MAX, Setting};
 
+use super::common::refuse_sweep;
 use super::folder::Folder;
 use super::output::Output;
-use super::shared::{Course, Run};
+use super::shared::{Clients, Course, Run};
 
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Branches; each has 100,000 accounts.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=SCALE_MAX))]
     scale: u64,
-    /// Clients, spread over the instances.
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    clients: u64,
+    #[command(flatten)]
+    clients: Clients,
     #[command(flatten)]
     run: Run,
     #[command(flatten)]
@@ -27,21 +30,23 @@ pub struct Arguments {
 
 /// Runs the benchmark and prints what it measured.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
+    let plan = arguments.clients.plan();
     arguments.output.validate()?;
-    let Arguments { run, course, .. } = arguments;
-    let data = Folder::new(run.data.as_deref())?;
-    let setting = Setting {
-        scale: arguments.scale,
-        clients: arguments.clients,
-        instances: run.instances,
-        seconds: run.seconds,
-        warmup_seconds: course.warmup,
-        affinity: if arguments.affinity == "home" { Affinity::Home } else { Affinity::None },
-        durability: course.durability(),
-        rate: course.rate,
-        data: Some(data.path().to_owned()),
-        seed: course.seed,
+    refuse_sweep(&plan, &arguments.run, &arguments.output)?;
+    let folder = Folder::new(arguments.run.data.as_deref())?;
+    let Some(clients) = plan.one() else {
+        let say = |line: &str| eprintln!("* {line}");
+        let one = |clients| {
+            let ran = folder.run(&plan, |data| {
+                tpcb::run(&arguments.setting(clients, data), &mut |line| say(line))
+            });
+            ran.map(|report| report.json())
+        };
+        let sweep = clients::run(&plan, one, &mut |line| say(line))?;
+        arguments.output.print(&sweep, sweep.json(), None);
+        return Ok(());
     };
+    let setting = arguments.setting(clients, folder.path().to_owned());
     let quiet = arguments.output.is_json();
     let report = tpcb::run(&setting, &mut |line| {
         if !quiet {
@@ -50,4 +55,22 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     })?;
     arguments.output.print(&report, report.json(), report.ledger.as_ref());
     Ok(())
+}
+
+impl Arguments {
+    fn setting(&self, clients: u64, data: PathBuf) -> Setting {
+        let Arguments { run, course, .. } = self;
+        Setting {
+            scale: self.scale,
+            clients,
+            instances: run.instances,
+            seconds: run.seconds,
+            warmup_seconds: course.warmup,
+            affinity: if self.affinity == "home" { Affinity::Home } else { Affinity::None },
+            durability: course.durability(),
+            rate: course.rate,
+            data: Some(data),
+            seed: course.seed,
+        }
+    }
 }

@@ -123,6 +123,21 @@ impl Against {
     }
 }
 
+/// What does least by what does most, each with its rounds, which took turns: of the medians, and the least
+/// and the most of single rounds. None if there is nothing to compare.
+pub fn least_by_most(all: &[Vec<f64>]) -> Option<Spread> {
+    let ratio = |values: &[f64]| {
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(0.0, f64::max);
+        (values.len() > 1 && most > 0.0).then(|| least / most)
+    };
+    let medians: Vec<f64> = all.iter().map(|it| Spread::of(it.iter().copied()).median).collect();
+    let rounds = all.iter().map(Vec::len).min()?;
+    let round = |at: usize| ratio(&all.iter().map(|it| it[at]).collect::<Vec<f64>>());
+    let single = Spread::of((0..rounds).filter_map(round));
+    Some(Spread { median: ratio(&medians)?, ..single })
+}
+
 /// (c + s) / c.
 fn ceiling(client_us: f64, server_us: f64) -> Option<f64> {
     (client_us > 0.0).then(|| (client_us + server_us) / client_us)
@@ -188,6 +203,21 @@ pub(super) mod tests {
         let spread = Spread { median: 200.0, least: 100.0, most: 300.0 };
         assert_eq!(of(&[with(Some(300.0)), with(Some(100.0))]), Some(spread));
         assert_eq!(of(&[with(Some(300.0)), with(None)]), None);
+        assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn the_least_is_set_beside_the_most_of_the_same_round() {
+        let of = |all: &[&[f64]]| {
+            least_by_most(&all.iter().map(|it| it.to_vec()).collect::<Vec<Vec<f64>>>())
+        };
+        // Medians 100, 80 and 90; rounds 60/100, 80/120 and 90/110.
+        let spread = of(&[&[100.0, 120.0, 90.0], &[60.0, 80.0, 110.0], &[90.0, 90.0, 90.0]]);
+        let spread = spread.unwrap();
+        assert_eq!((spread.median, spread.least), (0.8, 0.6));
+        assert!((spread.most - 9.0 / 11.0).abs() < 1e-9, "{spread:?}");
+        assert_eq!(of(&[&[100.0, 120.0]]), None);
+        assert_eq!(of(&[&[0.0], &[0.0]]), None);
         assert_eq!(of(&[]), None);
     }
 
