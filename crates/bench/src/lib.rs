@@ -21,6 +21,7 @@ mod growth;
 pub mod insert;
 pub mod latency;
 pub mod ledger;
+pub mod memory;
 pub mod native;
 pub mod orders;
 pub mod picture;

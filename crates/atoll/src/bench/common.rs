@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use atoll_bench::compare::output::Staged;
 use atoll_bench::cpu;
 use atoll_bench::native::{self, Native};
 use atoll_bench::report::Report;
@@ -14,6 +15,9 @@ use super::folder::Folder;
 use super::interrupt;
 use super::output::Output;
 use super::shared::{Clients, Course, Run};
+
+/// In less there is hardly a line to draw.
+const PICTURE_SECONDS_MIN: u64 = 3;
 
 #[derive(clap::Args, Debug)]
 pub struct Common {
@@ -44,8 +48,12 @@ pub struct Common {
     /// The server's process id, to count its processor time.
     #[arg(long, requires = "url")]
     server_pid: Option<u32>,
+    /// A picture (SVG) of memory by second: what this process has resident, and its pages and old versions; over the
+    /// wire what the server of --server-pid has resident.
+    #[arg(long, value_name = "FILE.svg")]
+    output: Option<PathBuf>,
     #[command(flatten)]
-    output: Output,
+    printed: Output,
 }
 
 impl Common {
@@ -84,6 +92,38 @@ impl Common {
         }
     }
 
+    /// An error, before hours go by, if the picture cannot be made.
+    fn check_picture(&self) -> Result<(), String> {
+        let Some(path) = &self.output else { return Ok(()) };
+        let named = |what: &str| Err(format!("{}: {what}", path.display()));
+        if path.extension().is_none_or(|it| it != "svg") {
+            return named("a picture's name ends in .svg");
+        }
+        if path.parent().is_some_and(|it| !it.as_os_str().is_empty() && !it.is_dir()) {
+            return named("its folder is not there");
+        }
+        if self.run.seconds < PICTURE_SECONDS_MIN {
+            return named(&format!(
+                "memory is seen once a second: --seconds {PICTURE_SECONDS_MIN} or more"
+            ));
+        }
+        if self.url.is_some() && self.server_pid.is_none() {
+            return named("over the wire it is of the server's memory: --server-pid, too");
+        }
+        Ok(())
+    }
+
+    /// Draws the picture that was asked for: whole, or not at all.
+    fn draw(&self, report: &Report) -> Result<(), String> {
+        let Some(path) = &self.output else { return Ok(()) };
+        let whose = if self.url.is_some() { "a server" } else { "clients and kernel" };
+        let title =
+            format!("Memory of {whose}, {} with {} clients", report.name, report.setting.clients);
+        let mut staged = Staged::default();
+        staged.add(path, &report.memory().svg(&title)?)?;
+        staged.publish()
+    }
+
     /// The server, if it runs over the wire.
     pub fn url(&self) -> Option<&str> {
         self.url.as_deref()
@@ -101,11 +141,11 @@ impl Common {
         record: Option<&Path>,
     ) -> Result<(), String> {
         let plan = self.clients.plan();
-        self.output.validate()?;
-        refuse_sweep(&plan, &self.run, &self.output)?;
-        if plan.one().is_none() && record.is_some() {
-            return Err("--acknowledged is of one run: one number of --clients, in one round".to_owned());
-        }
+        self.printed.validate()?;
+        refuse_sweep(&plan, &self.run, &self.printed)?;
+        let of_one = [("--acknowledged", record.is_some()), ("--output", self.output.is_some())];
+        refuse_of_one(&plan, &of_one)?;
+        self.check_picture()?;
         match &self.url {
             Some(url) => {
                 interrupt::watch(None)?;
@@ -135,12 +175,12 @@ impl Common {
     ) -> Result<(), String> {
         if let Some(clients) = plan.one() {
             let report = one(&self.setting(clients))?;
-            self.output.print(&report, report.json(), report.ledger());
-            return Ok(());
+            self.printed.print(&report, report.json(), report.ledger());
+            return self.draw(&report);
         }
         let json = |clients| one(&self.setting(clients)).map(|report| report.json());
         let sweep = clients::run(plan, json, &mut say)?;
-        self.output.print(&sweep, sweep.json(), None);
+        self.printed.print(&sweep, sweep.json(), None);
         Ok(())
     }
 }
@@ -156,8 +196,12 @@ pub fn refuse_sweep(plan: &Plan, run: &Run, output: &Output) -> Result<(), Strin
         return Ok(());
     }
     plan.validate()?;
-    let of_one = [("--data", run.data.is_some()), ("--ledger", output.is_ledger())];
-    match of_one.into_iter().find(|(_, is_asked)| *is_asked) {
+    refuse_of_one(plan, &[("--data", run.data.is_some()), ("--ledger", output.is_ledger())])
+}
+
+/// An error if one of these options is given and there are several runs.
+fn refuse_of_one(plan: &Plan, options: &[(&str, bool)]) -> Result<(), String> {
+    match options.iter().find(|(_, is_given)| *is_given && plan.one().is_none()) {
         Some((option, _)) => {
             Err(format!("{option} is of one run: one number of --clients, in one round"))
         }

@@ -29,7 +29,7 @@ pub struct Arguments {
     /// wrote, and name each that is not there whole; may be given several times.
     #[arg(long, value_name = "FILE", requires = "url", conflicts_with_all = ["acknowledged",
         "warehouses", "mix", "clients", "rounds", "seconds", "warmup", "isolation", "durability", "rate",
-        "server_pid", "seed", "json"])]
+        "server_pid", "seed", "output", "json"])]
     verify: Vec<PathBuf>,
     #[command(flatten)]
     common: Common,

@@ -11,7 +11,6 @@
 
 mod client;
 mod drive;
-mod memory;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -22,6 +21,7 @@ use client::{Connection, Target};
 use drive::{Driven, drive};
 
 use crate::compare::rounds::turns;
+use crate::memory;
 use crate::sql::{Ask, numbers};
 use crate::wire::{allow_connections, connect_to};
 
@@ -169,7 +169,7 @@ fn idle(
     say(&format!("measuring {sessions} idle sessions"));
     let held = || {
         std::thread::sleep(REST);
-        let server = memory::of_tree(pid).ok_or_else(|| format!("no memory of process {pid}"))?;
+        let server = memory::anonymous(pid).ok_or_else(|| format!("no memory of process {pid}"))?;
         Ok::<_, String>((server as i64, memory::slab().unwrap_or(0) as i64))
     };
     // What the first session makes for all.

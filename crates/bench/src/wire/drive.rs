@@ -15,6 +15,7 @@ use postgres::Client;
 use super::{Record, Result, Shape, Sql, Wire, allow_connections, connect_to, copy, message};
 use crate::arrivals::Arrivals;
 use crate::cpu::{self, Machine, MachineClock};
+use crate::memory::Series;
 use crate::report::{Driven, Report, Side};
 use crate::setting::{Durability, Isolation, Server, Setting};
 use crate::sql::number;
@@ -78,16 +79,18 @@ pub fn run_recorded<W: Wire>(
     let began = Instant::now();
     let checked = workload.verify_remotely(&mut client, &before, &tally)?;
     say(&checked.what);
-    let Took { server_cpu, client_cpu, machine } = took;
-    let side = Side::Wire { server_cpu, client_cpu, machine };
+    let Took { server_cpu, client_cpu, machine, memory } = took;
+    let side = Side::Wire { server_cpu, client_cpu, machine, memory };
     Ok(Report::of(workload, setting, driven, side, loaded, (checked, began.elapsed())))
 }
 
-/// What clients and their server took of the processors.
+/// What clients and their server took of the machine.
 struct Took {
     server_cpu: Option<Duration>,
     client_cpu: Duration,
     machine: Machine,
+    /// Of the server.
+    memory: Series,
 }
 
 /// Where the clocks of processors stand.
@@ -110,12 +113,12 @@ impl Meter {
     }
 
     /// Until now.
-    fn end(&self) -> Took {
+    fn end(&self, memory: Series) -> Took {
         let machine = self.machine.elapsed();
         let client_cpu = cpu::own().saturating_sub(self.client_cpu);
         let server_cpu = self.server_pid.and_then(cpu::of_tree).zip(self.server_cpu);
         let server_cpu = server_cpu.map(|(after, before)| after.saturating_sub(before));
-        Took { server_cpu, client_cpu, machine }
+        Took { server_cpu, client_cpu, machine, memory }
     }
 }
 
@@ -199,7 +202,7 @@ fn drive<W: Wire>(
     let meter = Meter::begin(target.server.pid);
     let arrivals = Arrivals::new(Duration::from_secs(setting.seconds), setting.rate);
     let (sender, receiver) = mpsc::channel::<News<W>>();
-    let mut driven = Driven::new(W::KINDS.len());
+    let (mut driven, mut memory) = (Driven::new(W::KINDS.len()), Series::default());
     let done: Vec<Result<Driven>> = std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for (number, terminal) in (0_u64..).zip(terminals) {
@@ -211,10 +214,16 @@ fn drive<W: Wire>(
         }
         drop(sender);
         let mut ticker = Ticker::new();
+        if let Some(pid) = target.server.pid {
+            memory.look(pid, || None);
+        }
         while let Ok((counts, marks)) = receiver.recv() {
             driven.counts.add(&counts);
             ticker.add(&counts);
             marks.into_iter().for_each(|mark| W::add(tally, mark));
+            if let Some(pid) = target.server.pid {
+                memory.look(pid, || None);
+            }
             if let Some(line) = ticker.line() {
                 say(&line);
             }
@@ -222,7 +231,7 @@ fn drive<W: Wire>(
         threads.into_iter().map(|it| it.join().expect("a client does not panic")).collect()
     });
     driven.elapsed = arrivals.began().elapsed();
-    let took = meter.end();
+    let took = meter.end(memory);
     driven.unserved = arrivals.unserved();
     for done in done {
         let done = done?;
