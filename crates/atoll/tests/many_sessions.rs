@@ -52,6 +52,51 @@ fn thousands_of_sessions_work_and_idle_cheaply() {
     assert!(idle.bytes_after_work < IDLE_BYTES_MAX, "{idle:?}");
 }
 
+/// One transaction at a time on each instance, while one checkpoint follows the other: all the others wait
+/// for their turn, and all get it.
+#[test]
+fn sessions_take_turns_where_one_transaction_is_admitted() {
+    let mut scratch = Scratch::without_server();
+    let mut command = atoll(&scratch.data());
+    command.args(["--listen", "127.0.0.1:0", "--admission-max", "1"]);
+    command.args(["--checkpoint-interval", "100ms"]);
+    scratch.start_with(command);
+    let settings = Settings {
+        url: format!("host=127.0.0.1 port={} user=postgres dbname=postgres", scratch.port()),
+        server_pid: None,
+        counts: vec![64],
+        works: vec![Work::Select, Work::Update],
+        seconds: 2,
+        warmup_seconds: 0,
+        rounds: 1,
+        rows: 1000,
+        threads: 1,
+        seed: 4,
+    };
+    let report = run(&settings, &mut |line| println!("{line}")).unwrap();
+    assert!(report.updates_checked >= 64, "{report}");
+    let mut client = scratch.connect();
+    let shown: String = client.query_one("show admission_max", &[]).unwrap().get(0);
+    assert_eq!(shown, "1");
+    // Who is in a transaction and idles keeps nobody out, nor does who waits for its row.
+    client.batch_execute("begin; update connections_rows set value = value where id = 1").unwrap();
+    let waits: Vec<_> = (0..4)
+        .map(|_| {
+            let mut waiter = scratch.connect();
+            let update = "update connections_rows set value = value where id = 1";
+            std::thread::spawn(move || waiter.execute(update, &[]).unwrap())
+        })
+        .collect();
+    for _ in 0..4 {
+        let mut other = scratch.connect();
+        other.execute("update connections_rows set value = value where id = 2", &[]).unwrap();
+    }
+    client.batch_execute("commit").unwrap();
+    for waiter in waits {
+        assert_eq!(waiter.join().unwrap(), 1);
+    }
+}
+
 /// The state of the error that a new connection's startup is answered by; none if it is served.
 fn refusal(port: u16) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();

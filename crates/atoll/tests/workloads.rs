@@ -232,6 +232,109 @@ fn options_of_another_way_to_run_are_said_in_a_line() {
     fails(&nobody, "no processor time of process 4294967295");
 }
 
+/// What is of one run is not asked of several, and pictures are refused before anything runs.
+#[test]
+fn sweeps_and_pictures_that_cannot_be_are_said_in_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fails(&["ycsb", "--clients", "8,0"], "0 is not in 1..");
+    fails(&["ycsb", "--clients", "8,"], "invalid value");
+    fails(&["ycsb", "--clients", "8,16,8"], "named twice");
+    fails(&["tpcb", "--clients", "8,8"], "named twice");
+    fails(&["ycsb", "--rounds", "0"], "0 is not in 1..");
+    fails(&["insert", "--clients", "8,16"], "invalid value");
+    for several in [["--clients", "8,16"], ["--rounds", "2"]] {
+        for benchmark in ["ycsb", "tpcb"] {
+            let (name, data) = ([benchmark], path("data"));
+            let data = [&name, &several[..], &["--data", &data]].concat();
+            fails(&data, "--data is of one run");
+        }
+        let recorded = ["tpcc", "--url", NOBODY, "--acknowledged", &path("record")];
+        fails(&[&recorded, &several[..]].concat(), "--acknowledged is of one run");
+        let picture = ["ycsb", "--output", &path("a.svg")];
+        fails(&[&picture, &several[..]].concat(), "--output is of one run");
+    }
+    fails(&["ycsb", "--output", &path("benchmarks.md")], "name ends in .svg");
+    fails(&["ycsb", "--output", &path("no/such.svg")], "its folder is not there");
+    fails(&["ycsb", "--seconds", "2", "--output", &path("a.svg")], "--seconds 3 or more");
+    fails(&["ycsb", "--url", NOBODY, "--output", &path("a.svg")], "--server-pid, too");
+    let connections = ["connections", "--url", NOBODY, "--counts"];
+    fails(&[&connections[..], &["16,64,16"]].concat(), "named twice");
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn numbers_of_clients_are_set_beside_each_other() {
+    let temporary = tempfile::tempdir().unwrap();
+    for benchmark in [&["tpcb"][..], &["smallbank", "--customers", "1000"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
+        command.arg("bench").args(benchmark).env("TMPDIR", temporary.path());
+        command.args(["--clients", "2,4", "--rounds", "2", "--seconds", "1", "--instances", "2"]);
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(text.contains("\n| 2 | ") && text.contains("\n| 4 | "), "{text}");
+        assert!(text.contains("| processor (us) | conflicts |"), "{text}");
+        assert!(text.contains("The least by the most of these numbers of clients: "), "{text}");
+        assert_eq!(temporary.path().read_dir().unwrap().count(), 0);
+    }
+
+    // Over the wire a client is a connection; more than there are places for run, too.
+    let scratch = Scratch::new();
+    let server = server(&scratch);
+    let pid = server.pid.unwrap().to_string();
+    let arguments =
+        ["smallbank", "--customers", "1000", "--url", &server.url, "--server-pid", &pid];
+    let sizes = ["--clients", "4,400", "--rounds", "1", "--seconds", "1", "--json"];
+    let output = bench(&[&arguments[..], &sizes].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["benchmark"], "smallbank over the wire by clients");
+    for (at, clients) in [4, 400].into_iter().enumerate() {
+        let result = &json["results"][at];
+        assert_eq!(
+            (&result["clients"], &result["runs"][0]["clients"]),
+            (&clients.into(), &clients.into())
+        );
+        for figure in ["/tps/median", "/latency_us/p99", "/server_cpu_us_per_txn/median"] {
+            assert!(result.pointer(figure).unwrap().as_f64() > Some(0.0), "{figure}: {result}");
+        }
+    }
+    assert!(json["least_by_most"]["median"].as_f64() <= Some(1.0), "{json}");
+}
+
+#[test]
+fn memory_is_told_by_second_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let drawn = |arguments: &[&str], picture: &str| {
+        let seconds = ["--customers", "1000", "--clients", "4", "--seconds", "3", "--json"];
+        let place = path(picture);
+        let all = [&["smallbank"], arguments, &seconds, &["--output", &place]].concat();
+        let output = bench(&all);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = std::fs::read_to_string(path(picture)).unwrap();
+        assert!(text.ends_with("</svg>\n"), "{text}");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let seconds = json["memory"]["seconds"].as_array().unwrap().len();
+        assert!((2..=4).contains(&seconds), "{json}");
+        (text, json["memory"].clone())
+    };
+    let (picture, memory) = drawn(&[], "native.svg");
+    assert!(picture.contains("pages in the pool") && picture.contains("old versions"));
+    for column in ["resident_bytes", "anonymous_bytes", "pool_bytes", "undo_bytes"] {
+        assert!(memory[column][1].as_u64() > Some(1 << 16), "{column}: {memory}");
+    }
+    let scratch = Scratch::new();
+    let server = server(&scratch);
+    let pid = server.pid.unwrap().to_string();
+    let wire = ["--url", &server.url, "--server-pid", &pid];
+    let (picture, memory) = drawn(&wire, "server.svg");
+    assert!(picture.contains("Memory of a server") && !picture.contains("old versions"));
+    assert!(memory["resident_bytes"][1].as_u64() > Some(1 << 20), "{memory}");
+    assert_eq!(folder.path().read_dir().unwrap().count(), 2);
+}
+
 #[test]
 fn only_what_a_run_has_left_is_recovered() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,8 +5,8 @@
 //! how its transactions run natively (`native`) and over the wire (`wire`); these two drive all
 //! of them. `tpcb` and `insert` drive the kernel by themselves, `connections` drives a server by
 //! thousands of connections. `compare` sets Atoll beside other servers, `restart` kills servers and times
-//! their next start, `sweep` sets one interval between checkpoints beside others, `recovery` recovers what a
-//! run has left. `arrivals` says when clients begin transactions, wherever they run; `sync` measures bare
+//! their next start, `sweep` sets intervals between checkpoints, or numbers of clients, beside each other,
+//! `recovery` recovers what a run has left. `arrivals` says when clients begin transactions, wherever they run; `sync` measures bare
 //! durable writes beside them.
 //!
 //! Invariants: every figure says what was measured (clients, instances, durability) and what CPU
@@ -21,6 +21,7 @@ mod growth;
 pub mod insert;
 pub mod latency;
 pub mod ledger;
+pub mod memory;
 pub mod native;
 pub mod orders;
 pub mod picture;

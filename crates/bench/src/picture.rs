@@ -1,6 +1,7 @@
 //! Pictures of figures, as SVG: axes, scales, lines, for whoever draws.
 //!
-//! Invariants: labels stand equally far apart, in the order given; nothing here knows what is drawn.
+//! Invariants: labels stand equally far apart, in the order given, those of time where their time is; nothing here
+//! knows what is drawn.
 
 use std::fmt::Write;
 
@@ -12,6 +13,10 @@ const TOP: f64 = 60.0;
 const BOTTOM: f64 = 285.0;
 /// The two panels, from left to right.
 pub const PANELS: [(f64, f64); 2] = [(70.0, 370.0), (460.0, 760.0)];
+/// One panel that is as wide as both.
+pub const WIDE: (f64, f64) = (PANELS[0].0, PANELS[1].1);
+/// From so many seconds on a time axis is in minutes.
+const MINUTES_FROM: f64 = 180.0;
 /// Told apart by people who see few colours, too.
 pub const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#555555"];
 
@@ -36,15 +41,45 @@ pub fn spread(out: &mut String, x: f64, spread: Spread, scale: &Scale, colour: &
     );
 }
 
-/// A line through points, which are marked.
-pub fn path(out: &mut String, points: Vec<(f64, f64)>, colour: &str, dashes: &str) {
-    let text: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+/// What each colour is, above the panels.
+pub fn legend<'a>(out: &mut String, names: impl IntoIterator<Item = &'a str>) {
+    let mut x = PANELS[0].0;
+    for (name, colour) in names.into_iter().zip(COLOURS.iter().cycle()) {
+        let (from, to, at) = (x, x + 18.0, x + 24.0);
+        let _ = writeln!(
+            out,
+            "<line x1=\"{from}\" x2=\"{to}\" y1=\"16\" y2=\"16\" stroke=\"{colour}\" \
+             stroke-width=\"3\"/><text x=\"{at}\" y=\"20\">{}</text>",
+            escape(name)
+        );
+        // A letter is some seven units wide.
+        x += 44.0 + 7.0 * name.chars().count() as f64;
+    }
+}
+
+/// A line through points.
+pub fn line(out: &mut String, points: impl IntoIterator<Item = (f64, f64)>, colour: &str) {
+    dashed(out, points, colour, "none");
+}
+
+fn dashed(
+    out: &mut String,
+    points: impl IntoIterator<Item = (f64, f64)>,
+    colour: &str,
+    dashes: &str,
+) {
+    let text: Vec<String> = points.into_iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     let _ = writeln!(
         out,
         "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" \
          stroke-dasharray=\"{dashes}\" points=\"{}\"/>",
         text.join(" ")
     );
+}
+
+/// A line through points, which are marked.
+pub fn path(out: &mut String, points: Vec<(f64, f64)>, colour: &str, dashes: &str) {
+    dashed(out, points.iter().copied(), colour, dashes);
     for (x, y) in points {
         let _ = writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>");
     }
@@ -53,11 +88,54 @@ pub fn path(out: &mut String, points: Vec<(f64, f64)>, colour: &str, dashes: &st
 /// A panel's lines and words: `labels` stand below it, `below` says of what; `name` stands above.
 pub fn axes(
     out: &mut String,
-    (left, right): (f64, f64),
+    panel: (f64, f64),
     (labels, below): (&[String], &str),
     scale: &Scale,
     name: &str,
 ) {
+    grid(out, panel, scale, name);
+    let labels = labels.iter().enumerate();
+    let count = labels.len();
+    stand_below(out, panel, labels.map(|(at, label)| (place(panel, count, at), &**label)), below);
+}
+
+/// The same with time from left to right, up to so many seconds; answers where a second stands.
+pub fn time_axes(
+    out: &mut String,
+    (left, right): (f64, f64),
+    seconds: f64,
+    scale: &Scale,
+    name: &str,
+) -> impl Fn(f64) -> f64 + use<> {
+    grid(out, (left, right), scale, name);
+    let x = move |second: f64| left + (right - left) * second / seconds.max(f64::MIN_POSITIVE);
+    let (each, unit) = if seconds < MINUTES_FROM { (1.0, "seconds") } else { (60.0, "minutes") };
+    // The last sample may be a little before a full minute.
+    let last = seconds / each * 1.001;
+    let ticks = Scale::linear(seconds / each).ticks.into_iter().filter(|tick| *tick <= last);
+    let ticks: Vec<(f64, String)> =
+        ticks.map(|tick| (x(tick * each).min(right), format!("{tick}"))).collect();
+    stand_below(out, (left, right), ticks.iter().map(|(x, label)| (*x, &**label)), unit);
+    x
+}
+
+/// Labels in their places, and what they are of.
+fn stand_below<'a>(
+    out: &mut String,
+    (left, right): (f64, f64),
+    labels: impl Iterator<Item = (f64, &'a str)>,
+    below: &str,
+) {
+    for (x, label) in labels {
+        let y = BOTTOM + 18.0;
+        let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{label}</text>");
+    }
+    let (x, y) = (f64::midpoint(left, right), BOTTOM + 36.0);
+    let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{below}</text>");
+}
+
+/// A panel's values, and what they are.
+fn grid(out: &mut String, (left, right): (f64, f64), scale: &Scale, name: &str) {
     let _ = writeln!(out, "<text x=\"{left}\" y=\"44\">{name}</text>");
     for tick in &scale.ticks {
         let (y, label) = (scale.y(*tick), number(*tick));
@@ -68,12 +146,6 @@ pub fn axes(
              <text x=\"{text_x}\" y=\"{text_y:.1}\" text-anchor=\"end\">{label}</text>"
         );
     }
-    for (at, label) in labels.iter().enumerate() {
-        let (x, y) = (place((left, right), labels.len(), at), BOTTOM + 18.0);
-        let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{label}</text>");
-    }
-    let (x, y) = (f64::midpoint(left, right), BOTTOM + 36.0);
-    let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{below}</text>");
 }
 
 /// Where the label with this place stands.

@@ -16,6 +16,7 @@ use crate::arrivals::{self, Rate};
 use crate::cpu::Machine;
 use crate::latency::Latencies;
 use crate::ledger::Costs;
+use crate::memory::Series;
 use crate::native::{Looks, traced};
 use crate::setting::Setting;
 use crate::workload::{Checked, Counts, Fields, Loaded, Workload};
@@ -85,6 +86,8 @@ pub enum Side {
         client_cpu: Duration,
         /// What the whole machine did meanwhile.
         machine: Machine,
+        /// Memory of the server by second; nothing where its process was not named.
+        memory: Series,
     },
 }
 
@@ -141,6 +144,14 @@ impl Report {
         }
     }
 
+    /// Memory by second: of this process, or of the server.
+    pub fn memory(&self) -> &Series {
+        match &self.side {
+            Side::Native { looks, .. } => &looks.memory,
+            Side::Wire { memory, .. } => memory,
+        }
+    }
+
     fn each(&self, time: Duration) -> f64 {
         time.as_secs_f64() * 1e6 / self.driven.counts.transactions().max(1) as f64
     }
@@ -184,7 +195,7 @@ impl Report {
                 json["beside_checkpoints"] = looks.json();
                 json
             }
-            Side::Wire { server_cpu, client_cpu, machine } => json!({
+            Side::Wire { server_cpu, client_cpu, machine, .. } => json!({
                 "server_cpu_us_per_txn": server_cpu.map(|cpu| self.each(cpu)),
                 "client_cpu_us_per_txn": self.each(*client_cpu),
                 "machine_seconds": machine.json(),
@@ -192,6 +203,7 @@ impl Report {
         };
         if let (Value::Object(all), Value::Object(side)) = (&mut json, side) {
             all.extend(side);
+            all.insert("memory".to_owned(), self.memory().json());
             let named = self.about.iter().chain(&self.results);
             all.extend(named.map(|(name, value)| ((*name).to_owned(), value.clone())));
         }
@@ -400,6 +412,9 @@ impl std::fmt::Display for Report {
                 )?;
             }
             Side::Wire { .. } => {}
+        }
+        if let Some((last, most)) = self.memory().resident() {
+            writeln!(f, "  resident: {} MiB in the end, {} at most", last >> 20, most >> 20)?;
         }
         if self.loaded.rows > 0 {
             let (rows, seconds) = (self.loaded.rows, self.loaded.elapsed.as_secs_f64());

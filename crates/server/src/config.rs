@@ -50,6 +50,7 @@ const SETTINGS: &[Setting] = &[
         name: "sessions_max",
         apply: |config, text| number(text, &mut config.sessions.sessions_max),
     },
+    Setting { name: "admission_max", apply: admission_max },
     Setting {
         name: "authentication_timeout_ms",
         apply: |config, text| number(text, &mut config.sessions.authentication_timeout_ms),
@@ -165,6 +166,15 @@ fn instances(config: &mut Config, text: &str) -> std::result::Result<(), String>
             Ok(count @ 1..=512) => Instances::Count(count),
             _ => return Err("auto, or a number from 1 to 512".to_owned()),
         },
+    };
+    Ok(())
+}
+
+/// An instance has memory for the stack of each: 256 KiB of addresses, and what is touched of it.
+fn admission_max(config: &mut Config, text: &str) -> std::result::Result<(), String> {
+    config.options.runtime.admission_max = match text.parse() {
+        Ok(count @ 1..=10_000) => count,
+        _ => return Err("a number from 1 to 10000".to_owned()),
     };
     Ok(())
 }
@@ -308,11 +318,12 @@ mod tests {
     fn flags_beat_variables_beat_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = "instances = 1\nbuffer_pool = \"64MB\"\nlisten = \"none\"\npin = false\n\
-            checkpoint_interval = \"5min\"\ncheckpoint_wal = 0\n";
+            checkpoint_interval = \"5min\"\ncheckpoint_wal = 0\nadmission_max = 7\n";
         std::fs::write(folder.path().join(FILE_NAME), file).unwrap();
         let variables = |name: &str| match name {
             "ATOLL_INSTANCES" => Some("2".to_owned()),
             "ATOLL_CLOCK" => Some("counter".to_owned()),
+            "ATOLL_ADMISSION_MAX" => Some("10000".to_owned()),
             _ => None,
         };
         let flags = [("instances", "3".to_owned()), ("listen", "localhost, [::1]:7".to_owned())];
@@ -323,6 +334,7 @@ mod tests {
         assert_eq!(config.options.pin, Pin::No);
         assert_eq!(config.options.checkpoint_interval_ms, 300_000);
         assert_eq!(config.options.checkpoint_wal_bytes, 0);
+        assert_eq!(config.options.runtime.admission_max, 10_000);
         assert_eq!(config.listen, ["localhost:5432", "[::1]:7"]);
     }
 
@@ -371,6 +383,11 @@ mod tests {
         };
         let instances = told(&[("instances", "0".to_owned())]);
         assert_eq!(instances, "--instances: instances = \"0\": auto, or a number from 1 to 512");
+        for wrong in ["0", "10001", "-1", "", "auto", "12.5", "18446744073709551616"] {
+            let expected =
+                format!("--admission-max: admission_max = \"{wrong}\": a number from 1 to 10000");
+            assert_eq!(told(&[("admission_max", wrong.to_owned())]), expected);
+        }
         assert!(told(&[("buffer_pool", "lots".to_owned())]).starts_with("--buffer-pool: "));
         assert!(told(&[("buffer_pool", "99999999999TB".to_owned())]).contains("size"));
         assert_eq!(

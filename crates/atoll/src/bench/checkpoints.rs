@@ -1,12 +1,11 @@
 //! `atoll bench checkpoints`: what intervals between checkpoints cost, and what a start takes.
 
-use std::path::PathBuf;
-
-use atoll_bench::compare::{Targets, machine};
-use atoll_bench::sweep::{self, Plan};
+use atoll_bench::compare::machine;
+use atoll_bench::sweep::checkpoints::{self, Plan};
 use atoll_server::config::interval_ms;
 
-use super::compare::{command_line, under, watched};
+use super::compare::{command_line, watched};
+use super::shared::Reported;
 
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
@@ -33,24 +32,16 @@ pub struct Arguments {
     /// Memory for pages in MiB [default: half of the machine's]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     buffer_pool: Option<u64>,
-    /// A folder on the disk that is to be measured; data is removed from it after each run
-    /// [default: the system's for temporary files]
-    #[arg(long, value_name = "DIR")]
-    folder: Option<PathBuf>,
-    /// A document that gets the report, between its marks `<!-- checkpoints:begin -->` and
-    /// `<!-- checkpoints:end -->`, and a picture in `plots` beside it.
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// A file that gets everything as JSON, every run with its seconds.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    reported: Reported,
 }
 
 /// Runs all, prints the report, and writes it where it belongs.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    let targets = Targets { document: arguments.output.clone(), json: arguments.json.clone() };
-    let report =
-        watched(|watch, say| sweep::run(arguments.plan()?, command_line(), &targets, watch, say))?;
+    let targets = arguments.reported.targets();
+    let report = watched(|watch, say| {
+        checkpoints::run(arguments.plan()?, command_line(), &targets, watch, say)
+    })?;
     println!("{report}");
     Ok(())
 }
@@ -70,7 +61,7 @@ impl Arguments {
             warehouses: self.warehouses,
             clients: self.clients,
             pool_mib,
-            folder: under(self.folder.as_deref(), "checkpoints")?,
+            folder: self.reported.folder("checkpoints")?,
         })
     }
 }

@@ -2,43 +2,35 @@
 
 use std::path::{Path, PathBuf};
 
-use atoll_bench::arrivals::Rate;
+use atoll_bench::compare::output::Staged;
 use atoll_bench::cpu;
 use atoll_bench::native::{self, Native};
-use atoll_bench::setting::{Durability, Isolation, Place, Server, Setting};
+use atoll_bench::report::Report;
+use atoll_bench::setting::{Isolation, Place, Server, Setting};
+use atoll_bench::sweep::clients::{self, Plan};
 use atoll_bench::wire::{self, Wire};
-use atoll_kernel::api::Instances;
 use atoll_server::config::{interval_ms, wal_bytes};
 
 use super::folder::Folder;
+use super::interrupt;
 use super::output::Output;
-use super::{interrupt, parse_instances};
+use super::shared::{Clients, Course, Run};
+
+/// In less there is hardly a line to draw.
+const PICTURE_SECONDS_MIN: u64 = 3;
 
 #[derive(clap::Args, Debug)]
 pub struct Common {
-    /// Clients: natively each a task of an instance, over the wire each a connection.
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    clients: u64,
-    /// Instances: `auto` (one per core) or a number.
-    #[arg(long, default_value = "auto", value_parser = parse_instances)]
-    instances: Instances,
-    /// Seconds that are measured.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    seconds: u64,
-    /// Seconds before that.
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
-    warmup: u64,
+    #[command(flatten)]
+    clients: Clients,
+    #[command(flatten)]
+    run: Run,
+    #[command(flatten)]
+    course: Course,
     /// `repeatable-read` (snapshot isolation) or `read-committed`; SERIALIZABLE is not there yet
     /// [default: repeatable-read, over the wire read-committed]
     #[arg(long, value_parser = ["repeatable-read", "read-committed"])]
     isolation: Option<String>,
-    /// `commit`: wait until a commit survives a crash; `relaxed`: do not (over the wire:
-    /// synchronous_commit is off).
-    #[arg(long, default_value = "commit", value_parser = ["commit", "relaxed"])]
-    durability: String,
-    /// A new directory for the data; a temporary one without this.
-    #[arg(long)]
-    data: Option<PathBuf>,
     /// Memory for pages in MiB; what is expected to be needed without this.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     buffer_pool: Option<u64>,
@@ -53,33 +45,40 @@ pub struct Common {
     #[arg(long, conflicts_with_all = ["data", "instances", "buffer_pool", "checkpoint_interval",
         "checkpoint_wal", "ledger"])]
     url: Option<String>,
-    /// Transactions that arrive a second, evenly (open loop: latency counts from the arrival);
-    /// without this a client's next begins when its last has ended.
-    #[arg(long)]
-    rate: Option<Rate>,
     /// The server's process id, to count its processor time.
     #[arg(long, requires = "url")]
     server_pid: Option<u32>,
-    /// The seed of all random choices.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    /// A picture (SVG) of memory by second: what this process has resident, and its pages and old versions; over the
+    /// wire what the server of --server-pid has resident.
+    #[arg(long, value_name = "FILE.svg")]
+    output: Option<PathBuf>,
     #[command(flatten)]
-    output: Output,
+    printed: Output,
 }
 
 impl Common {
-    fn setting(&self) -> Setting {
+    fn setting(&self, clients: u64) -> Setting {
         Setting {
-            clients: self.clients,
-            seconds: self.seconds,
-            warmup_seconds: self.warmup,
+            clients,
+            seconds: self.run.seconds,
+            warmup_seconds: self.course.warmup,
             isolation: match (self.isolation.as_deref(), &self.url) {
                 (Some("read-committed"), _) | (None, Some(_)) => Isolation::ReadCommitted,
                 _ => Isolation::RepeatableRead,
             },
-            durability: durability(&self.durability),
-            rate: self.rate,
-            seed: self.seed,
+            durability: self.course.durability(),
+            rate: self.course.rate,
+            seed: self.course.seed,
+        }
+    }
+
+    fn place(&self, data: PathBuf) -> Place {
+        Place {
+            data: Some(data),
+            instances: self.run.instances,
+            buffer_pool_bytes: self.buffer_pool.map(|mib| mib << 20),
+            checkpoint_interval_ms: self.checkpoint_interval,
+            checkpoint_wal_bytes: self.checkpoint_wal,
         }
     }
 
@@ -91,6 +90,38 @@ impl Common {
             }
             _ => Ok(()),
         }
+    }
+
+    /// An error, before hours go by, if the picture cannot be made.
+    fn check_picture(&self) -> Result<(), String> {
+        let Some(path) = &self.output else { return Ok(()) };
+        let named = |what: &str| Err(format!("{}: {what}", path.display()));
+        if path.extension().is_none_or(|it| it != "svg") {
+            return named("a picture's name ends in .svg");
+        }
+        if path.parent().is_some_and(|it| !it.as_os_str().is_empty() && !it.is_dir()) {
+            return named("its folder is not there");
+        }
+        if self.run.seconds < PICTURE_SECONDS_MIN {
+            return named(&format!(
+                "memory is seen once a second: --seconds {PICTURE_SECONDS_MIN} or more"
+            ));
+        }
+        if self.url.is_some() && self.server_pid.is_none() {
+            return named("over the wire it is of the server's memory: --server-pid, too");
+        }
+        Ok(())
+    }
+
+    /// Draws the picture that was asked for: whole, or not at all.
+    fn draw(&self, report: &Report) -> Result<(), String> {
+        let Some(path) = &self.output else { return Ok(()) };
+        let whose = if self.url.is_some() { "a server" } else { "clients and kernel" };
+        let title =
+            format!("Memory of {whose}, {} with {} clients", report.name, report.setting.clients);
+        let mut staged = Staged::default();
+        staged.add(path, &report.memory().svg(&title)?)?;
+        staged.publish()
     }
 
     /// The server, if it runs over the wire.
@@ -109,37 +140,71 @@ impl Common {
         workload: &W,
         record: Option<&Path>,
     ) -> Result<(), String> {
-        self.output.validate()?;
-        let mut say = |line: &str| eprintln!("* {line}");
-        let report = match &self.url {
+        let plan = self.clients.plan();
+        self.printed.validate()?;
+        refuse_sweep(&plan, &self.run, &self.printed)?;
+        let of_one = [("--acknowledged", record.is_some()), ("--output", self.output.is_some())];
+        refuse_of_one(&plan, &of_one)?;
+        self.check_picture()?;
+        match &self.url {
             Some(url) => {
                 interrupt::watch(None)?;
                 self.find_server_process()?;
                 let server = Server { url: url.clone(), pid: self.server_pid };
-                wire::run_recorded(workload, &self.setting(), &server, record, &mut say)?
+                self.print(&plan, |setting| {
+                    wire::run_recorded(workload, setting, &server, record, &mut say)
+                })
             }
             None => {
                 workload.validate()?;
-                let folder = Folder::new(self.data.as_deref())?;
-                let place = Place {
-                    data: Some(folder.path().to_owned()),
-                    instances: self.instances,
-                    buffer_pool_bytes: self.buffer_pool.map(|mib| mib << 20),
-                    checkpoint_interval_ms: self.checkpoint_interval,
-                    checkpoint_wal_bytes: self.checkpoint_wal,
-                };
-                native::run(workload, &self.setting(), &place, &mut say)?
+                let folder = Folder::new(self.run.data.as_deref())?;
+                self.print(&plan, |setting| {
+                    folder.run(&plan, |data| {
+                        native::run(workload, setting, &self.place(data), &mut say)
+                    })
+                })
             }
-        };
-        self.output.print(&report, report.json(), report.ledger());
+        }
+    }
+
+    /// Prints the report of one run, or a table of several.
+    fn print(
+        &self,
+        plan: &Plan,
+        mut one: impl FnMut(&Setting) -> Result<Report, String>,
+    ) -> Result<(), String> {
+        if let Some(clients) = plan.one() {
+            let report = one(&self.setting(clients))?;
+            self.printed.print(&report, report.json(), report.ledger());
+            return self.draw(&report);
+        }
+        let json = |clients| one(&self.setting(clients)).map(|report| report.json());
+        let sweep = clients::run(plan, json, &mut say)?;
+        self.printed.print(&sweep, sweep.json(), None);
         Ok(())
     }
 }
 
-/// What `--durability` says.
-pub fn durability(text: &str) -> Durability {
-    match text {
-        "relaxed" => Durability::Relaxed,
-        _ => Durability::Commit,
+/// Progress, for people.
+fn say(line: &str) {
+    eprintln!("* {line}");
+}
+
+/// An error if what is of one run alone is asked of several.
+pub fn refuse_sweep(plan: &Plan, run: &Run, output: &Output) -> Result<(), String> {
+    if plan.one().is_some() {
+        return Ok(());
+    }
+    plan.validate()?;
+    refuse_of_one(plan, &[("--data", run.data.is_some()), ("--ledger", output.is_ledger())])
+}
+
+/// An error if one of these options is given and there are several runs.
+fn refuse_of_one(plan: &Plan, options: &[(&str, bool)]) -> Result<(), String> {
+    match options.iter().find(|(_, is_given)| *is_given && plan.one().is_none()) {
+        Some((option, _)) => {
+            Err(format!("{option} is of one run: one number of --clients, in one round"))
+        }
+        None => Ok(()),
     }
 }

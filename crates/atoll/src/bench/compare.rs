@@ -16,10 +16,17 @@ use atoll_bench::compare::{self, Targets, machine};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::shared::Reported;
+
 /// What a comparison must be at least to stand in the repository's own document.
 const DOCUMENTED: (u64, u64, u64) = (60, 3, 100);
 
 #[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Without --output, within the repository, docs/benchmarks.md gets the report of runs of at \
+    least 60 seconds, 3 rounds and scale 100 in a closed loop. JSON is written after each workload, of what has \
+    been measured so far."
+)]
 pub struct Arguments {
     /// Servers to compare with: `postgres` (the newest installed), `postgres-17`, `postgres-17.5`,
     /// `mariadb` (by sysbench alone); `postgres=FOLDER` of its programs, `mariadb=PROGRAM`, or
@@ -66,19 +73,8 @@ pub struct Arguments {
     /// Memory for pages of every server, in MiB [default: a quarter of the machine's]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(32..=1 << 24))]
     memory: Option<u64>,
-    /// A folder on the disk that is to be measured; data is removed from it at the end
-    /// [default: the system's for temporary files]
-    #[arg(long, value_name = "DIR")]
-    folder: Option<PathBuf>,
-    /// A document that gets the report, between its marks `<!-- compare:begin -->` and
-    /// `<!-- compare:end -->`, and `plots` beside it [default: docs/benchmarks.md, within the
-    /// repository and for runs as long as documented]
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// A file that gets everything as JSON, single rounds included, after each workload what has been
-    /// measured so far.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    reported: Reported,
     /// JSON of earlier comparisons under the same conditions: the workloads in it are taken from there, not
     /// run again.
     #[arg(long, value_name = "FILES", value_delimiter = ',')]
@@ -91,7 +87,7 @@ pub struct Arguments {
 /// Compares, prints the report, and writes it where it belongs.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let report = watched(|watch, say| {
-        let targets = Targets { document: arguments.document(say), json: arguments.json.clone() };
+        let targets = Targets { document: arguments.document(say), ..arguments.reported.targets() };
         let plan = arguments.plan()?;
         compare::run(plan, command_line(), (&arguments.from, &targets), watch, say)
     })?;
@@ -125,13 +121,6 @@ pub fn memory_bytes(mib: Option<u64>) -> Result<u64, String> {
         Some(mib) => Ok(mib << 20),
         None => Ok(machine::memory_bytes()? / 4),
     }
-}
-
-/// A folder of this process's own, not made yet, within one that was given or the system's.
-pub fn under(folder: Option<&Path>, name: &str) -> Result<PathBuf, String> {
-    let folder = folder.map_or_else(std::env::temp_dir, Path::to_owned);
-    let folder = std::path::absolute(folder).map_err(|error| error.to_string())?;
-    Ok(folder.join(format!("atoll-{name}-{}", std::process::id())))
 }
 
 /// Where programs are looked for, and installed if they may be.
@@ -184,15 +173,15 @@ impl Arguments {
             },
             clients,
             tools: Tools::find(&places, &self.workloads.0, &this)?,
-            folder: under(self.folder.as_deref(), "compare")?,
+            folder: self.reported.folder("compare")?,
         })
     }
 
     /// The document that gets the report. Runs shorter than documented do not go into the
     /// repository's own unless it is named.
     fn document(&self, say: &mut dyn FnMut(&str)) -> Option<PathBuf> {
-        if self.output.is_some() {
-            return self.output.clone();
+        if let Some(named) = self.reported.document() {
+            return Some(named.to_owned());
         }
         let here = std::env::current_dir().ok()?;
         let is_root = |it: &&Path| it.join("ARCHITECTURE.md").is_file();

@@ -8,6 +8,8 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use atoll_bench::sweep::clients::Plan;
+
 use super::interrupt;
 
 /// Where a run's data goes.
@@ -37,6 +39,22 @@ impl Folder {
         let folder = Folder::Temporary(path);
         interrupt::watch(Some(folder.path()))?;
         Ok(folder)
+    }
+
+    /// Runs something on data in it: one of several runs has a directory of its own in it, which goes with the run.
+    pub fn run<T>(
+        &self,
+        plan: &Plan,
+        one: impl FnOnce(PathBuf) -> Result<T, String>,
+    ) -> Result<T, String> {
+        if plan.one().is_some() {
+            return one(self.path().to_owned());
+        }
+        let data = self.path().join("run");
+        let done = one(data.clone())?;
+        std::fs::remove_dir_all(&data)
+            .map_err(|error| format!("cannot remove {}: {error}", data.display()))?;
+        Ok(done)
     }
 
     /// Its path.

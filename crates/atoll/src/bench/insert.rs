@@ -1,25 +1,18 @@
 //! `atoll bench insert`: Shore-MT's insert bench, in this process.
 
-use std::path::PathBuf;
-
 use atoll_bench::insert::{self, Setting};
-use atoll_kernel::api::Instances;
 
 use super::folder::Folder;
 use super::output::Output;
-use super::parse_instances;
+use super::shared::Run;
 
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Clients, each with its own table.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     clients: u64,
-    /// Instances: `auto` (one per core) or a number.
-    #[arg(long, default_value = "auto", value_parser = parse_instances)]
-    instances: Instances,
-    /// Seconds that are measured.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    seconds: u64,
+    #[command(flatten)]
+    run: Run,
     /// Rows of a transaction.
     #[arg(long, default_value_t = 1000,
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -28,9 +21,6 @@ pub struct Arguments {
     #[arg(long, default_value_t = 20_000_000,
         value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     rows_max: u64,
-    /// A new directory for the data; a temporary one without this.
-    #[arg(long)]
-    data: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -38,11 +28,11 @@ pub struct Arguments {
 /// Runs and prints what was measured; progress goes to standard error.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     arguments.output.validate()?;
-    let folder = Folder::new(arguments.data.as_deref())?;
+    let folder = Folder::new(arguments.run.data.as_deref())?;
     let setting = Setting {
         clients: arguments.clients,
-        instances: arguments.instances,
-        seconds: arguments.seconds,
+        instances: arguments.run.instances,
+        seconds: arguments.run.seconds,
         commit_every: arguments.commit_every,
         rows_max: arguments.rows_max,
         data: Some(folder.path().to_owned()),

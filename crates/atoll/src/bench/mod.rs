@@ -14,14 +14,13 @@ mod orders;
 mod output;
 mod recovery;
 mod restart;
+mod shared;
 mod smallbank;
 mod sync;
 mod tatp;
 mod tpcb;
 mod tpcc;
 mod ycsb;
-
-use atoll_kernel::api::Instances;
 
 /// What `atoll bench` is told.
 #[derive(clap::Args, Debug)]
@@ -58,17 +57,6 @@ enum Benchmark {
     Restart(restart::Arguments),
     /// How fast a directory that `tpcb --data` or `tpcc --data` left is recovered.
     Recovery(recovery::Arguments),
-}
-
-/// `auto` or a number from 1 on.
-pub fn parse_instances(text: &str) -> Result<Instances, String> {
-    if text == "auto" {
-        return Ok(Instances::Auto);
-    }
-    match text.parse() {
-        Ok(count) if (1..=512).contains(&count) => Ok(Instances::Count(count)),
-        _ => Err("`auto` or a number from 1 to 512".to_owned()),
-    }
 }
 
 /// Runs the benchmark and prints what it measured.

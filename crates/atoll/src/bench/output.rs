@@ -54,6 +54,11 @@ impl Output {
         self.format.is_json()
     }
 
+    /// Whether the ledger is asked for.
+    pub fn is_ledger(&self) -> bool {
+        self.ledger
+    }
+
     /// Prints a report, `json` of the same, and what the ledger counted.
     pub fn print(&self, report: &impl Display, json: Value, costs: Option<&Costs>) {
         let Some(costs) = costs.filter(|_| self.ledger) else {

@@ -3,19 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use atoll_bench::compare::Targets;
 use atoll_bench::compare::clients::Tools;
 use atoll_bench::compare::contender::{Contender, Wanted};
 use atoll_bench::compare::engine::{Atoll, Checkpoints, Tuning};
 use atoll_bench::compare::workload::Chosen;
 use atoll_bench::restart::{self, Plan};
 
-use super::compare::{command_line, memory_bytes, places, under, watched};
+use super::compare::{command_line, memory_bytes, places, watched};
+use super::shared::Reported;
 
 /// What a measurement must be at least to stand in the repository's own document: transactions, rounds, scale.
 const DOCUMENTED: (u64, u64, u64) = (1_000_000, 3, 100);
 
 #[derive(clap::Args, Debug)]
+#[command(
+    after_help = "The repository's docs/benchmarks.md takes only measurements of 1,000,000 transactions, \
+    3 rounds and scale 100, or more."
+)]
 pub struct Arguments {
     /// Servers to set Atoll beside, as for `compare`: `postgres`, `postgres-17`, `postgres-17.5`,
     /// `postgres=FOLDER` of its programs, `atoll=PROGRAM` for another build.
@@ -45,18 +49,8 @@ pub struct Arguments {
     #[arg(long, value_name = "MIB", default_value_t = 2048,
         value_parser = clap::value_parser!(u64).range(0..=1 << 24))]
     touch: u64,
-    /// A folder on the disk that is to be measured; data is removed from it at the end
-    /// [default: the system's for temporary files]
-    #[arg(long, value_name = "DIR")]
-    folder: Option<PathBuf>,
-    /// A document that gets the report, between its marks `<!-- restart:begin -->` and
-    /// `<!-- restart:end -->`; the repository's docs/benchmarks.md only from 1,000,000 transactions, 3 rounds
-    /// and scale 100 on.
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// A file that gets everything as JSON, single rounds included.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    reported: Reported,
     /// Install what is missing: Debian's packages by apt-get, newer PostgreSQL by Maven.
     #[arg(long)]
     install: bool,
@@ -65,7 +59,7 @@ pub struct Arguments {
 /// Measures, prints the report, and writes it where it belongs.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     arguments.check_document()?;
-    let targets = Targets { document: arguments.output.clone(), json: arguments.json.clone() };
+    let targets = arguments.reported.targets();
     let plan = arguments.plan()?;
     let report = watched(|watch, say| restart::run(plan, command_line(), &targets, watch, say))?;
     println!("{report}");
@@ -95,7 +89,7 @@ impl Arguments {
                 checkpoints: Checkpoints::Off,
             },
             tools: Tools::find(&places, &workloads, &this)?,
-            folder: under(self.folder.as_deref(), "restart")?,
+            folder: self.reported.folder("restart")?,
         })
     }
 
@@ -104,7 +98,7 @@ impl Arguments {
         let (transactions, rounds, scale) = DOCUMENTED;
         let is_whole =
             self.transactions >= transactions && self.rounds >= rounds && self.scale >= scale;
-        match self.output.as_deref().filter(|it| !is_whole && is_repositorys(it)) {
+        match self.reported.document().filter(|it| !is_whole && is_repositorys(it)) {
             None => Ok(()),
             Some(document) => Err(format!(
                 "{} takes no figures of less than {transactions} transactions, {rounds} rounds, scale {scale}: \

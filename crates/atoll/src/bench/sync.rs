@@ -1,11 +1,10 @@
 //! `atoll bench sync`: bare durable writes, which commits' latencies are measured against.
 
-use std::path::PathBuf;
-
 use atoll_bench::sync::{self, Setting};
 
 use super::folder::Folder;
 use super::output::Format;
+use super::shared::Disk;
 
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
@@ -16,17 +15,15 @@ pub struct Arguments {
     /// Seconds that are measured.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seconds: u64,
-    /// A folder on the disk that is to be measured; 32 MiB in it are written and removed
-    /// [default: the system's for temporary files]
-    #[arg(long, value_name = "DIR")]
-    folder: Option<PathBuf>,
+    #[command(flatten)]
+    disk: Disk,
     #[command(flatten)]
     format: Format,
 }
 
 /// Runs and prints what was measured.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    let disk = arguments.folder.clone().unwrap_or_else(std::env::temp_dir);
+    let disk = arguments.disk.folder();
     if !disk.is_dir() {
         return Err(format!("{} is not a folder", disk.display()));
     }

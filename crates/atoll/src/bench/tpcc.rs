@@ -28,8 +28,8 @@ pub struct Arguments {
     /// Over the wire: run nothing, but look for every transaction of a file that `--acknowledged`
     /// wrote, and name each that is not there whole; may be given several times.
     #[arg(long, value_name = "FILE", requires = "url", conflicts_with_all = ["acknowledged",
-        "warehouses", "mix", "clients", "seconds", "warmup", "isolation", "durability", "rate",
-        "server_pid", "seed", "json"])]
+        "warehouses", "mix", "clients", "rounds", "seconds", "warmup", "isolation", "durability", "rate",
+        "server_pid", "seed", "output", "json"])]
     verify: Vec<PathBuf>,
     #[command(flatten)]
     common: Common,

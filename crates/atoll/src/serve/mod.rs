@@ -78,6 +78,10 @@ pub struct Arguments {
     /// Sessions of one instance at most [default: 10000]
     #[arg(long, value_name = "N")]
     sessions_max: Option<String>,
+    /// Transactions that one instance runs at once at most; those that begin above it wait their turn,
+    /// first come first served [default: 128]
+    #[arg(long, value_name = "N")]
+    admission_max: Option<String>,
     /// Milliseconds in which a client must have started its session [default: 60000]
     #[arg(long, value_name = "MS")]
     authentication_timeout_ms: Option<String>,
@@ -118,6 +122,7 @@ impl Arguments {
             ("pin", &self.pin),
             ("deadlock_timeout_ms", &self.deadlock_timeout_ms),
             ("sessions_max", &self.sessions_max),
+            ("admission_max", &self.admission_max),
             ("authentication_timeout_ms", &self.authentication_timeout_ms),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()

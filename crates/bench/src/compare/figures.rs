@@ -40,6 +40,8 @@ impl Spread {
 pub struct Figures {
     /// Transactions a second.
     pub per_second: Spread,
+    /// TPC-C's New-Orders a minute, if all rounds know them.
+    pub new_orders_per_minute: Option<Spread>,
     /// Medians of the rounds' latencies, in microseconds: mean, p50, p95, p99.
     pub latency: [f64; 4],
     /// Tries that failed, in all rounds.
@@ -63,8 +65,11 @@ impl Figures {
         let share = |part: Duration, all: Duration| {
             part.as_secs_f64() * 100.0 / all.as_secs_f64().max(f64::MIN_POSITIVE)
         };
+        let new_orders = samples.iter().map(|it| it.told.new_orders_per_minute);
+        let new_orders: Option<Vec<f64>> = new_orders.collect();
         Figures {
             per_second: Spread::of(samples.iter().map(|it| it.told.per_second)),
+            new_orders_per_minute: new_orders.filter(|it| !it.is_empty()).map(Spread::of),
             latency: [
                 median(&|it| it.told.latency.mean),
                 median(&|it| it.told.latency.p50),
@@ -118,6 +123,21 @@ impl Against {
     }
 }
 
+/// What does least by what does most, each with its rounds, which took turns: of the medians, and the least
+/// and the most of single rounds. None if there is nothing to compare.
+pub fn least_by_most(all: &[Vec<f64>]) -> Option<Spread> {
+    let ratio = |values: &[f64]| {
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(0.0, f64::max);
+        (values.len() > 1 && most > 0.0).then(|| least / most)
+    };
+    let medians: Vec<f64> = all.iter().map(|it| Spread::of(it.iter().copied()).median).collect();
+    let rounds = all.iter().map(Vec::len).min()?;
+    let round = |at: usize| ratio(&all.iter().map(|it| it[at]).collect::<Vec<f64>>());
+    let single = Spread::of((0..rounds).filter_map(round));
+    Some(Spread { median: ratio(&medians)?, ..single })
+}
+
 /// (c + s) / c.
 fn ceiling(client_us: f64, server_us: f64) -> Option<f64> {
     (client_us > 0.0).then(|| (client_us + server_us) / client_us)
@@ -136,7 +156,13 @@ pub(super) mod tests {
         let latency = Latency { mean: p50, p50, p95: p50 * 2.0, p99: p50 * 3.0 };
         let millis = Duration::from_millis;
         Sample {
-            told: Told { transactions, per_second: transactions as f64, failed: 1, latency },
+            told: Told {
+                transactions,
+                per_second: transactions as f64,
+                failed: 1,
+                latency,
+                new_orders_per_minute: None,
+            },
             client: millis(client),
             server: millis(server),
             machine: Machine { busy: millis(busy), idle: millis(2000 - busy), stolen: millis(500) },
@@ -163,6 +189,36 @@ pub(super) mod tests {
         assert_eq!((figures.busy_percent, figures.stolen_percent), (50.0, 20.0));
         assert_eq!(figures.failed, 2);
         assert_eq!(figures.latency[1], 750.0);
+        assert_eq!(figures.new_orders_per_minute, None);
+    }
+
+    #[test]
+    fn new_orders_are_told_if_every_round_knows_them() {
+        let with = |a_minute| {
+            let mut sample = sample(1000, 100, 400, 1000);
+            sample.told.new_orders_per_minute = a_minute;
+            sample
+        };
+        let of = |rounds: &[Sample]| Figures::of(rounds).new_orders_per_minute;
+        let spread = Spread { median: 200.0, least: 100.0, most: 300.0 };
+        assert_eq!(of(&[with(Some(300.0)), with(Some(100.0))]), Some(spread));
+        assert_eq!(of(&[with(Some(300.0)), with(None)]), None);
+        assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn the_least_is_set_beside_the_most_of_the_same_round() {
+        let of = |all: &[&[f64]]| {
+            least_by_most(&all.iter().map(|it| it.to_vec()).collect::<Vec<Vec<f64>>>())
+        };
+        // Medians 100, 80 and 90; rounds 60/100, 80/120 and 90/110.
+        let spread = of(&[&[100.0, 120.0, 90.0], &[60.0, 80.0, 110.0], &[90.0, 90.0, 90.0]]);
+        let spread = spread.unwrap();
+        assert_eq!((spread.median, spread.least), (0.8, 0.6));
+        assert!((spread.most - 9.0 / 11.0).abs() < 1e-9, "{spread:?}");
+        assert_eq!(of(&[&[100.0, 120.0]]), None);
+        assert_eq!(of(&[&[0.0], &[0.0]]), None);
+        assert_eq!(of(&[]), None);
     }
 
     #[test]

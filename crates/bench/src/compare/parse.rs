@@ -35,6 +35,8 @@ pub struct Told {
     pub failed: u64,
     /// How long they took.
     pub latency: Latency,
+    /// TPC-C's tpmC, New-Orders a minute; none of other workloads, or from a report that did not tell.
+    pub new_orders_per_minute: Option<f64>,
 }
 
 /// The text after `before` in the first line that has it.
@@ -67,6 +69,7 @@ pub fn pgbench(text: &str, log: &Latencies) -> Result<Told> {
             p95: at(95.0),
             p99: at(99.0),
         },
+        new_orders_per_minute: None,
     })
 }
 
@@ -101,6 +104,7 @@ pub fn sysbench(text: &str) -> Result<Told> {
             p95: at(95.0),
             p99: at(99.0),
         },
+        new_orders_per_minute: None,
     })
 }
 
@@ -149,6 +153,8 @@ pub fn own(text: &str) -> Result<(Told, Duration, Duration, Machine)> {
             p95: number("/latency_us/p95")?,
             p99: number("/latency_us/p99")?,
         },
+        // Of tpcc alone.
+        new_orders_per_minute: json["new_orders_per_minute"].as_f64(),
     };
     let machine = Machine {
         busy: seconds("/machine_seconds/busy")?,
@@ -212,7 +218,9 @@ Latency (ms):
         let told = pgbench(PGBENCH, &log).unwrap();
         let latency = Latency { mean: 56.0, p50: 51.0, p95: 990.0, p99: 990.0 };
         let (transactions, per_second) = (285_925, 143_003.327_45);
-        assert_eq!(told, Told { transactions, per_second, failed: 3, latency });
+        let new_orders_per_minute = None;
+        let wanted = Told { transactions, per_second, failed: 3, latency, new_orders_per_minute };
+        assert_eq!(told, wanted);
         for line in ["number of transactions", "number of failed", "latency average", "tps = "] {
             let without: Vec<&str> = PGBENCH.lines().filter(|it| !it.starts_with(line)).collect();
             let told = pgbench(&without.join("\n"), &log).unwrap_err();
@@ -234,8 +242,9 @@ Latency (ms):
     fn sysbench_is_read() {
         let told = sysbench(SYSBENCH).unwrap();
         let latency = Latency { mean: 1720.0, p50: 424.0, p95: 2389.0, p99: 995_508.0 };
-        let per_second = 2318.95;
-        assert_eq!(told, Told { transactions: 100, per_second, failed: 21, latency });
+        let (transactions, per_second, new_orders_per_minute) = (100, 2318.95, None);
+        let wanted = Told { transactions, per_second, failed: 21, latency, new_orders_per_minute };
+        assert_eq!(told, wanted);
         assert!(sysbench(&SYSBENCH.replace('|', ":")).unwrap_err().contains("no histogram"));
         assert!(sysbench(&SYSBENCH.replace("avg", "x")).unwrap_err().contains("avg"));
         assert!(sysbench(&SYSBENCH.replace('(', "")).is_err());
@@ -243,7 +252,7 @@ Latency (ms):
 
     #[test]
     fn our_own_report_is_read() {
-        let json = serde_json::json!({
+        let mut json = serde_json::json!({
             "tps": 50.5, "transactions": 1000, "aborts": 7,
             "latency_us": {"mean": 1.5, "p50": 1, "p95": 2, "p99": 3, "p999": 4},
             "client_cpu_us_per_txn": 20.0, "server_cpu_us_per_txn": 100.0,
@@ -251,9 +260,13 @@ Latency (ms):
         });
         let (told, client, server, machine) = own(&json.to_string()).unwrap();
         let latency = Latency { mean: 1.5, p50: 1.0, p95: 2.0, p99: 3.0 };
-        assert_eq!(told, Told { transactions: 1000, per_second: 50.5, failed: 7, latency });
+        let (transactions, per_second, new_orders_per_minute) = (1000, 50.5, None);
+        let wanted = Told { transactions, per_second, failed: 7, latency, new_orders_per_minute };
+        assert_eq!(told, wanted);
         assert_eq!((client, server), (Duration::from_millis(20), Duration::from_millis(100)));
         assert_eq!(machine.stolen, Duration::from_millis(250));
+        json["new_orders_per_minute"] = 1_363.5.into();
+        assert_eq!(own(&json.to_string()).unwrap().0.new_orders_per_minute, Some(1_363.5));
         let mut without = json;
         without["server_cpu_us_per_txn"] = Value::Null;
         let told = own(&without.to_string()).unwrap_err();

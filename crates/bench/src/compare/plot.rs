@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::figures::Figures;
-use crate::picture::{COLOURS, PANELS, Scale, axes, begin, escape, path, place, spread};
+use crate::picture::{COLOURS, PANELS, Scale, axes, begin, legend, path, place, spread};
 
 /// Percentiles: name, place in [`Figures::latency`], dashes.
 const PERCENTILES: [(&str, usize, &str); 3] =
@@ -23,7 +23,8 @@ pub struct Line<'a> {
 /// The whole picture.
 pub fn svg(title: &str, clients: &[u64], lines: &[Line<'_>]) -> String {
     let mut out = begin(title);
-    legend(&mut out, lines);
+    legend(&mut out, lines.iter().map(|line| line.name));
+    percentiles(&mut out);
     let figures = || lines.iter().flat_map(|line| line.points.iter().map(|it| it.1));
     let most = figures().map(|it| it.per_second.most).fold(0.0, f64::max);
     throughput(&mut out, clients, lines, Scale::linear(most));
@@ -34,19 +35,8 @@ pub fn svg(title: &str, clients: &[u64], lines: &[Line<'_>]) -> String {
     out
 }
 
-fn legend(out: &mut String, lines: &[Line<'_>]) {
-    let mut x = PANELS[0].0;
-    for (line, colour) in lines.iter().zip(COLOURS.iter().cycle()) {
-        let name = escape(line.name);
-        let (from, to, at) = (x, x + 18.0, x + 24.0);
-        let _ = writeln!(
-            out,
-            "<line x1=\"{from}\" x2=\"{to}\" y1=\"16\" y2=\"16\" stroke=\"{colour}\" \
-             stroke-width=\"3\"/><text x=\"{at}\" y=\"20\">{name}</text>"
-        );
-        // A letter is some seven units wide.
-        x += 44.0 + 7.0 * line.name.chars().count() as f64;
-    }
+/// Which dashes are which.
+fn percentiles(out: &mut String) {
     let mut x = PANELS[1].0 + 130.0;
     for (name, _, dashes) in PERCENTILES {
         let (to, at) = (x + 26.0, x + 30.0);

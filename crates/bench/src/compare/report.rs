@@ -149,14 +149,17 @@ impl Comparison {
     ) -> std::fmt::Result {
         let name = measured.workload.name;
         writeln!(out, "\n### {name}\n")?;
+        let all: Vec<Figures> =
+            measured.series.iter().map(|series| Figures::of(&series.samples)).collect();
+        let is_tpcc = all.iter().any(|it| it.new_orders_per_minute.is_some());
         writeln!(
             out,
-            "| clients | server | per second | ratio | ceiling | p50, p95, p99 (us) | client | server \
-             | with kernel | CPU ratio | busy |"
+            "| clients | server | per second |{} ratio | ceiling | p50, p95, p99 (us) | client | server \
+             | with kernel | CPU ratio | busy |",
+            if is_tpcc { " tpmC |" } else { "" }
         )?;
-        writeln!(out, "|{}", " --- |".repeat(11))?;
-        for series in &measured.series {
-            let figures = Figures::of(&series.samples);
+        writeln!(out, "|{}", " --- |".repeat(11 + usize::from(is_tpcc)))?;
+        for (series, figures) in measured.series.iter().zip(&all) {
             let against = against(measured, series);
             let ratio = against.map_or_else(String::new, |it| ratio(it.ratio));
             let ceiling = against.and_then(|it| it.ceiling);
@@ -164,11 +167,16 @@ impl Comparison {
             let [_, p50, p95, p99] = figures.latency.map(number);
             writeln!(
                 out,
-                "| {} | {} | {} | {ratio} | {} | {p50}, {p95}, {p99} | {:.1} | {:.1} | {:.1} | \
+                "| {} | {} | {} |{} {ratio} | {} | {p50}, {p95}, {p99} | {:.1} | {:.1} | {:.1} | \
                  {cpu_ratio} | {:.0} % |",
                 series.clients,
                 self.plan.contenders[series.contender].version,
                 spread(figures.per_second),
+                match figures.new_orders_per_minute {
+                    Some(a_minute) => format!(" {} |", spread(a_minute)),
+                    None if is_tpcc => "  |".to_owned(),
+                    None => String::new(),
+                },
                 ceiling.map_or_else(String::new, |it| format!("{it:.1}")),
                 figures.client_us,
                 figures.server_us.median,
@@ -240,6 +248,7 @@ impl Comparison {
             "server": self.plan.contenders[series.contender].version,
             "clients": series.clients,
             "tps": spread_json(figures.per_second),
+            "tpmc": figures.new_orders_per_minute.map(spread_json),
             "latency_us": {"mean": mean, "p50": p50, "p95": p95, "p99": p99},
             "failed": figures.failed,
             "client_cpu_us_per_txn": figures.client_us,

@@ -88,6 +88,33 @@ fn figures_stand_in_their_rows() {
     assert!(prose.clone().all(|it| it.chars().count() <= 120), "{text}");
 }
 
+/// Whoever knows New-Orders has them in a column of their own.
+#[test]
+fn new_orders_a_minute_stand_beside_transactions() {
+    let mut comparison = comparison();
+    for (number, round) in (1..).zip(&mut comparison.measured[0].series[0].samples) {
+        round.told.new_orders_per_minute = Some(f64::from(number) * 100_000.0);
+    }
+    let text = comparison.markdown(Pictures::None);
+    let row = |of: &str| text.lines().find(|line| line.starts_with(of)).unwrap().to_owned();
+    let cells = |row: &str| row.matches('|').count();
+    assert!(row("| clients").contains("| per second | tpmC | ratio |"), "{text}");
+    let told =
+        "| 8 | Atoll 1 | 11,000 (10,000 to 12,000) | 150,000 (100,000 to 200,000) |  |  | 92,";
+    assert!(row("| 8 | Atoll").starts_with(told), "{text}");
+    let unknown = "| 8 | PostgreSQL 99 | 4,000 (3,000 to 5,000) |  | 2.75 (2.00 to 4.00) |";
+    assert!(row("| 8 | Postgre").starts_with(unknown), "{text}");
+    for of in ["| --- | --- | --- | --- | --- |", "| 8 | Atoll", "| 32 | Postgre"] {
+        assert_eq!(cells(&row(of)), cells(&row("| clients")), "{text}");
+    }
+    let series = &comparison.json()["results"][0]["series"];
+    assert_eq!(series[0]["tpmc"]["median"], 150_000.0);
+    assert_eq!(
+        (&series[0]["rounds"][1]["tpmc"], &series[1]["tpmc"]),
+        (&200_000.0.into(), &Value::Null)
+    );
+}
+
 #[test]
 fn an_open_loop_is_told() {
     let mut comparison = comparison();

@@ -11,7 +11,6 @@
 
 mod client;
 mod drive;
-mod memory;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -20,15 +19,14 @@ use std::time::Duration;
 
 use client::{Connection, Target};
 use drive::{Driven, drive};
-use rustix::process::{Resource, getrlimit, setrlimit};
 
+use crate::compare::rounds::turns;
+use crate::memory;
 use crate::sql::{Ask, numbers};
-use crate::wire::connect_to;
+use crate::wire::{allow_connections, connect_to};
 
 pub use report::{Idle, Point, Report};
 
-/// Descriptors for other things than connections.
-const DESCRIPTORS_SPARE: u64 = 64;
 /// What a server gets to give memory back before it is asked how much it holds.
 const REST: Duration = Duration::from_secs(2);
 /// Rows that one INSERT of the loader has.
@@ -100,21 +98,18 @@ impl Settings {
         if self.works.is_empty() || self.rows == 0 || self.threads == 0 {
             return Err("there must be work, rows and threads".to_owned());
         }
+        let is_twice = |at: usize| self.counts[..at].contains(&self.counts[at]);
+        if (1..self.counts.len()).any(is_twice) {
+            return Err("a number of connections is named twice".to_owned());
+        }
+        if self.works.len() > 1 && self.works[1..].contains(&self.works[0]) {
+            return Err("a work is named twice".to_owned());
+        }
         if self.seconds == 0 || self.rounds == 0 {
             return Err("seconds and rounds must be at least 1".to_owned());
         }
-        let needed = self.counts.iter().max().copied().unwrap_or(0) as u64 + DESCRIPTORS_SPARE;
-        let mut limits = getrlimit(Resource::Nofile);
-        if limits.current.is_some_and(|limit| limit < needed) {
-            limits.current = limits.maximum;
-            setrlimit(Resource::Nofile, limits).map_err(|error| error.to_string())?;
-        }
-        match limits.current {
-            Some(limit) if limit < needed => {
-                Err(format!("{needed} open files are needed, and {limit} allowed (ulimit -n)"))
-            }
-            _ => Ok(()),
-        }
+        // A socket each.
+        allow_connections(self.counts.iter().max().copied().unwrap_or(0) as u64, 1)
     }
 }
 
@@ -130,9 +125,8 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<Report, Str
     let mut updates = 0;
     for round in 0..settings.rounds {
         for (at, work) in settings.works.iter().enumerate() {
-            for turn in 0..settings.counts.len() {
-                // Who begins changes.
-                let count = settings.counts[(turn + round) % settings.counts.len()];
+            for turn in turns(settings.counts.len(), round as u64) {
+                let count = settings.counts[turn];
                 let seed = settings.seed << 16 | (round * settings.works.len() + at) as u64;
                 let mut connections = open(&target, count)?;
                 let driven = drive(settings, *work, &mut connections, seed)?;
@@ -175,7 +169,7 @@ fn idle(
     say(&format!("measuring {sessions} idle sessions"));
     let held = || {
         std::thread::sleep(REST);
-        let server = memory::of_tree(pid).ok_or_else(|| format!("no memory of process {pid}"))?;
+        let server = memory::anonymous(pid).ok_or_else(|| format!("no memory of process {pid}"))?;
         Ok::<_, String>((server as i64, memory::slab().unwrap_or(0) as i64))
     };
     // What the first session makes for all.

@@ -1,13 +1,16 @@
 //! What a run with many connections measured, for people and as JSON.
 //!
 //! Invariants: figures are medians of the rounds; single rounds are in the JSON. Latencies are of
-//! all rounds together. `relative` is to the smallest number of connections of the same work.
+//! all rounds together. `relative` is to the smallest number of connections of the same work; *least by
+//! most* is throughput with the number that does least by that with the number that does most.
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Driven, Settings, Work};
+use crate::compare::figures::{Spread, least_by_most};
+use crate::compare::report::spread_json;
 use crate::latency::Latencies;
 
 /// What an idle session costs, in bytes of resident memory of the server.
@@ -90,8 +93,24 @@ impl Report {
         if base > 0.0 { median(&point.per_second) / base } else { 0.0 }
     }
 
+    /// Each work, with what it does with the number of connections that does least, by what it does with the
+    /// one that does most; none with one number alone.
+    fn least_by_most(&self) -> Vec<(Work, Spread)> {
+        let mut works: Vec<Work> = self.points.iter().map(|it| it.work).collect();
+        works.dedup();
+        let of = |work: Work| {
+            let its = self.points.iter().filter(|it| it.work == work);
+            let rates: Vec<Vec<f64>> = its.map(|it| it.per_second.clone()).collect();
+            Some((work, least_by_most(&rates)?))
+        };
+        works.into_iter().filter_map(of).collect()
+    }
+
     /// As one JSON object.
     pub fn json(&self) -> Value {
+        let least_by_most = self.least_by_most().into_iter();
+        let least_by_most: Map<String, Value> =
+            least_by_most.map(|(work, it)| (work.name().to_owned(), spread_json(it))).collect();
         let point = |point: &Point| {
             json!({
                 "work": point.work.name(),
@@ -112,6 +131,7 @@ impl Report {
             "rounds": self.rounds,
             "seed": self.seed,
             "results": self.points.iter().map(point).collect::<Vec<_>>(),
+            "least_by_most": least_by_most,
             "idle": self.idle.map(|idle| json!({
                 "sessions": idle.sessions,
                 "bytes_per_session": idle.bytes,
@@ -124,15 +144,8 @@ impl Report {
     }
 }
 
-/// The middle one; of an even number, the mean of both.
 fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    match sorted.len() {
-        0 => 0.0,
-        count if count.is_multiple_of(2) => (sorted[count / 2 - 1] + sorted[count / 2]) / 2.0,
-        count => sorted[count / 2],
-    }
+    Spread::of(values.iter().copied()).median
 }
 
 impl std::fmt::Display for Report {
@@ -161,6 +174,14 @@ impl std::fmt::Display for Report {
                 median(&point.client_us),
                 point.latencies.percentile_us(50.0),
                 point.latencies.percentile_us(99.0)
+            )?;
+        }
+        for (work, Spread { median, least, most }) in self.least_by_most() {
+            writeln!(
+                f,
+                "  {}: the least by the most of these numbers of connections: {median:.2} ({least:.2} to {most:.2} in \
+                 single rounds)",
+                work.name()
             )?;
         }
         if let Some(idle) = &self.idle {

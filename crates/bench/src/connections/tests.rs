@@ -29,6 +29,8 @@ fn what_cannot_be_run_is_one_line() {
     refused(&settings(), "cannot connect");
     refused(&Settings { counts: vec![], ..settings() }, "counts");
     refused(&Settings { counts: vec![4, 0], ..settings() }, "counts");
+    refused(&Settings { counts: vec![4, 8, 4], ..settings() }, "named twice");
+    refused(&Settings { works: vec![Work::Select; 2], ..settings() }, "named twice");
     refused(&Settings { rounds: 0, ..settings() }, "rounds");
     refused(&Settings { threads: 0, ..settings() }, "threads");
     refused(&Settings { counts: vec![1 << 40], ..settings() }, "ulimit -n");

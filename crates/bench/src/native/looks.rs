@@ -1,4 +1,4 @@
-//! Looks at the database while a workload runs: the space that its page files take, and how much is
+//! Looks at the database while a workload runs: the space that its page files take, its memory, and how much is
 //! done while a checkpoint is being made beside how much is done while none is.
 //!
 //! Invariants: what clients tell between two looks counts for what the first of them saw: clients
@@ -7,10 +7,12 @@
 
 use std::time::{Duration, Instant};
 
-use atoll_kernel::api::Database;
+use atoll_kernel::api::{Database, MemoryWatch};
+use atoll_kernel::base::PAGE_BYTES;
 use serde_json::{Value, json};
 
 use super::space_used::SpaceUsed;
+use crate::memory::{Series, Taken};
 use crate::workload::Counts;
 
 /// What was done in one of the two kinds of time.
@@ -32,6 +34,8 @@ impl Part {
 pub struct Looks {
     /// The space that page files took, a look a second.
     pub space: SpaceUsed,
+    /// Memory, a look a second.
+    pub memory: Series,
     last: Option<(Instant, Seen)>,
     /// Transactions told since the last look.
     untold: u64,
@@ -63,8 +67,9 @@ impl Looks {
         self.untold += counts.transactions();
     }
 
-    /// Looks whether a checkpoint is being made.
-    pub fn look(&mut self, database: &Database) {
+    /// Looks whether a checkpoint is being made; and, once a second, at the memory of this process.
+    pub fn look(&mut self, database: &Database, memory: &MemoryWatch) {
+        self.memory.look(std::process::id(), || Some(taken(memory)));
         let seen = if database.is_making_checkpoint() { Seen::Checkpoint } else { Seen::None };
         self.note(Instant::now(), seen);
     }
@@ -118,6 +123,14 @@ impl Looks {
             "ratio": self.ratio(),
         })
     }
+}
+
+/// What the database has taken of the process's memory.
+fn taken(memory: &MemoryWatch) -> Taken {
+    let parts = memory.parts();
+    let pages: usize = parts.iter().map(|part| part.frames - part.free).sum();
+    let undo = parts.iter().map(|part| part.undo_bytes).sum();
+    Taken { pages: pages as u64 * PAGE_BYTES as u64, undo }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use atoll_kernel::api::{Database, Error, Options, PUBLIC_NAMESPACE, Pin};
+use atoll_kernel::api::{Database, Error, MemoryWatch, Options, PUBLIC_NAMESPACE, Pin, Target};
 
 use super::drive::{Course, Told, drive};
 use super::looks::Looks;
@@ -124,7 +124,9 @@ fn run_for<W: Native>(
         stop: Arc::new(OnceLock::new()),
         acknowledge: W::ACKNOWLEDGE,
     };
-    let mut ticker = Ticker::new();
+    // Asked for while no client runs: when more run than are admitted, nobody else would be.
+    let memory = database.run(Target::Any, |context| MemoryWatch::new(context.instance()));
+    let (memory, mut ticker) = (memory.map_err(text)?, Ticker::new());
     drive(database, workload, setting, &course, &mut |told| {
         match told {
             Some(Told::Progress(counts)) => {
@@ -132,7 +134,7 @@ fn run_for<W: Native>(
                 looks.add(&counts);
             }
             Some(Told::Committed(marks)) => marks.into_iter().for_each(|it| W::add(tally, it)),
-            None => looks.look(database),
+            None => looks.look(database, &memory),
         }
         if let Some(line) = ticker.line() {
             match looks.space.look(database) {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use postgres::{Client, Config, NoTls};
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::{Result, message};
 
@@ -47,4 +48,24 @@ pub fn connect(address: &Address) -> Result<Client> {
         Address::Socket(folder, port) => config.host_path(folder).port(*port),
     };
     config.connect(NoTls).map_err(|error| format!("cannot connect: {}", message(&error)))
+}
+
+/// Descriptors for other things than connections.
+const DESCRIPTORS_SPARE: u64 = 64;
+
+/// Lets this process have as many files open as so many connections take, with `each` of them; an error if
+/// the system does not.
+pub(crate) fn allow_connections(count: u64, each: u64) -> Result<()> {
+    let needed = count.saturating_mul(each).saturating_add(DESCRIPTORS_SPARE);
+    let mut limits = getrlimit(Resource::Nofile);
+    if limits.current.is_some_and(|limit| limit < needed) {
+        limits.current = limits.maximum;
+        setrlimit(Resource::Nofile, limits).map_err(|error| error.to_string())?;
+    }
+    match limits.current {
+        Some(limit) if limit < needed => {
+            Err(format!("{needed} open files are needed, and {limit} allowed (ulimit -n)"))
+        }
+        _ => Ok(()),
+    }
 }

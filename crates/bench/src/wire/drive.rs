@@ -1,7 +1,7 @@
 //! A whole run over the wire: load, warm up, measure, check.
 //!
 //! Invariants: each client is a thread with its connection; `arrivals` says when its transactions
-//! begin, and from when their latencies count. Conflicts (40001, 40P01) are counted and retried
+//! begin, and from when their latencies count. Processor times are of clients that are connected and ready. Conflicts (40001, 40P01) are counted and retried
 //! with the same input. A server that goes away ends the run with an error. If there is a record, a
 //! transaction is put down by its own client between its acknowledgement and the client's next.
 
@@ -12,15 +12,18 @@ use std::time::{Duration, Instant};
 use atoll_kernel::runtime::ThreadParker;
 use postgres::Client;
 
-use super::{Record, Result, Shape, Sql, Wire, connect_to, copy, message};
+use super::{Record, Result, Shape, Sql, Wire, allow_connections, connect_to, copy, message};
 use crate::arrivals::Arrivals;
-use crate::cpu::{self, MachineClock};
+use crate::cpu::{self, Machine, MachineClock};
+use crate::memory::Series;
 use crate::report::{Driven, Report, Side};
 use crate::setting::{Durability, Isolation, Server, Setting};
 use crate::sql::number;
 use crate::ticker::Ticker;
 use crate::workload::{Acknowledge, Counts, Ended, Loaded};
 
+/// Files that a driver's connection has open: its socket, and three of its runtime's to wait for that.
+const FILES_A_CLIENT: u64 = 4;
 /// How often a client tells what it has done.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
@@ -47,6 +50,7 @@ pub fn run_recorded<W: Wire>(
     if record.is_some() && setting.durability == Durability::Relaxed {
         return Err("a relaxed commit promises nothing that could be put down".to_owned());
     }
+    allow_connections(setting.clients, FILES_A_CLIENT)?;
     let mut client = connect_to(&server.url)?;
     let record = record.map(|path| Record::create(path, W::NAME)).transpose()?;
     let target = Target { server, record: record.as_ref() };
@@ -70,18 +74,52 @@ pub fn run_recorded<W: Wire>(
         drive(workload, &warmup, &target, &mut tally, say)?;
     }
     say(&format!("running for {} s", setting.seconds));
-    let cpu = || server.pid.and_then(cpu::of_tree);
-    let (cpu_before, own_before, machine_before) = (cpu(), cpu::own(), MachineClock::now());
-    let driven = drive(workload, setting, &target, &mut tally, say)?;
-    let machine = machine_before.elapsed();
-    let client_cpu = cpu::own().saturating_sub(own_before);
-    let server_cpu = cpu().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
+    let (driven, took) = drive(workload, setting, &target, &mut tally, say)?;
     say("checking");
     let began = Instant::now();
     let checked = workload.verify_remotely(&mut client, &before, &tally)?;
     say(&checked.what);
-    let side = Side::Wire { server_cpu, client_cpu, machine };
+    let Took { server_cpu, client_cpu, machine, memory } = took;
+    let side = Side::Wire { server_cpu, client_cpu, machine, memory };
     Ok(Report::of(workload, setting, driven, side, loaded, (checked, began.elapsed())))
+}
+
+/// What clients and their server took of the machine.
+struct Took {
+    server_cpu: Option<Duration>,
+    client_cpu: Duration,
+    machine: Machine,
+    /// Of the server.
+    memory: Series,
+}
+
+/// Where the clocks of processors stand.
+struct Meter {
+    server_pid: Option<u32>,
+    server_cpu: Option<Duration>,
+    client_cpu: Duration,
+    machine: MachineClock,
+}
+
+impl Meter {
+    /// From now on.
+    fn begin(server_pid: Option<u32>) -> Meter {
+        Meter {
+            server_pid,
+            server_cpu: server_pid.and_then(cpu::of_tree),
+            client_cpu: cpu::own(),
+            machine: MachineClock::now(),
+        }
+    }
+
+    /// Until now.
+    fn end(&self, memory: Series) -> Took {
+        let machine = self.machine.elapsed();
+        let client_cpu = cpu::own().saturating_sub(self.client_cpu);
+        let server_cpu = self.server_pid.and_then(cpu::of_tree).zip(self.server_cpu);
+        let server_cpu = server_cpu.map(|(after, before)| after.saturating_sub(before));
+        Took { server_cpu, client_cpu, machine, memory }
+    }
 }
 
 /// Where transactions go, and where they are put down.
@@ -156,14 +194,15 @@ fn drive<W: Wire>(
     target: &Target<'_>,
     tally: &mut W::Tally,
     say: &mut dyn FnMut(&str),
-) -> Result<Driven> {
+) -> Result<(Driven, Took)> {
     let mut terminals = Vec::new();
     for _ in 0..setting.clients {
         terminals.push(Terminal::new(workload, setting, target)?);
     }
+    let meter = Meter::begin(target.server.pid);
     let arrivals = Arrivals::new(Duration::from_secs(setting.seconds), setting.rate);
     let (sender, receiver) = mpsc::channel::<News<W>>();
-    let mut driven = Driven::new(W::KINDS.len());
+    let (mut driven, mut memory) = (Driven::new(W::KINDS.len()), Series::default());
     let done: Vec<Result<Driven>> = std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for (number, terminal) in (0_u64..).zip(terminals) {
@@ -175,10 +214,16 @@ fn drive<W: Wire>(
         }
         drop(sender);
         let mut ticker = Ticker::new();
+        if let Some(pid) = target.server.pid {
+            memory.look(pid, || None);
+        }
         while let Ok((counts, marks)) = receiver.recv() {
             driven.counts.add(&counts);
             ticker.add(&counts);
             marks.into_iter().for_each(|mark| W::add(tally, mark));
+            if let Some(pid) = target.server.pid {
+                memory.look(pid, || None);
+            }
             if let Some(line) = ticker.line() {
                 say(&line);
             }
@@ -186,6 +231,7 @@ fn drive<W: Wire>(
         threads.into_iter().map(|it| it.join().expect("a client does not panic")).collect()
     });
     driven.elapsed = arrivals.began().elapsed();
+    let took = meter.end(memory);
     driven.unserved = arrivals.unserved();
     for done in done {
         let done = done?;
@@ -194,7 +240,7 @@ fn drive<W: Wire>(
             all.add(own);
         }
     }
-    Ok(driven)
+    Ok((driven, took))
 }
 
 /// Runs until the arrivals end; answers latencies, the rest is told by the way.

@@ -23,7 +23,7 @@ use crate::io::{Disk, Entropy, RealEntropy, RealTime, TimeSource};
 use crate::log::manifest::{Incarnation, Manifest};
 use crate::log::{self, Leftovers, LogOptions, LogWriter, Retention, StableMarks, Swap};
 use crate::recovery::{Definitions, Places, ReplayOptions, Replayed, build_catalog, load, replay};
-use crate::runtime::{Clock, Hub, RuntimeOptions};
+use crate::runtime::{Clock, Hub};
 use crate::store::PageStore;
 use crate::tree::table::SideTables;
 use crate::txn::{TxnLocal, TxnOptions, TxnShared};
@@ -182,7 +182,7 @@ pub(super) fn recover(
         deadlock_timeout_ms: options.deadlock_timeout_ms,
         ..TxnOptions::default()
     };
-    let runtime = RuntimeOptions { instances, pin: options.pin, ..options.runtime.clone() };
+    let runtime = options.of_runtime(instances);
     let log = log_options(&options, machine.retention);
     let hub = Hub::new(runtime, machine.time.clone(), clock.clone());
     let how = (&options, old_logs);

@@ -102,6 +102,13 @@ pub struct Options {
 }
 
 impl Options {
+    /// What they say of so many instances' executors.
+    pub(super) fn of_runtime(&self, instances: u16) -> RuntimeOptions {
+        // With none admitted nothing would ever start.
+        let admission_max = self.runtime.admission_max.max(1);
+        RuntimeOptions { instances, pin: self.pin, admission_max, ..self.runtime.clone() }
+    }
+
     /// What they and the directory `disk` say. `Io`.
     pub(super) fn old_logs(&self, disk: &dyn Disk) -> Result<OldLogs> {
         let is_wanted = self.archive_directory.is_some()

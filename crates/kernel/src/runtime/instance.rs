@@ -254,7 +254,7 @@ impl<S: InstanceState> Instance<S> {
 
     /// Starts a task; it runs in its class's turn, never before this returns.
     pub fn spawn(&self, class: Class, work: impl FnOnce(&TaskContext<S>) + 'static) {
-        self.enter(class, Box::new(work), None);
+        self.enter(class, as_counted(class, work), None);
     }
 
     /// Starts a task whose end is reported to `on_end`, on this instance, outside any task.
@@ -264,7 +264,7 @@ impl<S: InstanceState> Instance<S> {
         work: impl FnOnce(&TaskContext<S>) + 'static,
         on_end: impl FnOnce(&Instance<S>, TaskEnd) + 'static,
     ) {
-        self.enter(class, Box::new(work), Some(Box::new(on_end)));
+        self.enter(class, as_counted(class, work), Some(Box::new(on_end)));
     }
 
     fn enter(&self, class: Class, work: LocalWork<S>, on_end: Option<OnEnd<S>>) {
@@ -565,5 +565,17 @@ impl<S: InstanceState> Instance<S> {
         }
         self.services.borrow_mut().clear();
         self.hub.mailbox(self.id).close();
+    }
+}
+
+/// Work as admission counts it: not at all if it is the system's. A checkpoint takes its time, and parks
+/// meanwhile; where few are admitted it would keep everybody out.
+fn as_counted<S: InstanceState>(
+    class: Class,
+    work: impl FnOnce(&TaskContext<S>) + 'static,
+) -> LocalWork<S> {
+    match class {
+        Class::System => Box::new(move |context| context.uncounted(|| work(context))),
+        _ => Box::new(work),
     }
 }

@@ -27,7 +27,8 @@ pub struct RuntimeOptions {
     pub stack_bytes: usize,
     /// Unused stacks that an instance keeps.
     pub stacks_kept_max: usize,
-    /// New transactions start while fewer tasks than this have a stack (rule 2.4).
+    /// New transactions start while fewer tasks than this have a stack (rule 2.4), those of the system and
+    /// those that wait for nothing of the transaction's left out. At least 1: with 0 nothing would ever start.
     pub admission_max: usize,
     /// The slice of a task.
     pub slice: Slice,

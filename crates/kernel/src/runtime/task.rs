@@ -33,7 +33,7 @@ pub enum Class {
     Lock,
     /// Runnable: continues an open transaction or used up its slice. Always admitted.
     Run,
-    /// A new transaction: admitted while fewer than `admission_max` tasks have a stack.
+    /// A new transaction: admitted while fewer than `admission_max` tasks have a stack, system work not counted.
     New,
     /// System work: a quota while others are ready, anything when the instance is idle.
     System,

@@ -190,6 +190,8 @@ impl Session {
     pub fn new(local: &Rc<Local>, instance: &Instance, start: SessionStart) -> SqlResult<Session> {
         let mut settings = Settings::default();
         settings.set_fixed("session_authorization", &start.user);
+        let runtime = instance.hub().options();
+        settings.set_at_start("admission_max", runtime.admission_max);
         let checkpoints = CheckpointWatch::new(instance);
         let archive = checkpoints.archive_directory().unwrap_or(Path::new(""));
         settings.set_at_start("archive_directory", archive.display());

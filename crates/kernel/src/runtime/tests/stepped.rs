@@ -164,6 +164,35 @@ fn what_waits_for_its_flush_keeps_nobody_out() {
     assert_eq!(instance.uncounted.get(), 0);
 }
 
+/// One admitted at a time, and a checkpoint that parks between its pages.
+#[test]
+fn work_of_the_system_keeps_nobody_out() {
+    let options = RuntimeOptions { admission_max: 1, ..RuntimeOptions::default() };
+    let instance = stepped(options, HandClock::new());
+    let system: Rc<RefCell<Option<Unparker>>> = Rc::default();
+    let its = system.clone();
+    instance.spawn(Class::System, move |context| {
+        *its.borrow_mut() = Some(context.unparker());
+        context.instance().state().add("system");
+        context.park(None);
+    });
+    settle(&instance);
+    for number in 0..2 {
+        instance.spawn(Class::New, move |context| {
+            context.instance().state().add(format!("new{number}"));
+            context.park(None);
+        });
+    }
+    settle(&instance);
+    assert_eq!(instance.state().taken(), ["system", "new0"]);
+    // When it has ended nobody more is admitted for it.
+    system.borrow_mut().take().unwrap().unpark(UnparkClass::Lock);
+    settle(&instance);
+    assert!(instance.state().taken().is_empty());
+    assert_eq!(instance.uncounted.get(), 0);
+    instance.leave();
+}
+
 #[test]
 fn a_panic_ends_its_task_alone_and_its_owner_is_told() {
     let instance = plain();

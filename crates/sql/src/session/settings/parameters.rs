@@ -64,6 +64,8 @@ const LEVELS: &[&str] =
     &["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
 const SYNC: &[&str] = &["local", "remote_write", "remote_apply", "on", "off"];
 
+/// Transactions that an instance may be told to run at once.
+const ADMISSION_MOST: i64 = 10_000;
 /// A week.
 const CHECKPOINT_INTERVAL_MS_MAX: i64 = 7 * 86_400_000;
 /// A petabyte.
@@ -73,6 +75,7 @@ const CHECKPOINT_WAL_KB_MAX: i64 = 1 << 40;
 pub const SERVER_VERSION: &str = "15.0";
 
 pub(super) static PARAMETERS: &[Parameter] = &[
+    plain("admission_max", "128", Kind::AtStart(1, ADMISSION_MOST, ' ')),
     reported("application_name", "", Kind::Text),
     plain("atoll.affinity", "", Kind::Text),
     plain(READ_FROM, CURRENT, Kind::ReadFrom),

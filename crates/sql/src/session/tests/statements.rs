@@ -332,6 +332,15 @@ fn transactions_commit_fail_and_roll_back() {
         ("deallocate p", "DEALLOCATE"),
         ("execute p(1)", "ERROR 26000: prepared statement \"p\" does not exist"),
         ("set nonsense = 1", "ERROR 42704: unrecognized configuration parameter \"nonsense\""),
+        ("show admission_max", "128\nSHOW"),
+        (
+            "select setting, unit, context, min_val, max_val, source from pg_settings where name = 'admission_max'",
+            "128|NULL|postmaster|1|10000|default\nSELECT 1",
+        ),
+        (
+            "set admission_max = 7",
+            "ERROR 55P02: parameter \"admission_max\" cannot be changed without restarting the server",
+        ),
         ("discard all", "DISCARD ALL"),
         (";", "(empty)"),
         ("select 1; selec", "ERROR 42601: syntax error at or near \"selec\" @11"),
