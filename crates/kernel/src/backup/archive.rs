@@ -21,9 +21,10 @@ use super::{Point, Watch};
 use crate::base::{Error, HomeId, LogPosition, Result};
 use crate::io::{Direct, Disk, IoBuffer, OpenHow};
 use crate::log::manifest::Manifest;
-use crate::log::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_name, segments};
+use crate::log::{HeaderFault, SEGMENT_HEADER_BYTES, SegmentHeader, segment_name, segments};
 
 pub(super) const REACHED: &str = ".reached";
+const SEGMENT: &str = ".seg";
 
 /// One database's part of an archive.
 pub struct Archive {
@@ -51,11 +52,40 @@ enum Found {
     Doubtful,
 }
 
+/// Where a segment belongs: its log, who wrote it, and where it begins.
+pub(super) type SegmentKey = (HomeId, u32, LogPosition);
+
 /// A segment in an archive.
 pub(super) struct Archived {
     pub name: String,
     pub header: SegmentHeader,
     pub bytes: u64,
+}
+
+/// A segment in an archive of which nothing can be used.
+pub(super) struct Damaged {
+    pub name: String,
+    /// Where it belongs, as its name says; none if that says nothing.
+    pub key: Option<SegmentKey>,
+    pub why: String,
+}
+
+impl Damaged {
+    /// For people.
+    pub fn line(&self) -> String {
+        format!("the archive's \"{}\": {}", self.name, self.why)
+    }
+}
+
+fn segment_file((home, incarnation, start): SegmentKey) -> String {
+    format!("{:04}-{incarnation:010}-{:016x}{SEGMENT}", home.0, start.0)
+}
+
+fn key_of(name: &str) -> Option<SegmentKey> {
+    let mut parts = name.strip_suffix(SEGMENT)?.split('-');
+    let (home, incarnation) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let start = u64::from_str_radix(parts.next()?, 16).ok()?;
+    Some((HomeId(home), incarnation, LogPosition(start)))
 }
 
 impl Archive {
@@ -194,7 +224,7 @@ impl Archive {
         watch: &Watch,
     ) -> Result<u64> {
         let SegmentHeader { home, incarnation, number, start, .. } = piece.header;
-        let name = self.path(&format!("{:04}-{incarnation:010}-{:016x}.seg", home.0, start.0));
+        let name = self.path(&segment_file((home, incarnation, start)));
         if self.disk.exists(&name)? {
             let bytes = self.disk.open(&name, OpenHow::Existing, Direct::No)?.len()?;
             if found == Found::Doubtful {
@@ -222,15 +252,18 @@ impl Archive {
         (name, bytes): (&str, u64),
     ) -> Result<()> {
         let (header, own) = (piece.header, segment_name(piece.header.home, piece.header.number));
-        let there = Source { disk: &*self.disk, name: name.to_owned(), header, bytes };
-        let here = Source { disk: source, name: own, header, bytes: piece.bytes };
+        let (disk, of) = (&*self.disk, "archive");
+        let there = Source { disk, of, name: name.to_owned(), header, bytes };
+        let (of, bytes) = ("data directory", piece.bytes);
+        let here = Source { disk: source, of, name: own, header, bytes };
         let Some(at) = difference(&there, &here, SEGMENT_HEADER_BYTES as u64)? else {
             return Ok(());
         };
         let detail = format!(
-            "the archive's \"{name}\" is not what the data directory has as \"{}\", from byte {at} on: set it \
-             aside if it is damaged; if another copy of this database archives here, give each an archive \
-             directory of its own",
+            "{} is not what the data directory has as \"{}\", from byte {at} on: set it aside if it is \
+             damaged; if another copy of this database archives here, give each an archive directory of its \
+             own",
+            there.file(),
             here.name
         );
         Err(Error::Unusable { detail })
@@ -262,25 +295,44 @@ impl Archive {
         Ok(numbers(&self.disk.list(&self.folder)?, BEGUN))
     }
 
-    /// All segments. `Corrupt` names one whose header is damaged, `Unusable` another database's.
-    pub(super) fn segments(&self) -> Result<Vec<Archived>> {
-        let mut found = Vec::new();
-        let mut block = IoBuffer::zeroed(SEGMENT_HEADER_BYTES);
-        for name in self.disk.list(&self.folder)? {
-            if !name.ends_with(".seg") {
+    /// All segments, and those of which nothing can be used. `Unusable` names another database's; `Io`.
+    pub(super) fn segments(&self) -> Result<(Vec<Archived>, Vec<Damaged>)> {
+        let (mut found, mut damaged) = (Vec::new(), Vec::new());
+        for file in self.disk.list(&self.folder)? {
+            if !file.ends_with(SEGMENT) {
                 continue;
             }
-            let path = self.path(&name);
-            let file = self.disk.open(&path, OpenHow::Existing, Direct::No)?;
-            let n = file.read_at(0, &mut block)?;
-            let Ok(header) = SegmentHeader::decode(&block[..n]) else {
-                let detail = format!("\"{path}\": its header is damaged");
-                return Err(Error::Corrupt { page: None, detail });
-            };
-            check_owner(&path, header.database, self.database)?;
-            found.push(Archived { name: path, header, bytes: file.len()? });
+            let name = self.path(&file);
+            match self.look_at(&name) {
+                Ok((header, bytes)) => found.push(Archived { name, header, bytes }),
+                Err(foreign @ Error::Unusable { .. }) => return Err(foreign),
+                // Whoever needs it cannot do without; others can.
+                Err(error) => {
+                    let why = match error {
+                        Error::Corrupt { detail, .. } => detail,
+                        other => other.to_string(),
+                    };
+                    damaged.push(Damaged { name, key: key_of(&file), why });
+                }
+            }
         }
-        Ok(found)
+        Ok((found, damaged))
+    }
+
+    /// What the segment `name` is, and its bytes. `Corrupt` if its header is of no use; `Unusable` as above.
+    fn look_at(&self, name: &str) -> Result<(SegmentHeader, u64)> {
+        let file = self.disk.open(name, OpenHow::Existing, Direct::No)?;
+        let mut block = IoBuffer::zeroed(SEGMENT_HEADER_BYTES);
+        let n = file.read_at(0, &mut block)?;
+        let header = SegmentHeader::decode(&block[..n]).map_err(|fault| {
+            let detail = match fault {
+                HeaderFault::Invalid => "its header is damaged".to_owned(),
+                HeaderFault::Version(version) => format!("it has format version {version}"),
+            };
+            Error::Corrupt { page: None, detail }
+        })?;
+        check_owner(name, header.database, self.database)?;
+        Ok((header, file.len()?))
     }
 }
 
