@@ -17,12 +17,12 @@ use super::line::{Line, check_own};
 use super::{BACKUP_NAME, Point, Watch};
 use crate::base::{Cts, Error, HomeId, PAGE_BYTES, Place, Result};
 use crate::io::{Direct, Disk, IoBuffer, OpenHow};
-use crate::log::manifest::Manifest;
+use crate::log::manifest::{Checkpoint, Manifest};
 use crate::log::{
     CopiedLogs, Leftovers, SegmentHeader, committed_by, examine_below, segment_folder,
     segment_name, segments,
 };
-use crate::store;
+use crate::store::{self, LongPlaces};
 
 /// Up to where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ pub fn restore(how: &Restore<'_>, watch: &Watch) -> Result<Restored> {
     }
     let line = Line::behind(&base, archive.as_ref())?;
     line.check(how.until, &base, checkpoint.timestamp)?;
-    let page_bytes = copy_pages(how, &base.manifest, watch)?;
+    let page_bytes = copy_pages(how, &base.manifest, checkpoint, watch)?;
     let copies = copy_segments(how, &present, (archive.as_ref(), &line), watch)?;
     let manifest = Manifest {
         number: 1,
@@ -139,12 +139,17 @@ pub fn restore(how: &Restore<'_>, watch: &Watch) -> Result<Restored> {
     Ok(Restored { checkpoint, below, wall_micros, commits, bytes, damaged })
 }
 
-/// Copies and verifies the pages of the backup; answers bytes.
-fn copy_pages(how: &Restore<'_>, manifest: &Manifest, watch: &Watch) -> Result<u64> {
+/// Copies and verifies the pages of the backup; answers bytes. `Corrupt` if there are too few, too.
+fn copy_pages(
+    how: &Restore<'_>,
+    manifest: &Manifest,
+    checkpoint: &Checkpoint,
+    watch: &Watch,
+) -> Result<u64> {
     const RUN_PAGES: usize = (1 << 20) / PAGE_BYTES;
     let (backup, target) = (how.backup, &*how.target);
     target.create_dir("pages")?;
-    let mut bytes = 0;
+    let (mut bytes, mut found) = (0, 0);
     let mut buffer = IoBuffer::zeroed(RUN_PAGES * PAGE_BYTES);
     for home in (0..manifest.homes).map(HomeId) {
         let name = store::file_name(home);
@@ -165,6 +170,7 @@ fn copy_pages(how: &Restore<'_>, manifest: &Manifest, watch: &Watch) -> Result<u
                 // Holes are places that the checkpoint does not have.
                 if !is_blank(page) {
                     store::verify(Place::new(home, at + index as u64), page)?;
+                    found += 1;
                 }
             }
             if !is_blank(&buffer) {
@@ -175,6 +181,16 @@ fn copy_pages(how: &Restore<'_>, manifest: &Manifest, watch: &Watch) -> Result<u
             watch.copied(buffer.len() as u64)?;
         }
         output.sync()?;
+    }
+    // Nobody knows how many inner nodes there are, so a few that are missing are found by who reads them.
+    let leaves: u64 = checkpoint.trees.iter().map(|tree| tree.leaves).sum();
+    let least = leaves + checkpoint.longs.iter().map(LongPlaces::count).sum::<u64>();
+    if found < least {
+        let detail = format!(
+            "the backup's page files have {found} pages, and its checkpoint {least} leaves and pages of long \
+             values: a file is missing, or was made shorter"
+        );
+        return Err(Error::Corrupt { page: None, detail });
     }
     target.sync_dir("pages")?;
     target.sync_dir("")?;

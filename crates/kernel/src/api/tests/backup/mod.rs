@@ -303,6 +303,26 @@ fn a_damaged_backup_is_named() {
     history.is_refused("was started as a database");
 }
 
+/// Places where nothing is are holes of the files, so that a file was restored without what it had lost.
+#[test]
+fn pages_that_a_backup_has_lost_are_missed() {
+    let mut history = History::new();
+    history.life(|history, database| {
+        history.go_on(database, 40);
+        backup(database, &history.path("backup")).unwrap();
+        archived(database);
+    });
+    history.restore_all();
+    for home in ["0000", "0001"] {
+        let pages = history.path("backup/pages").join(format!("{home}.pages"));
+        without(&pages, || history.is_refused("a file is missing, or was made shorter"));
+        let good = std::fs::read(&pages).unwrap();
+        std::fs::write(&pages, &good[..2 * crate::base::PAGE_BYTES]).unwrap();
+        history.is_refused("was made shorter");
+        std::fs::write(&pages, good).unwrap();
+    }
+}
+
 #[test]
 fn an_archive_that_cannot_be_written_holds_nothing_up() {
     let mut history = History::new();
