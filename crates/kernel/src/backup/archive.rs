@@ -139,6 +139,10 @@ impl Archive {
         self.check(source, &known)?;
         self.disk.create_dir(&self.folder)?;
         self.disk.sync_dir("")?;
+        // Before the archive gets another, which may be the next one that is forgotten.
+        if let Some(forgotten) = &known.forgotten {
+            begun::settle_forgotten(source, self.begun(forgotten.incarnation())?.is_some())?;
+        }
         let mut copied = 0;
         for point in &known.pending {
             copied += self.begin_one(source, point, &running.manifest, watch)?;

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use super::history::archives;
 use super::*;
 use crate::backup::{Archive, Point, Watch};
 
@@ -330,4 +331,86 @@ fn archives_of_other_databases_are_refused() {
         }
     }
     refused("another database");
+}
+
+/// What a process leaves that is killed when the archive has got how its incarnation began, and before that is
+/// noted: `<n>.begun` is there still, and `ARCHIVED` as it was.
+fn unsettle(history: &mut History, number: u32, work: impl FnOnce(&mut History, &Database)) {
+    let [archived, begun] =
+        ["ARCHIVED", &format!("{number:010}.begun")].map(|it| history.path("data").join(it));
+    let before = std::fs::read(&archived).ok();
+    history.life(|history, database| {
+        while is_there(&begun) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        work(history, database);
+    });
+    std::fs::rename(&archived, &begun).unwrap();
+    before.iter().for_each(|bytes| std::fs::write(&archived, bytes).unwrap());
+}
+
+/// A later start without an archive forgot that point, and the next one with it took it for another copy's.
+#[test]
+fn a_beginning_that_was_archived_and_forgotten_is_the_databases_own() {
+    for is_first in [true, false] {
+        let mut history = History::new();
+        if !is_first {
+            history = History::archived_once();
+        }
+        let number = if is_first { 1 } else { 2 };
+        unsettle(&mut history, number, |history, database| history.go_on(database, 5));
+        // Twice: what the archive may have stays in mind.
+        for _ in 0..2 {
+            history.life_with(small(2), |history, database| {
+                history.go_on(database, 40);
+                make_checkpoint(database);
+            });
+            assert!(is_there(&history.path("data/FORGOTTEN")));
+            let archive = history.path("archive");
+            without(&archive, || {
+                std::fs::write(&archive, "no directory").unwrap();
+                history.go_on_unarchived();
+                std::fs::remove_file(&archive).unwrap();
+            });
+        }
+        history.life_with(small(2), |_, database| {
+            make_checkpoint(database);
+        });
+        history.archives_again().unwrap();
+        assert!(!is_there(&history.path("data/FORGOTTEN")));
+        // From here on it is complete again.
+        history.moments.clear();
+        let _ = std::fs::remove_dir_all(history.path("backup"));
+        history.life(|history, database| {
+            history.go_on(database, 5);
+            backup(database, &history.path("backup")).unwrap();
+            history.archive_more(database);
+        });
+        history.go_on_archiving();
+        history.verify();
+    }
+}
+
+/// The archive never got it, so what another copy began with the same number there is not its own.
+#[test]
+fn a_beginning_that_was_forgotten_says_nothing_of_another_copys() {
+    let mut history = History::archived_once();
+    copy_directory(&history.path("data"), &history.path("copy"));
+    let archive = history.path("archive");
+    without(&archive, || drop(history.go_on_unarchived()));
+    history.life_with(small(2), |_, database| {
+        make_checkpoint(database);
+    });
+    assert!(is_there(&history.path("data/FORGOTTEN")));
+    copy_directory(&history.path("data"), &history.path("again"));
+    // Nobody else was there meanwhile.
+    copy_directory(&archive, &history.path("kept"));
+    history.archives_again().unwrap();
+    replace_directory(&history.path("kept"), &archive);
+    // Somebody was.
+    let other = Database::open(&history.path("copy"), archiving(&archive)).unwrap();
+    archives(&other).unwrap();
+    other.close().unwrap();
+    let told = history.other_fails("again");
+    assert!(told.contains("another copy of this database"), "{told}");
 }

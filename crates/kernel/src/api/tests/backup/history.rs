@@ -91,6 +91,19 @@ pub(super) fn failure(database: &Database) -> String {
     }
 }
 
+/// Makes a checkpoint and waits until it is archived, or archiving fails; answers why.
+pub(super) fn archives(database: &Database) -> std::result::Result<(), String> {
+    make_checkpoint(database);
+    loop {
+        let (archive, newest) = archive_status(database);
+        match archive.failure {
+            Some(failure) => return Err(failure),
+            None if archive.checkpoint == newest => return Ok(()),
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
 /// Sets `path` aside while `work` runs.
 pub(super) fn without<T>(path: &Path, work: impl FnOnce() -> T) -> T {
     let aside = path.with_extension("aside");
@@ -232,6 +245,13 @@ impl History {
             history.go_on(database, 5);
         });
         told
+    }
+
+    /// What a start with an archive says to archiving.
+    pub fn archives_again(&mut self) -> std::result::Result<(), String> {
+        let mut done = Ok(());
+        self.life(|_, database| done = archives(database));
+        done
     }
 
     pub fn restore(&self, name: &str, until: Until) -> Result<Restored> {
