@@ -333,6 +333,56 @@ fn archives_of_other_databases_are_refused() {
     refused("another database");
 }
 
+/// Its first point was noted as one that it may not have got, and was for as long as it was the newest.
+#[test]
+fn an_archive_that_was_set_back_to_before_its_first_checkpoint_is_refused() {
+    let mut history = History::new();
+    let mut told = Ok(());
+    history.life(|history, database| {
+        history.go_on(database, 5);
+        while !is_there(&history.path("data/ARCHIVED")) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (folder, earlier) = (history.folder(), history.path("earlier"));
+        copy_directory(&folder, &earlier);
+        history.archive_more(database);
+        replace_directory(&earlier, &folder);
+        told = archives(database);
+    });
+    let told = told.expect_err("it lacks what was archived");
+    assert!(told.contains("the archive was set back"), "{told}");
+}
+
+/// The moment between the archive's getting a point and its being noted as the newest, in which nothing was let
+/// go of: an archive that has the point before gets the same again.
+#[test]
+fn an_archive_that_was_set_back_while_its_point_was_not_settled_lacks_nothing() {
+    let mut history = History::archived_once();
+    let (folder, earlier) = (history.folder(), history.path("earlier"));
+    let mut unsettled = Vec::new();
+    history.life(|history, database| {
+        history.archive_more(database);
+        copy_directory(&folder, &earlier);
+        copy_directory(&history.path("data"), &history.path("before"));
+        history.archive_more(database);
+        unsettled = std::fs::read(history.path("data/REACHED")).unwrap();
+    });
+    // As a process leaves it that is killed there: it has let go of nothing since the point before. The slots
+    // of both points are filled.
+    let settled = std::fs::read(history.path("before/REACHED")).unwrap();
+    for (slot, other) in unsettled.chunks_mut(4096).zip(settled.chunks(4096)) {
+        if slot.iter().all(|byte| *byte == 0) {
+            slot.copy_from_slice(other);
+        }
+    }
+    replace_directory(&history.path("before"), &history.path("data"));
+    std::fs::write(history.path("data/REACHED"), &unsettled).unwrap();
+    history.set_back();
+    replace_directory(&earlier, &folder);
+    history.go_on_archiving();
+    history.verify();
+}
+
 /// What a process leaves that is killed when the archive has got how its incarnation began, and before that is
 /// noted: `<n>.begun` is there still, and `ARCHIVED` as it was.
 fn unsettle(history: &mut History, number: u32, work: impl FnOnce(&mut History, &Database)) {

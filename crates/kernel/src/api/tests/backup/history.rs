@@ -220,6 +220,12 @@ impl History {
         self.moments.push((at, all(database, self.table)));
     }
 
+    /// The last moment never was.
+    pub fn set_back(&mut self) {
+        self.moments.pop();
+        self.next = self.last().len() as i64;
+    }
+
     /// Goes on, and brings the archive up to date.
     pub fn archive_more(&mut self, database: &Database) {
         self.go_on(database, 40);
