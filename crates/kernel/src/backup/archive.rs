@@ -11,6 +11,7 @@
 //! copy of the directory that was started, too, or an earlier one) is refused, and so is an archive
 //! that was set back (history.rs). One thread of one process writes: it holds the folder's lock.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::begun::{self, BEGUN, Beginnings, begun_name, numbers};
@@ -21,7 +22,9 @@ use super::{Point, Watch};
 use crate::base::{Error, HomeId, LogPosition, Result};
 use crate::io::{Direct, Disk, IoBuffer, OpenHow};
 use crate::log::manifest::Manifest;
-use crate::log::{HeaderFault, SEGMENT_HEADER_BYTES, SegmentHeader, segment_name, segments};
+use crate::log::{
+    HeaderFault, SEGMENT_HEADER_BYTES, SegmentHeader, segment_folder, segment_name, segments,
+};
 
 pub(super) const REACHED: &str = ".reached";
 const SEGMENT: &str = ".seg";
@@ -129,7 +132,7 @@ impl Archive {
     /// Archives what earlier incarnations than the running one, `incarnation`, have left on `source`,
     /// and how each began of which the archive does not know. Nobody else writes to it. Blocks; may be called
     /// again. `Unusable` if the archive has another history of it, or was set back; `Corrupt` if
-    /// `source` does not know how it began; `DiskFull`, `Io`, `Cancelled`.
+    /// `source` does not know how it began, or lacks a segment; `DiskFull`, `Io`, `Cancelled`.
     pub fn begin(&self, source: &dyn Disk, incarnation: u32, watch: &Watch) -> Result<u64> {
         let known = Beginnings::read(source)?;
         let Some(running) = known.of(incarnation) else {
@@ -145,18 +148,17 @@ impl Archive {
         }
         let mut copied = 0;
         for point in &known.pending {
-            copied += self.begin_one(source, point, &running.manifest, watch)?;
+            copied += self.begin_one(source, (point, &known), &running.manifest, watch)?;
             begun::settle(source, point.incarnation())?;
         }
         Ok(copied)
     }
 
-    /// Archives how one incarnation began, after what is left of those before it; `running` tells
-    /// what belongs to the database.
+    /// Archives how one incarnation began, after what is left of those before it.
     fn begin_one(
         &self,
         source: &dyn Disk,
-        point: &Point,
+        (point, known): (&Point, &Beginnings),
         running: &Manifest,
         watch: &Watch,
     ) -> Result<u64> {
@@ -168,14 +170,16 @@ impl Archive {
         }
         let mut copied = 0;
         for home in (0..running.homes).map(HomeId) {
-            for header in segments(source, running, home)? {
-                if header.incarnation < number {
-                    let name = segment_name(home, header.number);
-                    let file = source.open(&name, OpenHow::Existing, Direct::No)?;
-                    let bytes = header.bytes.min(file.len()?);
-                    let piece = SegmentPiece { header, bytes };
-                    copied += self.segment(source, piece, Found::Doubtful, watch)?;
-                }
+            let found = segments(source, running, home)?;
+            if let Some(left) = self.left(point, known, home)? {
+                self.check_whole(home, &found, (number - 1, left))?;
+            }
+            for header in found.into_iter().filter(|it| it.incarnation < number) {
+                let name = segment_name(home, header.number);
+                let file = source.open(&name, OpenHow::Existing, Direct::No)?;
+                let bytes = header.bytes.min(file.len()?);
+                let piece = SegmentPiece { header, bytes };
+                copied += self.segment(source, piece, Found::Doubtful, watch)?;
             }
         }
         self.disk.sync_dir(&self.folder)?;
@@ -183,39 +187,111 @@ impl Archive {
         Ok(copied)
     }
 
+    /// What the incarnation before that of `point` must have left of a log: behind what the archive has of it, which
+    /// alone was let go of. None if that is not known: another one was between, or the archive is a new one.
+    fn left(
+        &self,
+        point: &Point,
+        known: &Beginnings,
+        home: HomeId,
+    ) -> Result<Option<Range<LogPosition>>> {
+        let (number, home) = (point.incarnation() - 1, usize::from(home.0));
+        let ended = point.manifest.incarnations.iter().find(|it| it.number == number);
+        let cut = ended.and_then(|it| it.logs.get(home)?.cut);
+        let from = match (self.reached(number)?, self.begun(number)?) {
+            (Some(reached), _) => reached.ends.get(home).copied(),
+            (None, Some(begun)) => begun.manifest.current().logs.get(home).map(|it| it.start),
+            (None, None) => None,
+        };
+        let is_known = known.of(number).is_some();
+        Ok(from.zip(cut).filter(|_| is_known).map(|(from, cut)| from..cut.position))
+    }
+
+    /// Refuses to go on if the segments of a log do not have all of a part. One cannot be told from an unfinished one
+    /// if its header is damaged: those behind it would be used again as if the archive had everything.
+    fn check_whole(
+        &self,
+        home: HomeId,
+        found: &[SegmentHeader],
+        (incarnation, Range { start, end }): (u32, Range<LogPosition>),
+    ) -> Result<()> {
+        let mut next = start;
+        for header in found.iter().filter(|it| it.incarnation == incarnation) {
+            if header.start <= next {
+                next = next.max(header.end());
+            }
+        }
+        if next >= end {
+            return Ok(());
+        }
+        let detail = format!(
+            "\"{}\" has no segment of incarnation {incarnation} that begins at position {next}, though that log goes up \
+             to {end}: a file is damaged or missing, and the archive cannot have it any more; start once without \
+             archive_directory, then with it, and take a backup",
+            segment_folder(home)
+        );
+        Err(Error::Corrupt { page: None, detail })
+    }
+
     /// Archives the logs of the running incarnation on `source` up to the ends of `point`, then the
-    /// point. Nobody else writes to the archive. Blocks. `Unusable` if another copy archives here, too, or the
-    /// archive was set back; `Corrupt`, `DiskFull`, `Io`, `Cancelled`.
-    pub fn reach(&self, source: &dyn Disk, point: &Point, watch: &Watch) -> Result<ArchivedUpTo> {
-        let manifest = &point.manifest;
-        let current = manifest.current();
-        let present = self.check(source, &Beginnings::read(source)?)?;
+    /// point. `whole`: as the call before answered. Nobody else writes to the archive. Blocks. `Unusable` if another
+    /// copy archives here, too, or the archive was set back; `Corrupt` if a segment is missing, too; `DiskFull`, `Io`,
+    /// `Cancelled`.
+    pub fn reach(
+        &self,
+        source: &dyn Disk,
+        point: &Point,
+        whole: &[LogPosition],
+        watch: &Watch,
+    ) -> Result<ArchivedUpTo> {
+        let number = point.incarnation();
+        let known = Beginnings::read(source)?;
+        let present = self.check(source, &known)?;
         let found = match present {
             Some(_) => Found::Own,
             None => Found::Doubtful,
         };
         let mut archived = ArchivedUpTo::default();
-        for (home, (span, end)) in current.logs.iter().zip(&point.ends).enumerate() {
-            let home = HomeId(home as u16);
-            let mut whole = LogPosition(0);
-            for header in segments(source, manifest, home)? {
-                if header.incarnation != current.number || header.start >= *end {
-                    continue;
-                }
-                let bytes = header.bytes.min(end.0 - header.start.0);
-                let piece = SegmentPiece { header, bytes };
-                archived.segments += self.segment(source, piece, found, watch)?;
-                if header.end() <= *end {
-                    whole = whole.max(header.end());
-                }
-            }
+        for (at, (span, end)) in point.manifest.current().logs.iter().zip(&point.ends).enumerate() {
+            // Nothing of it was let go of before this process archived anything.
+            let began = known.of(number).and_then(|it| it.manifest.current().logs.get(at));
+            let from = whole.get(at).copied().or(began.map(|it| it.start)).unwrap_or(span.start);
+            let (home, part) = (HomeId(at as u16), from..*end);
+            let (segments, whole) = self.reach_one(source, point, (home, part), found, watch)?;
+            archived.segments += segments;
             archived.whole.push(whole.max(span.start));
         }
         self.disk.sync_dir(&self.folder)?;
         Reached::note(source, present.as_ref(), point)?;
-        point.write(&*self.disk, &self.folder, &Archive::reached_name(current.number))?;
+        point.write(&*self.disk, &self.folder, &Archive::reached_name(number))?;
         Reached::settle(source, point)?;
         Ok(archived)
+    }
+
+    /// Archives the part of one log before which all is archived already; answers how many segments were copied, and
+    /// up to where all are whole.
+    fn reach_one(
+        &self,
+        source: &dyn Disk,
+        point: &Point,
+        (home, part): (HomeId, Range<LogPosition>),
+        found: Found,
+        watch: &Watch,
+    ) -> Result<(u64, LogPosition)> {
+        let (mut copied, mut whole) = (0, part.start);
+        let mut headers = segments(source, &point.manifest, home)?;
+        // What ends before may be used again at any moment.
+        headers.retain(|it| it.incarnation == point.incarnation());
+        headers.retain(|it| it.end() > part.start && it.start < part.end);
+        self.check_whole(home, &headers, (point.incarnation(), part.clone()))?;
+        for header in headers {
+            let bytes = header.bytes.min(part.end.0 - header.start.0);
+            copied += self.segment(source, SegmentPiece { header, bytes }, found, watch)?;
+            if header.end() <= part.end {
+                whole = whole.max(header.end());
+            }
+        }
+        Ok((copied, whole))
     }
 
     /// Archives a segment unless as much of it is there; answers how many were copied. `Unusable` if what is

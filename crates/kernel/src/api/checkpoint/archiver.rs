@@ -255,7 +255,8 @@ fn archive(
     let homes = (0..manifest.homes).map(HomeId);
     let ends = homes.map(|home| shared.marks.durable(home)).collect();
     let point = Point { cts, from_micros: wall_micros, wall_micros, ends, manifest };
-    let done = archive.reach(&*shared.disk, &point, watch)?;
+    let whole = locked(&archiving.known).whole.clone();
+    let done = archive.reach(&*shared.disk, &point, &whole, watch)?;
     {
         let mut known = locked(&archiving.known);
         known.status.segments += done.segments;

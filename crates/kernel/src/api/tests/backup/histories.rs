@@ -1,9 +1,10 @@
 //! Archives that are away for a while, and copies of a database that went different ways. Each test
 //! is of a hole that a review found: segments were lost, or two histories mixed.
 
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use super::history::archives;
+use super::history::{archives, archives_after};
 use super::*;
 use crate::backup::{Archive, Point, Watch};
 
@@ -200,7 +201,7 @@ fn a_machine_that_was_set_back_keeps_out_of_the_archive() {
     let path = history.archived_files(".reached").pop().unwrap();
     let point = Point::decode(&std::fs::read(&path).unwrap(), "reached").unwrap();
     let other = Point { wall_micros: point.wall_micros + 1, ..point.clone() };
-    let told = archive.reach(&early, &other, &Watch::default()).unwrap_err().to_string();
+    let told = archive.reach(&early, &other, &[], &Watch::default()).unwrap_err().to_string();
     assert!(told.contains("an earlier copy"), "{told}");
     assert_eq!(std::fs::read(&path).unwrap(), point.encode());
     history.verify();
@@ -463,4 +464,56 @@ fn a_beginning_that_was_forgotten_says_nothing_of_another_copys() {
     other.close().unwrap();
     let told = history.other_fails("again");
     assert!(told.contains("another copy of this database"), "{told}");
+}
+
+/// A segment whose header is damaged looks like one that was never finished: it was passed over, and those
+/// behind it were used again as if the archive had everything.
+#[test]
+fn a_damaged_segment_of_the_data_directory_is_not_left_out_of_the_archive() {
+    for is_running in [true, false] {
+        let mut history = History::new();
+        let (log, archive) = (history.path("data/log/0000"), history.path("archive"));
+        let segments = || {
+            let mut files: Vec<_> =
+                std::fs::read_dir(&log).unwrap().map(|file| file.unwrap().path()).collect();
+            files.sort_unstable();
+            files
+        };
+        let damage = || {
+            // A process may have it open, so it stays the same file.
+            let file = std::fs::OpenOptions::new().write(true).open(&segments()[1]).unwrap();
+            file.write_all_at(&[0xff; 8], 20).unwrap();
+            std::fs::remove_file(&archive).unwrap();
+        };
+        std::fs::write(&archive, "no directory").unwrap();
+        let mut told = Ok(());
+        history.life(|history, database| {
+            while segments().len() < 5 {
+                history.go_on(database, 40);
+            }
+            make_checkpoint(database);
+            if is_running {
+                damage();
+                told = archives_after(database, "already exists");
+            }
+        });
+        if !is_running {
+            damage();
+            told = history.archives_again();
+        }
+        let told = told.expect_err("the archive would lack it");
+        assert!(told.contains("\"log/0000\" has no segment of incarnation 1"), "{told}");
+        assert!(history.archived_files(".reached").is_empty());
+        // As it says.
+        history.life_with(small(2), |_, database| {
+            make_checkpoint(database);
+        });
+        history.moments.clear();
+        history.life(|history, database| {
+            history.go_on(database, 5);
+            backup(database, &history.path("backup")).unwrap();
+            history.archive_more(database);
+        });
+        history.verify();
+    }
 }

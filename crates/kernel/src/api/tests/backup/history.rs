@@ -104,6 +104,16 @@ pub(super) fn archives(database: &Database) -> std::result::Result<(), String> {
     }
 }
 
+/// As above, when what it failed with before is over.
+pub(super) fn archives_after(database: &Database, before: &str) -> std::result::Result<(), String> {
+    loop {
+        match archives(database) {
+            Err(told) if told.contains(before) => std::thread::sleep(Duration::from_millis(5)),
+            done => return done,
+        }
+    }
+}
+
 /// Sets `path` aside while `work` runs.
 pub(super) fn without<T>(path: &Path, work: impl FnOnce() -> T) -> T {
     let aside = path.with_extension("aside");
