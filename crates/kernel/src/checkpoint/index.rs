@@ -4,7 +4,7 @@
 //! merged with a neighbour since), only the keys within are taken.
 //!
 //! Invariants: those of `tree.rs`. Entries that the checkpoint needs stay until the index says that its last leaf was
-//! copied (version/postponed.rs), so it may take as long as it likes. Nothing is latched while anything is waited for.
+//! copied (version/collect/postponed.rs), so it may take as long as it likes. Nothing is latched while anything is waited for.
 
 use super::image::{Leaf, index_leaf};
 use super::pieces::{Piece, Pieces};

@@ -1,5 +1,5 @@
 //! The S of a checkpoint as what holds undo back: what leaves of tables need that are not imaged yet (rules 6.8, 8.3).
-//! Entries of indexes wait by themselves (version/postponed.rs).
+//! Entries of indexes wait by themselves (version/collect/postponed.rs).
 //!
 //! S is registered as a floor (`horizon.rs`). What each instance has *reached* (`version/imaging.rs`)
 //! bounds from below the commits whose undo the checkpoint still needs; the least of all takes the place of

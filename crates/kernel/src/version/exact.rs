@@ -8,7 +8,7 @@
 //!   newest record is reclaimed: the version is stable and below the horizon), is not deleted and
 //!   has the entry's key (as all its versions have if the leaf is keyed). Table leaves are read, never latched, meanwhile (`tree::index::exact` has
 //!   why that is enough).
-//! - None gets it while a checkpoint is still to copy its index (`postponed.rs` tells when): rows may be settled that
+//! - None gets it while a checkpoint is still to copy its index (`collect/postponed.rs` tells when): rows may be settled that
 //!   its S sees otherwise, or not at all, and who reads the checkpoint, or a database restored to a moment soon
 //!   after, would believe the copy. Bits that are older than S are true of what S sees, until a change clears them. As for
 //!   entries: undo that S needs goes only when this instance has seen the checkpoint, and no sweep goes on then.

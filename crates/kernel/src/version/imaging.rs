@@ -27,7 +27,7 @@
 //! pages by now, or leaves that were imaged: who takes one looks.
 //!
 //! Words: `checkpoint` is written by who makes a checkpoint, at its begin and end, under the list's mutex, and read by whoever
-//! makes a twin table or removes an index entry (`postponed.rs`); `is_hurried` is reset with it, set by who postpones
+//! makes a twin table or removes an index entry (`collect/postponed.rs`); `is_hurried` is reset with it, set by who postpones
 //! many, and read before each paced leaf; the list for all is under its mutex, its length is written there and read by who
 //! raises the floor.
 

@@ -4,7 +4,7 @@
 //! may be imaged by any, into the page file that it writes. A table counts as passed when the last of
 //! its trees was copied. Long values come first, then small tables with their indexes, then the indexes of others, then
 //! their tables, a leaf when it is due. S lets go of undo that no leaf needs any more that is not imaged (txn/imaged.rs);
-//! as long as it does leaves are waited for. Entries of indexes wait until these are imaged (version/postponed.rs).
+//! as long as it does leaves are waited for. Entries of indexes wait until these are imaged (version/collect/postponed.rs).
 
 use rustc_hash::FxHashMap as HashMap;
 use std::cell::Cell;

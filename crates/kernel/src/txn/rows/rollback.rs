@@ -3,7 +3,7 @@
 //! Invariants: the own record is the newest of its row, because nobody changes or locks a row in
 //! flight by another. First the row goes back under its leaf's latch, then the entry that the
 //! change added goes, unless a version that stays has the key (rule 5.5), or a checkpoint is still to copy its index
-//! (version/postponed.rs), or there is no frame for its
+//! (version/collect/postponed.rs), or there is no frame for its
 //! leaf, or its key cannot be read. Nothing here can fail: `Retry` is tried again at once, with no latch held. A page that is on disk
 //! is waited for with no latch held, too: by the task if there is one ([`Waits`]), else with the thread
 //! blocked. Whatever others do to the row meanwhile they could do at any time: for them it is

@@ -1,4 +1,4 @@
-//! Index entries that stay until a checkpoint has copied their index (version/postponed.rs).
+//! Index entries that stay until a checkpoint has copied their index (version/collect/postponed.rs).
 
 use super::*;
 

@@ -23,12 +23,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::access::{IndexAccess, TableAccess, Tables};
-use super::collect::InstanceVersions;
-use super::entries::{Scratch, remove_entry};
-use super::imaging::Imaging;
-use super::space::UndoRef;
-use super::twin::VersionSpace;
+use super::super::access::{IndexAccess, TableAccess, Tables};
+use super::super::entries::{Scratch, remove_entry};
+use super::super::imaging::Imaging;
+use super::super::space::UndoRef;
+use super::super::twin::VersionSpace;
+use super::{ASKED_MAX, Collected, InstanceVersions};
 use crate::base::{Cts, Outcome, RowId, Stop, TreeId};
 use crate::buffer::StepLoads;
 use crate::sync::mutant;
@@ -37,11 +37,8 @@ use crate::sync::mutant;
 const ENTRIES_MAX: usize = 1 << 16;
 /// With an instance's part of so many the checkpoint is to hurry.
 const HURRY_AT: usize = 1 << 12;
-/// Loads for one entry at most.
+/// Loads for one entry at most, with the thread blocked.
 const LOADS_MAX: usize = 16;
-/// Loads, with the thread blocked, until others run: an entry that has waited for minutes may lead to a leaf that
-/// has left memory.
-const LOADS_AT_ONCE: u32 = 16;
 
 /// An entry.
 type Entry = (Box<[u8]>, RowId);
@@ -59,11 +56,13 @@ pub(crate) struct Postponed {
     indexes: RefCell<Vec<OfIndex>>,
     /// Entries of all.
     count: Cell<usize>,
+    /// Pages that were asked for for the next entry.
+    asked: Cell<u32>,
 }
 
 impl Postponed {
     pub(super) fn new(space: Arc<VersionSpace>) -> Postponed {
-        Postponed { space, indexes: RefCell::default(), count: Cell::new(0) }
+        Postponed { space, indexes: RefCell::default(), count: Cell::new(0), asked: Cell::new(0) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -129,6 +128,18 @@ impl Postponed {
         found
     }
 
+    /// Whether who collects is to load one page more for the next entry. Counts it.
+    fn may_ask(&self) -> bool {
+        let times = self.asked.get();
+        self.asked.set(times.saturating_add(1));
+        times < ASKED_MAX && !mutant("collection-blocks")
+    }
+
+    /// A page that was asked for could not be loaded.
+    pub(super) fn could_not_load(&self) {
+        self.asked.set(ASKED_MAX);
+    }
+
     /// The entry could not be removed now.
     fn give_back(&self, table: TreeId, index: TreeId, entry: Entry) {
         let mut indexes = self.indexes.borrow_mut();
@@ -151,7 +162,7 @@ impl VersionSpace {
     }
 
     /// Whether a checkpoint is being made that has not copied the whole index yet.
-    pub(super) fn is_to_be_copied(&self, index: &IndexAccess) -> bool {
+    pub(in crate::version) fn is_to_be_copied(&self, index: &IndexAccess) -> bool {
         must_stay(&self.imaging, || index.tree.copied_as_of())
             && !mutant("checkpoint-forgets-entries")
     }
@@ -183,40 +194,42 @@ impl InstanceVersions {
         self.postponed().count.get()
     }
 
-    /// Removes entries that need not wait any more, about `entries_max`; answers how many, and whether more are to be
-    /// removed soon. Those that are needed again stay; one whose leaf is in use, or finds no room in memory, is
-    /// tried again. Loads leaves with the thread blocked.
+    /// Removes entries that need not wait any more, about `entries_max`. Those that are needed again stay; one whose
+    /// leaf is in use, or finds no room in memory, is tried again. As for records, a page is asked for, and after too
+    /// many for one entry its leaf is loaded with the thread blocked.
     pub(super) fn remove_postponed(
         &self,
         tables: &dyn Tables,
         entries_max: usize,
-    ) -> (usize, bool) {
+        done: &mut Collected,
+    ) {
         if self.postponed().is_empty() {
-            return (0, false);
+            return;
         }
         let mut scratch = self.scratch.take();
-        let (mut removed, mut loaded) = (0, 0);
-        let ended = loop {
-            if removed >= entries_max || loaded >= LOADS_AT_ONCE {
-                break true;
-            }
-            let Some((table, tree, entry)) = self.postponed().next(tables) else { break false };
+        for left in (0..entries_max).rev() {
+            let Some((table, tree, entry)) = self.postponed().next(tables) else { break };
             let Some(index) = index_of(&table, tree) else { continue };
             scratch.key.clear();
             scratch.key.extend_from_slice(&entry.0);
-            match self.remove_loading(&table, index, entry.1, (&mut loaded, &mut scratch)) {
-                Ok(()) => removed += 1,
-                // Whoever reads the leaf says so; the entry may stay.
-                Err(Stop::Error(why)) if why.is_unreadable() => removed += 1,
+            match self.remove_loading(&table, index, entry.1, &mut scratch) {
+                Ok(()) => {}
+                // In a leaf that cannot be read it may stay.
+                Err(Stop::Error(why)) if why.is_unreadable() => table.tree.pool().note_unread(why),
                 Err(stop) => {
                     self.postponed().give_back(table.id(), tree, entry);
-                    break matches!(stop, Stop::Retry);
+                    done.more |= !matches!(stop, Stop::Error(_));
+                    if let Stop::NeedPage(page) = stop {
+                        done.needs = Some(page);
+                    }
+                    break;
                 }
             }
             self.note_cleared(&table, index);
-        };
+            done.records += 1;
+            done.more |= left == 0;
+        }
         self.scratch.replace(scratch);
-        (removed, ended)
     }
 
     fn remove_loading(
@@ -224,16 +237,19 @@ impl InstanceVersions {
         table: &TableAccess,
         index: &IndexAccess,
         row: RowId,
-        (loaded, scratch): (&mut u32, &mut Scratch),
+        scratch: &mut Scratch,
     ) -> Outcome<()> {
         let mut loads = StepLoads::default();
         for _ in 0..LOADS_MAX {
             match remove_entry(table, index, row, UndoRef::NONE, scratch) {
-                Err(Stop::NeedPage(page)) => {
-                    *loaded += 1;
-                    loads.load(table.tree.pool(), page)?;
+                Err(Stop::NeedPage(page)) if self.postponed().may_ask() => {
+                    return Err(Stop::NeedPage(page));
                 }
-                done => return done,
+                Err(Stop::NeedPage(page)) => loads.load(table.tree.pool(), page)?,
+                done => {
+                    self.postponed().asked.set(0);
+                    return done;
+                }
             }
         }
         Err(Stop::Retry)
