@@ -184,6 +184,19 @@ impl PageStore {
         self.take_of(home, Wanted::Run(wanted))
     }
 
+    /// As [`PageStore::take`]; on a full disk of any home that has free places.
+    pub fn take_anywhere(&self, home: HomeId, wanted: u64) -> Result<Run> {
+        let full = match self.take(home, wanted) {
+            Err(full @ Error::DiskFull { .. }) => full,
+            taken => return taken,
+        };
+        let free = |home: HomeId| {
+            let (first, count) = locked(self.home(home)).space.take(Wanted::Run(wanted))?;
+            Some(Run { first: Place::new(home, first), count })
+        };
+        (0..self.homes()).find_map(|home| free(HomeId(home as u16))).ok_or(full)
+    }
+
     /// As [`PageStore::take`], of one place; none if the file would have to grow for it.
     pub fn take_free(&self, home: HomeId) -> Option<Run> {
         if self.is_finding() {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::super::core::{Context, Shared};
 use super::ask::ask_all_tasks;
 use super::{Checkpoints, Pace};
-use crate::base::{Cts, Error, HomeId, Result, TreeId};
+use crate::base::{Cts, Error, HomeId, PAGE_BYTES, Result, TreeId};
 use crate::catalog::Catalog;
 use crate::checkpoint::{
     AnyTree, Common, ImagedTree, LongShares, Share, TreeOfTable, TreesLeft, Turn, Written,
@@ -205,7 +205,8 @@ fn tables_of(catalog: &Catalog) -> impl Iterator<Item = &Arc<TableAccess>> {
     catalog.own_access().into_iter().chain(catalog.tables().map(|table| &table.access))
 }
 
-/// The trees by instance: those of small tables first, then the indexes of all others, then the own ones of these.
+/// The trees by instance: those of small tables first, and indexes if all of them are small; then other indexes,
+/// which all instances copy, then own tables.
 fn shares(
     shared: &Shared,
     catalog: &Catalog,
@@ -228,6 +229,14 @@ fn shares(
     tables.sort_by_key(|(leaves, trees)| (*leaves, trees[0].1.table));
     let all: u64 = tables.iter().map(|(leaves, _)| leaves).sum();
     let small = SMALL_LEAVES.min(all / SMALL_PART);
+    let at_once = shared.options.checkpoint_at_once_bytes / PAGE_BYTES as u64;
+    // What the last checkpoint had; before the first, too many are better than too few.
+    let of_index = |tree: TreeId, leaves| before.get(&tree).map_or(leaves, |it| it.image.leaves);
+    let of_indexes = tables.iter().flat_map(|(leaves, trees)| {
+        let indexes = trees.iter().filter(|(tree, _)| matches!(tree, AnyTree::Index(_)));
+        indexes.map(|(tree, _)| of_index(tree.id(), *leaves))
+    });
+    let are_indexes_small = of_indexes.sum::<u64>() <= at_once;
     let mut shares: Vec<Trees> = Vec::new();
     shares.resize_with(instances, Trees::default);
     for (leaves, trees) in tables {
@@ -236,15 +245,15 @@ fn shares(
             let at = usize::from(home.0) % instances;
             match tree {
                 _ if leaves <= small => shares[at].first.push((tree, left)),
+                AnyTree::Index(_) if are_indexes_small => shares[at].first.push((tree, left)),
                 AnyTree::Table(_) => {
                     shares[at].leaves += leaves;
                     shares[at].others.push((tree, left));
                 }
                 AnyTree::Index(_) => {
-                    // What the last checkpoint had; before the first, too many are better than too few.
-                    let leaves = before.get(&tree.id()).map_or(leaves, |it| it.image.leaves);
+                    let leaves = of_index(tree.id(), leaves).div_ceil(instances as u64);
                     for share in &mut shares {
-                        share.leaves += leaves.div_ceil(instances as u64);
+                        share.leaves += leaves;
                         share.others.push((tree.clone(), left.clone()));
                     }
                 }

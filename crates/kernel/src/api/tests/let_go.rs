@@ -113,7 +113,8 @@ fn undo_let_go(database: &Database) -> u64 {
 #[test]
 fn a_checkpoint_that_lets_go_of_undo_is_of_its_moment() {
     let directory = tempfile::tempdir().unwrap();
-    let options = || Options { checkpoint_interval_ms: 200, ..options(2) };
+    let options =
+        || Options { checkpoint_interval_ms: 200, checkpoint_at_once_bytes: 0, ..options(2) };
     let database = Database::open(directory.path(), options()).unwrap();
     let [accounts, batches] = ["accounts", "batches"].map(|name| make_table(&database, name));
     let tables = Tables { accounts, batches };
@@ -164,7 +165,8 @@ fn a_checkpoint_that_lets_go_of_undo_is_of_its_moment() {
 #[test]
 fn an_index_only_scan_of_a_checkpoint_finds_the_rows_that_it_has() {
     let directory = tempfile::tempdir().unwrap();
-    let options = Options { checkpoint_interval_ms: 400, ..options(2) };
+    let options =
+        Options { checkpoint_interval_ms: 400, checkpoint_at_once_bytes: 0, ..options(2) };
     let database = Database::open(directory.path(), options).unwrap();
     let table = make_table(&database, "events");
     // Where others have come and will come no more, so that leaves become exact soon.
