@@ -57,8 +57,6 @@ pub fn options(instances: u16) -> Options {
         log_segment_bytes: 128 << 10,
         log_buffer_bytes: 16 << 10,
         checkpoint_interval_ms: 0,
-        // Indexes are copied when they are due: undo goes before.
-        checkpoint_at_once_bytes: 0,
         checkpoint_wal_bytes: 0,
         clock: ClockChoice::Counter,
         pin: Pin::No,
