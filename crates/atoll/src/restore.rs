@@ -44,6 +44,9 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     let archive = arguments.archive.as_deref();
     let restored = Database::restore(&arguments.backup, archive, &arguments.directory, until)
         .map_err(|error| format!("{}: {error}", arguments.backup.display()))?;
+    for line in &restored.damaged {
+        eprintln!("atoll: {line}; what was restored does not need it");
+    }
     let mut time = Vec::new();
     write_timestamptz(&mut time, restored.wall_micros - EPOCH_MICROS, &TimeZone::utc());
     let time = String::from_utf8_lossy(&time).into_owned();

@@ -159,4 +159,20 @@ fn a_backup_without_a_server_keeps_logs_for_the_archive() {
         scratch.kill();
         std::fs::remove_dir_all(&restored).unwrap();
     }
+    // Damage that only the older backup has to do with.
+    let folder = std::fs::read_dir(&archive).unwrap().next().unwrap().unwrap().path();
+    let files = std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
+    let is_old = |it: &std::path::PathBuf| it.to_string_lossy().contains("-0000000001-");
+    for file in files.filter(is_old) {
+        let mut bytes = std::fs::read(&file).unwrap();
+        bytes[20] ^= 8;
+        std::fs::write(file, bytes).unwrap();
+    }
+    let output = run(&["restore", &second, &restored, "--archive", &archive]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("its header is damaged; what was restored does not need it"), "{told}");
+    std::fs::remove_dir_all(&restored).unwrap();
+    let told = fails(&["restore", &first, &restored, "--archive", &archive]);
+    assert!(told.contains("its header is damaged"), "{told}");
 }

@@ -4,7 +4,8 @@
 //! archived: its manifest has the cuts of those before, which the next checkpoint's has no more.
 //! When the archive has it, it is `ARCHIVED`. So an archive may be away for many lives of the
 //! database; it gets to know of all of them; and one that others wrote, or that is not mounted, is told
-//! from the one that was there (backup rules 8 and 9). `REACHED` is beside it (reached.rs).
+//! from the one that was there (backup rules 8 and 9). `FORGOTTEN` is what a start without an archive leaves of
+//! that (`forget_begun`). `REACHED` is beside it (reached.rs).
 //!
 //! Invariants: points are made before the manifest of their incarnation, and settled by the one thread that
 //! archives; each is verified when it is read.
@@ -16,7 +17,9 @@ use crate::io::Disk;
 use crate::log::manifest::{Incarnation, Manifest};
 
 /// The newest beginning that the archive has.
-pub const ARCHIVED_NAME: &str = "ARCHIVED";
+const ARCHIVED_NAME: &str = "ARCHIVED";
+/// The beginning that was forgotten first: alone of those the archive may have it.
+const FORGOTTEN_NAME: &str = "FORGOTTEN";
 
 pub(super) const BEGUN: &str = ".begun";
 const UNFINISHED: &str = ".begun.tmp";
@@ -44,7 +47,7 @@ pub fn note_begun(
     ended: Option<Incarnation>,
     wall_micros: i64,
 ) -> Result<()> {
-    remove(disk, UNFINISHED)?;
+    remove(disk, ends_with(disk, UNFINISHED)?)?;
     Reached::make(disk)?;
     let mut manifest = manifest.clone();
     let is_named = |it: &Incarnation| manifest.incarnations.iter().any(|i| i.number == it.number);
@@ -59,17 +62,36 @@ pub fn note_begun(
 /// Forgets what the archive does not have: logs are used again unarchived. Called when a manifest is durable
 /// behind which nobody needs them, and before the first of them is used again or removed: a later start
 /// would promise the archive what is not there any more. Blocks until it is durable. `Io`.
+///
+/// The first of them goes another way: the archive got it, perhaps, from a process that ended before it was
+/// `ARCHIVED`, and a later start must know it for its own. It got none behind it. One that is damaged was
+/// archived by nobody who could tell.
 pub fn forget_begun(disk: &dyn Disk) -> Result<()> {
-    let forgotten = remove(disk, UNFINISHED)? + remove(disk, BEGUN)?;
+    let unfinished = remove(disk, ends_with(disk, UNFINISHED)?)?;
+    let mut begun = ends_with(disk, BEGUN)?;
+    let first = match disk.exists(FORGOTTEN_NAME)? || begun.is_empty() {
+        true => None,
+        false => Some(begun.remove(0)),
+    };
+    let forgotten = unfinished + remove(disk, begun)? + usize::from(first.is_some());
+    if let Some(first) = first {
+        match Point::read(disk, &first) {
+            Err(Error::Corrupt { .. } | Error::Unusable { .. }) => disk.remove(&first)?,
+            read => read.and_then(|_| disk.rename(&first, FORGOTTEN_NAME))?,
+        }
+    }
     if forgotten > 0 { disk.sync_dir("") } else { Ok(()) }
 }
 
-/// Removes what has the ending, the newest first: who ends meanwhile leaves the beginning of a history.
-fn remove(disk: &dyn Disk, ending: &str) -> Result<usize> {
-    let names = disk.list("")?;
-    let found: Vec<_> = names.iter().filter(|name| name.ends_with(ending)).collect();
-    found.iter().rev().try_for_each(|it| disk.remove(it))?;
-    Ok(found.len())
+/// The names that end so, ascending.
+fn ends_with(disk: &dyn Disk, ending: &str) -> Result<Vec<String>> {
+    Ok(disk.list("")?.into_iter().filter(|name| name.ends_with(ending)).collect())
+}
+
+/// Removes files, the last first: who ends meanwhile leaves the beginning of a history.
+fn remove(disk: &dyn Disk, names: Vec<String>) -> Result<usize> {
+    names.iter().rev().try_for_each(|it| disk.remove(it))?;
+    Ok(names.len())
 }
 
 /// Whether logs of this database were archived, or were to be. `Io`.
@@ -80,7 +102,7 @@ pub fn is_archiving(disk: &dyn Disk) -> Result<bool> {
 /// What is damaged of what the directory knows of how incarnations began. Archiving needs all of it.
 pub fn damaged_begun(disk: &dyn Disk) -> Result<Vec<Error>> {
     let begun = numbers(&disk.list("")?, BEGUN).into_iter().map(begun_name);
-    let names = begun.chain([ARCHIVED_NAME.to_owned()]);
+    let names = begun.chain([ARCHIVED_NAME, FORGOTTEN_NAME].map(str::to_owned));
     Ok(names.filter_map(|name| Point::read(disk, &name).err()).collect())
 }
 
@@ -92,6 +114,15 @@ pub fn was_archived(disk: &dyn Disk) -> Result<bool> {
 /// The archive has the point that `incarnation` began with. `Io`.
 pub(super) fn settle(disk: &dyn Disk, incarnation: u32) -> Result<()> {
     disk.rename(&begun_name(incarnation), ARCHIVED_NAME)?;
+    disk.sync_dir("")
+}
+
+/// The archive has the point that was forgotten, or else never got it. Blocks until it is durable. `Io`.
+pub(super) fn settle_forgotten(disk: &dyn Disk, is_archived: bool) -> Result<()> {
+    match is_archived {
+        true => disk.rename(FORGOTTEN_NAME, ARCHIVED_NAME)?,
+        false => disk.remove(FORGOTTEN_NAME)?,
+    }
     disk.sync_dir("")
 }
 
@@ -118,6 +149,8 @@ fn unless_settled(disk: &dyn Disk, name: &str) -> Result<Option<Point>> {
 pub(super) struct Beginnings {
     /// The newest that the archive has.
     pub archived: Option<Point>,
+    /// One behind that which was forgotten, and which the archive may have.
+    pub forgotten: Option<Point>,
     /// Those that it may not have, ascending.
     pub pending: Vec<Point>,
 }
@@ -129,11 +162,13 @@ impl Beginnings {
         for number in numbers(&disk.list("")?, BEGUN) {
             pending.extend(unless_settled(disk, &begun_name(number))?);
         }
-        Ok(Beginnings { archived: Point::read(disk, ARCHIVED_NAME)?, pending })
+        let [archived, forgotten] = [ARCHIVED_NAME, FORGOTTEN_NAME].map(|it| Point::read(disk, it));
+        Ok(Beginnings { archived: archived?, forgotten: forgotten?, pending })
     }
 
     /// How `incarnation` began, if that is known.
     pub fn of(&self, incarnation: u32) -> Option<&Point> {
-        self.pending.iter().chain(&self.archived).find(|it| it.incarnation() == incarnation)
+        let all = self.pending.iter().chain(&self.forgotten).chain(&self.archived);
+        all.into_iter().find(|it| it.incarnation() == incarnation)
     }
 }

@@ -17,12 +17,19 @@ const BLOCK_BYTES: u64 = SEGMENT_HEADER_BYTES as u64;
 /// A copy of a segment.
 pub(super) struct Source<'a> {
     pub disk: &'a dyn Disk,
+    /// What `disk` is, for people.
+    pub of: &'static str,
     pub name: String,
     pub header: SegmentHeader,
     pub bytes: u64,
 }
 
 impl Source<'_> {
+    /// For people.
+    pub fn file(&self) -> String {
+        format!("the {}'s \"{}\"", self.of, self.name)
+    }
+
     /// What its records are, and whether one is at the offset `at`.
     fn validity(&self, at: u64) -> Result<Validity> {
         let file = self.disk.open(&self.name, OpenHow::Existing, Direct::No)?;
@@ -41,9 +48,10 @@ pub(super) fn better<'a>(backup: Source<'a>, archive: Source<'a>) -> Result<Sour
         match one.end.min(other.end) > place {
             true if one.is_record || other.is_record => {
                 let detail = format!(
-                    "\"{}\" of the backup and \"{}\" of the archive differ at byte {at}, where the \
-                     records of both are valid: the archive is of another history of this database",
-                    backup.name, archive.name
+                    "{} and {} differ at byte {at}, where the records of both are valid: the archive is of \
+                     another history of this database",
+                    backup.file(),
+                    archive.file()
                 );
                 return Err(Error::Corrupt { page: None, detail });
             }

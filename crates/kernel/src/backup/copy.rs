@@ -9,7 +9,7 @@ use super::Watch;
 use crate::base::{Error, HomeId, LogPosition, PAGE_BYTES, Place, Result};
 use crate::io::{Direct, Disk, FileRef, IoBuffer, OpenHow};
 use crate::log::manifest::Manifest;
-use crate::log::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_name, segments};
+use crate::log::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_folder, segment_name, segments};
 use crate::store::{self, PageStore, PinId, Run};
 
 /// Bytes of one read and write.
@@ -99,9 +99,8 @@ pub fn copy_logs(
     let current = manifest.current();
     for (span, (home, end)) in current.logs.iter().zip(ends.iter().enumerate()) {
         let home = HomeId(home as u16);
-        let folder = segment_name(home, 0);
-        let folder = folder.rsplit_once('/').map_or("", |(folder, _)| folder);
-        target.create_dir(folder)?;
+        let folder = segment_folder(home);
+        target.create_dir(&folder)?;
         for header in segments(source, manifest, home)? {
             let is_of = header.incarnation == current.number && header.start >= span.start;
             if !is_of || header.start >= *end {
@@ -111,7 +110,7 @@ pub fn copy_logs(
             let piece = SegmentPiece { header, bytes: header.bytes.min(end.0 - header.start.0) };
             bytes += copy_segment((source, &name), (target, &name), piece, watch)?;
         }
-        target.sync_dir(folder)?;
+        target.sync_dir(&folder)?;
     }
     target.sync_dir("log")?;
     target.sync_dir("")?;

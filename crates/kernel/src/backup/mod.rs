@@ -14,6 +14,7 @@ mod begun;
 mod choice;
 mod copy;
 mod history;
+mod line;
 mod point;
 mod reached;
 mod restore;

@@ -205,11 +205,19 @@ impl Reached {
     /// The archive has `point`, and what it had before counts no more. Blocks until it is durable. `Io`.
     pub fn settle(disk: &dyn Disk, point: &Point) -> Result<()> {
         let file = disk.open(REACHED_NAME, OpenHow::Existing, Direct::No)?;
-        for (slot, at) in Reached::read(disk)?.slots.iter().zip([0, SLOT_BYTES]) {
-            if !slot.is_of(point) {
-                file.write_at(at, &[0; NOTE_BYTES])?;
+        let (known, settled) = (Reached::read(disk)?, Note::of(point));
+        let at = match known.slots.iter().position(|slot| *slot == Slot::Note(settled)) {
+            Some(at) => at,
+            // If it was the archive's first: from now on it must be there. Beside that note, which a torn write
+            // would leave nothing of.
+            None => {
+                let at = usize::from(known.slots[0].is_of(point));
+                file.write_at(SLOT_BYTES * at as u64, &settled.encode())?;
+                file.sync()?;
+                at
             }
-        }
+        };
+        file.write_at(SLOT_BYTES * (1 - at) as u64, &[0; NOTE_BYTES])?;
         file.sync()
     }
 
@@ -270,6 +278,8 @@ mod tests {
         assert_eq!([known(1), known(2), known(3)], [Known::Older, Known::Own, Known::No]);
         assert!(!had(1));
         Reached::settle(&disk, &point(1, 2)).unwrap();
+        assert!(had(1));
+        assert_eq!([known(1), known(2)], [Known::Older, Known::Own]);
         for number in [3, 4] {
             // It does not know whether this one did.
             Reached::note(&disk, Some(&point(1, 2)), &point(1, number)).unwrap();

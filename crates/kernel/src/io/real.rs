@@ -100,6 +100,11 @@ impl RealDisk {
         RealDisk { root: root.to_owned(), rings, access: Access::Reads }
     }
 
+    /// The directory `root`, which is there: unlike [`RealDisk::open`] this does not make it.
+    pub fn existing(root: &Path) -> RealDisk {
+        RealDisk { access: Access::All, ..RealDisk::to_read(root) }
+    }
+
     /// Removes everything in the directory but its lock. Blocks. For what was begun and is not wanted.
     pub fn clear(&self) -> Result<()> {
         for name in self.list("")?.into_iter().filter(|name| name != LOCK_NAME) {

@@ -6,6 +6,9 @@
 //! its logs is complete, and is cut at a cts: what a commit depends on has a smaller one (rule
 //! 3.3), so all commits below any cts are a consistent state.
 //!
+//! What is not needed for that is not missed: what a log has behind a commit at or above that cts, or behind
+//! the one just below, and incarnations whose commits are all above.
+//!
 //! Invariants: only reads; what is needed and is not there is named, never passed over.
 
 use std::sync::Arc;
@@ -36,33 +39,79 @@ pub fn segments(disk: &dyn Disk, manifest: &Manifest, home: HomeId) -> Result<Ve
     }
 }
 
+/// What is known of the logs of one incarnation besides its spans.
+#[derive(Clone, Debug)]
+pub struct CopiedPart {
+    /// For each home how far its log reaches at least; none if its cut alone says that, or nothing does.
+    pub ends: Vec<LogPosition>,
+    /// When it began, in microseconds since 1970; `i64::MIN` if that is not known.
+    pub began_micros: i64,
+    /// All its commits are above.
+    pub above: Cts,
+}
+
+impl CopiedPart {
+    /// One of which nothing is known but how far its logs reach.
+    pub fn up_to(ends: Vec<LogPosition>) -> CopiedPart {
+        CopiedPart { ends, began_micros: i64::MIN, above: Cts::ZERO }
+    }
+}
+
+/// What a segment was copied from, for people, or why it was not: by its log, its incarnation and where it
+/// begins. None if there is nothing to say.
+pub type Origin<'a> = &'a dyn Fn(HomeId, u32, LogPosition) -> Option<String>;
+
+/// Logs that were copied.
+#[derive(Clone, Copy)]
+pub struct CopiedLogs<'a> {
+    /// Where they are.
+    pub disk: &'a Arc<dyn Disk>,
+    /// What to read them by.
+    pub manifest: &'a Manifest,
+    /// One for each of the manifest's incarnations.
+    pub parts: &'a [CopiedPart],
+    /// Where they come from.
+    pub origin: Origin<'a>,
+}
+
 /// A part of a log: what one incarnation wrote.
-struct Part {
+struct Part<'a> {
     home: HomeId,
     incarnation: u32,
     span: LogSpan,
     base: Cts,
+    /// How far it reaches at least, if that is known.
+    end: Option<LogPosition>,
+    known: &'a CopiedPart,
+    origin: Origin<'a>,
 }
 
-impl Part {
+impl CopiedLogs<'_> {
+    /// What incarnation `at` of the manifest wrote to the log of `home`; none if it had no such log.
+    fn part(&self, at: usize, home: HomeId, base: Cts) -> Option<Part<'_>> {
+        let (incarnation, known) = (&self.manifest.incarnations[at], &self.parts[at]);
+        let span = *incarnation.logs.get(usize::from(home.0))?;
+        let end = known.ends.get(usize::from(home.0)).copied();
+        let (incarnation, origin) = (incarnation.number, self.origin);
+        Some(Part { home, incarnation, span, base, end, known, origin })
+    }
+}
+
+impl Part<'_> {
     fn walk(&self, files: &SegmentFiles) -> Result<Walk> {
-        let Part { home, incarnation, span, base } = *self;
+        let Part { home, incarnation, span, base, .. } = *self;
         let segments = files.of(incarnation, span.start);
         let limit = span.cut.map_or(LogPosition(u64::MAX), |cut| cut.position);
         Walk::new(home, incarnation, segments, span.start, base, limit)
     }
 
-    /// The cut of everything below `below`. The part must be whole up to its own cut, or else up to
-    /// `end`, unless it is cut before. Counts commits.
-    fn cut(
-        &self,
-        files: &SegmentFiles,
-        below: Cts,
-        end: LogPosition,
-        commits: &mut u64,
-    ) -> Result<Cut> {
-        let mut walk = self.walk(files)?;
+    /// The cut of everything below `below`. The part must be whole as far as that is in it. Counts commits.
+    fn cut(&self, files: &SegmentFiles, below: Cts, commits: &mut u64) -> Result<Cut> {
         let mut cut = Cut { home: self.home, position: self.span.start, cts: self.base };
+        if self.known.above.next() >= below {
+            return Ok(cut);
+        }
+        let mut walk = self.walk(files)?;
         loop {
             match walk.step()? {
                 Step::Commit if walk.last_cts() >= below => {
@@ -76,21 +125,38 @@ impl Part {
                 }
                 Step::Flush | Step::Chunk => {}
                 Step::Limit => return Ok(self.span.cut.unwrap_or(cut)),
-                Step::Invalid if self.is_whole(files, &walk, end)? => return Ok(cut),
-                Step::Invalid => return Err(self.gap(&walk, end)),
+                // Whatever follows has a larger cts (rule 3.1).
+                Step::Invalid if cut.cts.next() >= below => return Ok(cut),
+                Step::Invalid => return self.check_whole(files, &walk).map(|()| cut),
             }
         }
     }
 
-    /// Whether the part was copied as far as it must be: up to its cut, or to the end of a segment
-    /// where that is, and up to `end`.
-    fn is_whole(&self, files: &SegmentFiles, walk: &Walk, end: LogPosition) -> Result<bool> {
-        let Some(cut) = self.span.cut else { return Ok(walk.whole_end() >= end) };
+    /// Refuses a part that ends at the walk's present place if it was not copied as far as it must be: up to its
+    /// cut, or to the end of a segment where that is, and as far as it reaches at least. If nothing says how
+    /// far, it must have nothing behind its end.
+    fn check_whole(&self, files: &SegmentFiles, walk: &Walk) -> Result<()> {
+        let chain = files.of(self.incarnation, self.span.start);
+        let end = self.end.unwrap_or(LogPosition(0));
+        let is_whole = match (self.span.cut, self.end) {
+            (Some(cut), _) => self.is_whole_to(cut, walk, &chain, end)?,
+            (None, Some(end)) => walk.whole_end() >= end,
+            (None, None) => !self.goes_on(files, walk, &chain),
+        };
+        if is_whole { Ok(()) } else { Err(self.gap(walk, &chain)) }
+    }
+
+    fn is_whole_to(
+        &self,
+        cut: Cut,
+        walk: &Walk,
+        chain: &[Segment],
+        end: LogPosition,
+    ) -> Result<bool> {
         if walk.end() >= cut.position {
             return Ok(true);
         }
         // A segment's end is left free if too little fits there.
-        let chain = files.of(self.incarnation, self.span.start);
         let Some(last) = chain.iter().rfind(|it| it.header.start < cut.position) else {
             return Ok(false);
         };
@@ -100,49 +166,63 @@ impl Part {
         Ok(ends_there && walk.whole_end() >= end && !walk.goes_on())
     }
 
-    fn gap(&self, walk: &Walk, end: LogPosition) -> Error {
+    /// Whether anything of the part lies behind the walk's present place.
+    fn goes_on(&self, files: &SegmentFiles, walk: &Walk, chain: &[Segment]) -> bool {
+        let next = self.behind(chain);
+        walk.goes_on()
+            || files.gap(self.incarnation, self.span.start).is_some()
+            || (self.origin)(self.home, self.incarnation, next).is_some()
+    }
+
+    /// Where the segment would begin that follows the last one.
+    fn behind(&self, chain: &[Segment]) -> LogPosition {
+        chain.last().map_or(self.span.start, |last| last.header.end())
+    }
+
+    fn gap(&self, walk: &Walk, chain: &[Segment]) -> Error {
         let Part { home, incarnation, span, .. } = self;
-        let (found, needed) = match span.cut {
-            Some(own) => (walk.end(), own.position.max(end)),
-            None => (walk.whole_end(), end),
+        let found = if span.cut.is_some() { walk.end() } else { walk.whole_end() };
+        let needed = match span.cut.map(|cut| cut.position).max(self.end) {
+            Some(needed) => format!("incarnation {incarnation} needs it up to {needed}"),
+            None => format!(
+                "incarnation {incarnation} wrote more; it has all commits up to cts {}",
+                walk.last_cts()
+            ),
         };
-        let detail = format!(
-            "{}: the log of home {home} is damaged or missing from position {found} on; \
-             incarnation {incarnation} needs it up to {needed}",
+        let mut detail = format!(
+            "{}: the log of home {home} is damaged or missing from position {found} on; {needed}",
             walk.here()
         );
+        let last = chain.iter().rfind(|it| it.header.start <= found).map(|it| it.header.start);
+        for start in last.into_iter().chain([self.behind(chain)]) {
+            if let Some(origin) = (self.origin)(*home, *incarnation, start) {
+                detail += &format!("; from position {start} on it is in {origin}");
+            }
+        }
         Error::Corrupt { page: None, detail }
     }
 }
 
-/// Cuts the logs at `below`: what remains are the commits below it. Logs must be whole up to their
-/// cuts, those of an incarnation without cuts up to its `ends` (for each incarnation one a home,
-/// or none), as far as `below` needs them. Every record is verified. `Corrupt` names what is
-/// damaged or missing.
-pub fn examine_below(
-    disk: &Arc<dyn Disk>,
-    mut manifest: Manifest,
-    ends: &[Vec<LogPosition>],
-    below: Cts,
-) -> Result<Examined> {
+/// Cuts the logs at `below`: what remains are the commits below it. Logs must be whole as far as these are in them:
+/// up to their cuts, those of an incarnation without cuts as far as they reach at least. Every record up to there is
+/// verified. `Corrupt` names what is damaged or missing.
+pub fn examine_below(logs: CopiedLogs<'_>, below: Cts) -> Result<Examined> {
+    let mut manifest = logs.manifest.clone();
     let mut commits = 0;
     let mut cts_max = manifest.before_checkpoint();
     let mut cuts = Vec::new();
     for home in (0..manifest.homes).map(HomeId) {
-        let files = SegmentFiles::open(disk.as_ref(), &manifest, home)?;
+        let files = SegmentFiles::open(logs.disk.as_ref(), &manifest, home)?;
         let mut base = Cts::ZERO;
         let last = manifest.incarnations.len() - 1;
         for (at, incarnation) in manifest.incarnations.iter_mut().enumerate() {
-            let Some(span) = incarnation.logs.get_mut(usize::from(home.0)) else { continue };
-            let end = ends.get(at).and_then(|ends| ends.get(usize::from(home.0)));
-            let end = end.copied().unwrap_or(LogPosition(0));
-            let part = Part { home, incarnation: incarnation.number, span: *span, base };
-            let cut = part.cut(&files, below, end, &mut commits)?;
+            let Some(part) = logs.part(at, home, base) else { continue };
+            let cut = part.cut(&files, below, &mut commits)?;
             base = cut.cts;
             if at == last {
                 cuts.push(cut);
             } else {
-                span.cut = Some(cut);
+                incarnation.logs[usize::from(home.0)].cut = Some(cut);
             }
         }
         cts_max = cts_max.max(base);
@@ -182,53 +262,70 @@ pub fn validity(file: FileRef, header: SegmentHeader, place: LogPosition) -> Res
 /// The largest cts that was committed by `wall_micros`, as the flushes of the logs tell it: all
 /// commits up to it began to become durable by then, and all that were durable by then are among
 /// them. `Cts::ZERO` if there is none; `Unusable` if flushes do not say when they were, or the clock
-/// was set back from behind that time to before it.
-pub fn committed_by(disk: &dyn Disk, manifest: &Manifest, wall_micros: i64) -> Result<Cts> {
+/// was set back from behind that time to before it; `Corrupt` names what is damaged or missing of what was
+/// flushed by then.
+pub fn committed_by(logs: CopiedLogs<'_>, wall_micros: i64) -> Result<Cts> {
     let mut found = Cts::ZERO;
-    for home in (0..manifest.homes).map(HomeId) {
-        let files = SegmentFiles::open(disk, manifest, home)?;
+    for home in (0..logs.manifest.homes).map(HomeId) {
+        let files = SegmentFiles::open(logs.disk.as_ref(), logs.manifest, home)?;
         let mut is_behind = false;
-        for incarnation in &manifest.incarnations {
-            let Some(span) = incarnation.logs.get(usize::from(home.0)) else { continue };
-            let number = incarnation.number;
-            let part = Part { home, incarnation: number, span: *span, base: Cts::ZERO };
-            let mut walk = part.walk(&files)?;
-            loop {
-                let step = match walk.step() {
-                    // What is behind the time is looked at for the clock alone; who needs more reads it again.
-                    Err(_) if is_behind => break,
-                    step => step?,
-                };
-                match step {
-                    Step::Commit if !is_behind => found = found.max(walk.last_cts()),
-                    Step::Commit | Step::Chunk => {}
-                    Step::Limit | Step::Invalid => break,
-                    Step::Flush => {
-                        let (Record::Flush(head), _) = walk.record() else { continue };
-                        let Some(started) = head.wall_micros else {
-                            if is_behind {
-                                break;
-                            }
-                            let detail = format!(
-                                "{}: this log does not say when its commits were made; name a cts",
-                                walk.here()
-                            );
-                            return Err(Error::Unusable { detail });
-                        };
-                        if is_behind && started <= wall_micros {
-                            let detail = format!(
-                                "{}: the server's clock had been set back here, from behind that time \
-                                 to before it, so that it does not say what was committed by \
-                                 then; name a cts",
-                                walk.here()
-                            );
-                            return Err(Error::Unusable { detail });
+        for at in 0..logs.manifest.incarnations.len() {
+            let Some(part) = logs.part(at, home, Cts::ZERO) else { continue };
+            is_behind |= part.known.began_micros > wall_micros;
+            let last = part.committed_by(&files, wall_micros, &mut is_behind)?;
+            found = found.max(last);
+        }
+    }
+    Ok(found)
+}
+
+impl Part<'_> {
+    /// As above, of this part. `is_behind`: a flush was met that started later, or one would be.
+    fn committed_by(
+        &self,
+        files: &SegmentFiles,
+        wall_micros: i64,
+        is_behind: &mut bool,
+    ) -> Result<Cts> {
+        let mut found = Cts::ZERO;
+        let mut walk = self.walk(files)?;
+        loop {
+            let step = match walk.step() {
+                // What is behind the time is looked at for the clock alone; who needs more reads it again.
+                Err(_) if *is_behind => return Ok(found),
+                step => step?,
+            };
+            match step {
+                Step::Commit if !*is_behind => found = found.max(walk.last_cts()),
+                Step::Commit | Step::Chunk => {}
+                Step::Limit => return Ok(found),
+                Step::Invalid if *is_behind => return Ok(found),
+                // What is not there may have been committed by then.
+                Step::Invalid => return self.check_whole(files, &walk).map(|()| found),
+                Step::Flush => {
+                    let (Record::Flush(head), _) = walk.record() else { continue };
+                    let Some(started) = head.wall_micros else {
+                        if *is_behind {
+                            return Ok(found);
                         }
-                        is_behind = started > wall_micros;
+                        let detail = format!(
+                            "{}: this log does not say when its commits were made; name a cts",
+                            walk.here()
+                        );
+                        return Err(Error::Unusable { detail });
+                    };
+                    if *is_behind && started <= wall_micros {
+                        let detail = format!(
+                            "{}: the server's clock had been set back here, from behind that time \
+                             to before it, so that it does not say what was committed by \
+                             then; name a cts",
+                            walk.here()
+                        );
+                        return Err(Error::Unusable { detail });
                     }
+                    *is_behind = started > wall_micros;
                 }
             }
         }
     }
-    Ok(found)
 }

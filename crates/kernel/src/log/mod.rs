@@ -22,9 +22,11 @@ mod stability;
 mod walk;
 mod writer;
 
-pub use copied::{Validity, committed_by, examine_below, segments, validity};
+pub use copied::{
+    CopiedLogs, CopiedPart, Origin, Validity, committed_by, examine_below, segments, validity,
+};
 pub use cut::{Dependent, LogSummary, cut};
-pub use format::{Chunks, Dependencies, SEGMENT_HEADER_BYTES, SegmentHeader};
+pub use format::{Chunks, Dependencies, HeaderFault, SEGMENT_HEADER_BYTES, SegmentHeader};
 pub use marks::{Asked, StableMarks};
 pub use options::{
     ChunkRef, Load, LogCounters, LogHealth, LogOptions, LogPoll, Reservation, Retention, Unflushed,
@@ -33,7 +35,7 @@ pub use reader::{CommitRecord, LogReader};
 pub use recover::{
     Beside, Examined, Leftovers, Swap, create, examine, remove_leftovers, summaries,
 };
-pub use segment::name as segment_name;
+pub use segment::{folder as segment_folder, name as segment_name};
 pub use writer::LogWriter;
 
 #[cfg(test)]

@@ -214,9 +214,18 @@ fn open(shared: &Shared, archiving: &Archiving) -> Result<Option<(Archive, DirLo
     if was_archived && !archive.is_there()? {
         return Err(archive.nothing());
     }
-    let folder = RealDisk::open(&path.join(archive.folder()), IoChoice::Threads)?;
-    let lock = folder.lock("archives logs here")?;
+    let lock = lock(&path.join(archive.folder()), was_archived)?;
     Ok(Some((archive, lock)))
+}
+
+/// Locks the database's folder. If it was there before it is not made: its disk may go away at any moment,
+/// until somebody has a file open in it.
+fn lock(folder: &Path, was_archived: bool) -> Result<DirLock> {
+    let folder = match was_archived {
+        true => RealDisk::existing(folder),
+        false => RealDisk::open(folder, IoChoice::Threads)?,
+    };
+    folder.lock("archives logs here")
 }
 
 /// Archives what there is, and lets go of it.
@@ -246,7 +255,8 @@ fn archive(
     let homes = (0..manifest.homes).map(HomeId);
     let ends = homes.map(|home| shared.marks.durable(home)).collect();
     let point = Point { cts, from_micros: wall_micros, wall_micros, ends, manifest };
-    let done = archive.reach(&*shared.disk, &point, watch)?;
+    let whole = locked(&archiving.known).whole.clone();
+    let done = archive.reach(&*shared.disk, &point, &whole, watch)?;
     {
         let mut known = locked(&archiving.known);
         known.status.segments += done.segments;
@@ -260,4 +270,22 @@ fn archive(
     drop(published);
     recycle(hub, checkpoints, starts.into_iter());
     Ok(())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Whoever looked for it a moment ago would find a new archive, and leave its logs where nobody sees them.
+    #[test]
+    fn a_folder_that_has_just_gone_is_not_made_by_locking_it() {
+        let root = tempfile::tempdir().expect("there is room");
+        let folder = root.path().join("archive/0123");
+        assert!(lock(&folder, true).is_err());
+        assert!(!root.path().join("archive").exists());
+        let held = lock(&folder, false).expect("it can be made");
+        assert!(lock(&folder, true).is_err());
+        drop(held);
+        assert!(lock(&folder, true).is_ok());
+    }
 }

@@ -22,7 +22,7 @@ use crate::backup::{
 };
 use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Result};
 use crate::io::{DirLock, Disk, Entropy, IoChoice, LOCK_NAME, RealDisk, RealEntropy, look_for};
-use crate::log::{Leftovers, examine_below};
+use crate::log::{CopiedLogs, CopiedPart, Leftovers, examine_below};
 use crate::runtime::{Parker, UnparkClass, Unparker};
 use crate::sync::Ordering;
 
@@ -250,10 +250,12 @@ fn complete(context: &Context, shared: &Shared, homes: u16) -> Result<(Cts, Vec<
 
 /// Verifies the copied logs, cuts them, and makes the directory a backup.
 fn finish(disk: &Arc<dyn Disk>, point: &Point) -> Result<()> {
-    let (manifest, ends) = (point.manifest.clone(), [point.ends.clone()]);
-    let examined = examine_below(disk, manifest, &ends, point.cts)?;
+    let Point { manifest, cts, .. } = point;
+    let parts = &[CopiedPart::up_to(point.ends.clone())];
+    // Copies have the names of what they were copied from.
+    let examined =
+        examine_below(CopiedLogs { disk, manifest, parts, origin: &|_, _, _| None }, *cts)?;
     point.write(&**disk, "", BACKUP_NAME)?;
-    let Point { manifest, .. } = point;
     examined.begin(disk, manifest.homes, manifest.clock_offset, Leftovers::All)?;
     Ok(())
 }

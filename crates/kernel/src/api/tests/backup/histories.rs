@@ -1,99 +1,12 @@
 //! Archives that are away for a while, and copies of a database that went different ways. Each test
 //! is of a hole that a review found: segments were lost, or two histories mixed.
 
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use super::history::{archives, archives_after};
 use super::*;
 use crate::backup::{Archive, Point, Watch};
-
-/// Sets `path` aside while `work` runs.
-fn without<T>(path: &Path, work: impl FnOnce() -> T) -> T {
-    let aside = path.with_extension("aside");
-    std::fs::rename(path, &aside).unwrap();
-    let done = work();
-    std::fs::rename(&aside, path).unwrap();
-    done
-}
-
-impl History {
-    /// A database that was backed up and archives; it is closed.
-    fn archived_once() -> History {
-        let mut history = History::new();
-        let database = history.open();
-        history.go_on(&database, 5);
-        backup(&database, &history.path("backup")).unwrap();
-        history.go_on(&database, 40);
-        make_checkpoint(&database);
-        archived(&database);
-        history.go_on(&database, 5);
-        database.close().unwrap();
-        history
-    }
-
-    /// Starts it, goes on, brings the archive up to date, and ends it.
-    fn go_on_archiving(&mut self) {
-        let database = self.open();
-        self.go_on(&database, 40);
-        make_checkpoint(&database);
-        archived(&database);
-        database.close().unwrap();
-    }
-
-    /// Starts it, goes on behind two checkpoints while archiving fails, and ends it; answers why it
-    /// fails.
-    fn go_on_unarchived(&mut self) -> String {
-        let database = self.open();
-        for _ in 0..2 {
-            self.go_on(&database, 40);
-            make_checkpoint(&database);
-        }
-        let failure = failure(&database);
-        self.go_on(&database, 5);
-        database.close().unwrap();
-        failure
-    }
-
-    /// From the backup and the archive all moments since come back.
-    fn verify(&self) {
-        for (at, (wall, rows)) in self.moments.iter().enumerate().skip(1) {
-            let name = format!("at{at}");
-            let until = match at + 1 == self.moments.len() {
-                true => Until::End,
-                false => Until::Micros(*wall),
-            };
-            self.restore(&name, until).unwrap();
-            assert!(rows_in(&self.path(&name), self.table) == *rows, "moment {at}");
-        }
-    }
-
-    /// The database's folder in the archive.
-    fn folder(&self) -> PathBuf {
-        let one = std::fs::read_dir(self.path("archive")).unwrap().next().unwrap();
-        one.unwrap().path()
-    }
-
-    /// Another copy of the database, at `name`, goes on and archives into `archive` of its own.
-    fn other_goes_on(&self, name: &str, archive: &str) {
-        let id = self.folder().file_name().unwrap().to_owned();
-        std::fs::create_dir_all(self.path(archive).join(id)).unwrap();
-        let other = Database::open(&self.path(name), archiving(&self.path(archive))).unwrap();
-        let table = self.table;
-        for id in 1000..1040 {
-            let work = |it: &mut Statement<'_>| insert(it, table, id << 20, -1).map(drop);
-            transact(&other, Isolation::ReadCommitted, work).unwrap();
-        }
-        make_checkpoint(&other);
-        archived(&other);
-        other.close().unwrap();
-    }
-
-    fn refused(&self, backup: &str, archive: &str, what: &str) {
-        let target = self.path("no");
-        let (backup, archive) = (self.path(backup), self.path(archive));
-        let told = Database::restore(&backup, Some(&archive), &target, Until::End);
-        let told = told.unwrap_err().to_string();
-        assert!(told.contains(what), "{told}");
-        assert!(!is_there(&target));
-    }
-}
 
 #[test]
 fn lives_that_never_reached_the_archive_are_archived_by_a_later_one() {
@@ -113,11 +26,10 @@ fn lives_that_never_reached_the_archive_are_archived_by_a_later_one() {
 #[test]
 fn a_life_that_left_nothing_but_a_checkpoint_is_no_gap() {
     let mut history = History::archived_once();
-    let keeping = Options { unarchived_logs: UnarchivedLogs::Keep, ..small(2) };
     for name in ["second", "third"] {
-        let database = Database::open(&history.path("data"), keeping.clone()).unwrap();
-        backup(&database, &history.path(name)).unwrap();
-        database.close().unwrap();
+        history.life_with(keeping(), |history, database| {
+            backup(database, &history.path(name)).unwrap();
+        });
     }
     history.go_on_archiving();
     history.verify();
@@ -125,7 +37,7 @@ fn a_life_that_left_nothing_but_a_checkpoint_is_no_gap() {
         let (archive, target) = (history.path("archive"), history.path(&format!("of {name}")));
         Database::restore(&history.path(name), Some(&archive), &target, Until::End).unwrap();
         let rows = rows_in(&target, history.table);
-        assert!(rows == history.moments.last().unwrap().1);
+        assert!(rows == *history.last());
     }
 }
 
@@ -135,11 +47,9 @@ fn a_life_that_left_nothing_but_a_checkpoint_is_no_gap() {
 fn a_start_that_ends_beside_its_manifest_is_no_gap() {
     for obstacle in ["0000000003.begun.tmp", "MANIFEST.tmp"] {
         let mut history = History::archived_once();
-        let keeping = Options { unarchived_logs: UnarchivedLogs::Keep, ..small(2) };
-        let database = Database::open(&history.path("data"), keeping).unwrap();
-        make_checkpoint(&database);
-        database.close().unwrap();
-        drop(database);
+        history.life_with(keeping(), |_, database| {
+            make_checkpoint(database);
+        });
         let obstacle = history.path("data").join(obstacle);
         std::fs::create_dir_all(obstacle.join("in the way")).unwrap();
         let started = Database::open(&history.path("data"), archiving(&history.path("archive")));
@@ -189,9 +99,7 @@ fn an_archive_that_was_not_mounted_loses_nothing() {
     });
     // While the database runs.
     let database = history.open();
-    history.go_on(&database, 40);
-    make_checkpoint(&database);
-    archived(&database);
+    history.archive_more(&database);
     without(&archive, || {
         history.go_on(&database, 40);
         let told = failure(&database);
@@ -217,31 +125,22 @@ fn an_archive_that_was_not_mounted_loses_nothing() {
 fn a_directory_that_was_set_back_is_kept_out_of_the_archive() {
     let mut history = History::archived_once();
     let database = history.open();
-    history.go_on(&database, 40);
-    make_checkpoint(&database);
-    archived(&database);
+    history.archive_more(&database);
     // As a disk's snapshot has it.
     copy_directory(&history.path("data"), &history.path("early"));
-    history.go_on(&database, 40);
-    make_checkpoint(&database);
-    archived(&database);
+    history.archive_more(&database);
     backup(&database, &history.path("late")).unwrap();
     make_checkpoint(&database);
     archived(&database);
     database.close().unwrap();
     drop(database);
-    let options = archiving(&history.path("archive"));
     copy_directory(&history.path("early"), &history.path("again"));
-    let other = Database::open(&history.path("again"), options.clone()).unwrap();
-    let told = failure(&other);
+    let told = history.other_fails("again");
     assert!(told.contains("an earlier copy"), "{told}");
-    other.close().unwrap();
     // Nor does a restore mix what it archives elsewhere with a backup of what the first did meanwhile.
     history.other_goes_on("early", "other");
-    history.refused("late", "other", "another history");
-    history.restore("end", Until::End).unwrap();
-    let rows = rows_in(&history.path("end"), history.table);
-    assert!(rows == history.moments.last().unwrap().1);
+    history.is_refused_of(("late", "other"), "another history");
+    history.restore_all();
 }
 
 #[test]
@@ -252,24 +151,19 @@ fn copies_of_a_directory_are_told_from_each_other() {
     let database = history.open();
     history.go_on(&database, 40);
     backup(&database, &history.path("late")).unwrap();
-    history.go_on(&database, 40);
-    make_checkpoint(&database);
-    archived(&database);
+    history.archive_more(&database);
     database.close().unwrap();
     drop(database);
     // Both are incarnation 2.
     history.other_goes_on("copy", "other");
-    history.refused("late", "other", "another history");
+    history.is_refused_of(("late", "other"), "another history");
     // One that did not archive in its incarnation 2 does not go on from the other's.
     let other = Database::open(&history.path("second"), small(2)).unwrap();
     make_checkpoint(&other);
     other.close().unwrap();
     drop(other);
-    let options = archiving(&history.path("archive"));
-    let other = Database::open(&history.path("second"), options).unwrap();
-    let told = failure(&other);
+    let told = history.other_fails("second");
     assert!(told.contains("another copy of this database"), "{told}");
-    other.close().unwrap();
     history.verify();
 }
 
@@ -277,11 +171,7 @@ fn copies_of_a_directory_are_told_from_each_other() {
 #[test]
 fn a_copy_from_before_anything_was_archived_keeps_out_of_the_archive() {
     let mut history = History::new();
-    let database = Database::open(&history.path("data"), small(2)).unwrap();
-    history.table = make_accounts(&database);
-    history.go_on(&database, 5);
-    database.close().unwrap();
-    drop(database);
+    history.life_with(small(2), |history, database| history.go_on(database, 5));
     copy_directory(&history.path("data"), &history.path("copy"));
     history.go_on_archiving();
     for _ in 0..3 {
@@ -289,11 +179,8 @@ fn a_copy_from_before_anything_was_archived_keeps_out_of_the_archive() {
         make_checkpoint(&other);
         other.close().unwrap();
     }
-    let options = archiving(&history.path("archive"));
-    let other = Database::open(&history.path("copy"), options).unwrap();
-    let told = failure(&other);
+    let told = history.other_fails("copy");
     assert!(told.contains("another copy of this database"), "{told}");
-    other.close().unwrap();
 }
 
 /// What the machine does that was set back to a snapshot while the database ran, and goes on.
@@ -301,13 +188,9 @@ fn a_copy_from_before_anything_was_archived_keeps_out_of_the_archive() {
 fn a_machine_that_was_set_back_keeps_out_of_the_archive() {
     let mut history = History::archived_once();
     let database = history.open();
-    history.go_on(&database, 40);
-    make_checkpoint(&database);
-    archived(&database);
+    history.archive_more(&database);
     copy_directory(&history.path("data"), &history.path("early"));
-    history.go_on(&database, 40);
-    make_checkpoint(&database);
-    archived(&database);
+    history.archive_more(&database);
     database.close().unwrap();
     drop(database);
     let disk = RealDisk::open(&history.path("archive"), IoChoice::Threads).unwrap();
@@ -318,7 +201,7 @@ fn a_machine_that_was_set_back_keeps_out_of_the_archive() {
     let path = history.archived_files(".reached").pop().unwrap();
     let point = Point::decode(&std::fs::read(&path).unwrap(), "reached").unwrap();
     let other = Point { wall_micros: point.wall_micros + 1, ..point.clone() };
-    let told = archive.reach(&early, &other, &Watch::default()).unwrap_err().to_string();
+    let told = archive.reach(&early, &other, &[], &Watch::default()).unwrap_err().to_string();
     assert!(told.contains("an earlier copy"), "{told}");
     assert_eq!(std::fs::read(&path).unwrap(), point.encode());
     history.verify();
@@ -342,10 +225,7 @@ fn beginnings_are_forgotten_before_the_logs_behind_them_go() {
 #[test]
 fn segments_without_points_are_compared() {
     let mut history = History::archived_once();
-    let database = history.open();
-    history.go_on(&database, 40);
-    database.close().unwrap();
-    drop(database);
+    history.life(|history, database| history.go_on(database, 40));
     for ending in [".begun", ".reached"] {
         history.archived_files(ending).iter().for_each(|it| std::fs::remove_file(it).unwrap());
     }
@@ -375,9 +255,7 @@ fn one_process_at_a_time_archives_a_database() {
     let told = failure(&database);
     assert!(told.contains("is in use by"), "{told}");
     drop(other);
-    history.go_on(&database, 40);
-    make_checkpoint(&database);
-    archived(&database);
+    history.archive_more(&database);
     database.close().unwrap();
     history.verify();
 }
@@ -387,14 +265,10 @@ fn one_process_at_a_time_archives_a_database() {
 fn an_archive_that_was_set_back_is_refused() {
     let mut history = History::archived_once();
     let database = history.open();
-    history.go_on(&database, 40);
-    make_checkpoint(&database);
-    archived(&database);
+    history.archive_more(&database);
     let folder = history.folder();
     copy_directory(&folder, &history.path("earlier"));
-    history.go_on(&database, 40);
-    make_checkpoint(&database);
-    archived(&database);
+    history.archive_more(&database);
     std::fs::rename(&folder, history.path("newer")).unwrap();
     copy_directory(&history.path("earlier"), &folder);
     // While it runs, and after a start.
@@ -405,11 +279,9 @@ fn an_archive_that_was_set_back_is_refused() {
     let told = history.go_on_unarchived();
     assert!(told.contains("the archive was set back"), "{told}");
     // To before the newest incarnation that it has.
-    std::fs::remove_dir_all(&folder).unwrap();
-    copy_directory(&history.path("newer"), &folder);
+    replace_directory(&history.path("newer"), &folder);
     history.go_on_archiving();
-    std::fs::remove_dir_all(&folder).unwrap();
-    copy_directory(&history.path("newer"), &folder);
+    replace_directory(&history.path("newer"), &folder);
     let told = history.go_on_unarchived();
     assert!(told.contains("the archive was set back"), "{told}");
 }
@@ -426,9 +298,7 @@ fn a_new_archive_is_begun_where_its_folder_was_made() {
     std::fs::remove_dir_all(history.path("backup")).unwrap();
     backup(&database, &history.path("backup")).unwrap();
     history.moments.drain(..history.moments.len() - 1);
-    history.go_on(&database, 40);
-    make_checkpoint(&database);
-    archived(&database);
+    history.archive_more(&database);
     database.close().unwrap();
     drop(database);
     history.go_on_archiving();
@@ -462,4 +332,188 @@ fn archives_of_other_databases_are_refused() {
         }
     }
     refused("another database");
+}
+
+/// Its first point was noted as one that it may not have got, and was for as long as it was the newest.
+#[test]
+fn an_archive_that_was_set_back_to_before_its_first_checkpoint_is_refused() {
+    let mut history = History::new();
+    let mut told = Ok(());
+    history.life(|history, database| {
+        history.go_on(database, 5);
+        while !is_there(&history.path("data/ARCHIVED")) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (folder, earlier) = (history.folder(), history.path("earlier"));
+        copy_directory(&folder, &earlier);
+        history.archive_more(database);
+        replace_directory(&earlier, &folder);
+        told = archives(database);
+    });
+    let told = told.expect_err("it lacks what was archived");
+    assert!(told.contains("the archive was set back"), "{told}");
+}
+
+/// The moment between the archive's getting a point and its being noted as the newest, in which nothing was let
+/// go of: an archive that has the point before gets the same again.
+#[test]
+fn an_archive_that_was_set_back_while_its_point_was_not_settled_lacks_nothing() {
+    let mut history = History::archived_once();
+    let (folder, earlier) = (history.folder(), history.path("earlier"));
+    let mut unsettled = Vec::new();
+    history.life(|history, database| {
+        history.archive_more(database);
+        copy_directory(&folder, &earlier);
+        copy_directory(&history.path("data"), &history.path("before"));
+        history.archive_more(database);
+        unsettled = std::fs::read(history.path("data/REACHED")).unwrap();
+    });
+    // As a process leaves it that is killed there: it has let go of nothing since the point before. The slots
+    // of both points are filled.
+    let settled = std::fs::read(history.path("before/REACHED")).unwrap();
+    for (slot, other) in unsettled.chunks_mut(4096).zip(settled.chunks(4096)) {
+        if slot.iter().all(|byte| *byte == 0) {
+            slot.copy_from_slice(other);
+        }
+    }
+    replace_directory(&history.path("before"), &history.path("data"));
+    std::fs::write(history.path("data/REACHED"), &unsettled).unwrap();
+    history.set_back();
+    replace_directory(&earlier, &folder);
+    history.go_on_archiving();
+    history.verify();
+}
+
+/// What a process leaves that is killed when the archive has got how its incarnation began, and before that is
+/// noted: `<n>.begun` is there still, and `ARCHIVED` as it was.
+fn unsettle(history: &mut History, number: u32, work: impl FnOnce(&mut History, &Database)) {
+    let [archived, begun] =
+        ["ARCHIVED", &format!("{number:010}.begun")].map(|it| history.path("data").join(it));
+    let before = std::fs::read(&archived).ok();
+    history.life(|history, database| {
+        while is_there(&begun) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        work(history, database);
+    });
+    std::fs::rename(&archived, &begun).unwrap();
+    before.iter().for_each(|bytes| std::fs::write(&archived, bytes).unwrap());
+}
+
+/// A later start without an archive forgot that point, and the next one with it took it for another copy's.
+#[test]
+fn a_beginning_that_was_archived_and_forgotten_is_the_databases_own() {
+    for is_first in [true, false] {
+        let mut history = History::new();
+        if !is_first {
+            history = History::archived_once();
+        }
+        let number = if is_first { 1 } else { 2 };
+        unsettle(&mut history, number, |history, database| history.go_on(database, 5));
+        // Twice: what the archive may have stays in mind.
+        for _ in 0..2 {
+            history.life_with(small(2), |history, database| {
+                history.go_on(database, 40);
+                make_checkpoint(database);
+            });
+            assert!(is_there(&history.path("data/FORGOTTEN")));
+            let archive = history.path("archive");
+            without(&archive, || {
+                std::fs::write(&archive, "no directory").unwrap();
+                history.go_on_unarchived();
+                std::fs::remove_file(&archive).unwrap();
+            });
+        }
+        history.life_with(small(2), |_, database| {
+            make_checkpoint(database);
+        });
+        history.archives_again().unwrap();
+        assert!(!is_there(&history.path("data/FORGOTTEN")));
+        // From here on it is complete again.
+        history.moments.clear();
+        let _ = std::fs::remove_dir_all(history.path("backup"));
+        history.life(|history, database| {
+            history.go_on(database, 5);
+            backup(database, &history.path("backup")).unwrap();
+            history.archive_more(database);
+        });
+        history.go_on_archiving();
+        history.verify();
+    }
+}
+
+/// The archive never got it, so what another copy began with the same number there is not its own.
+#[test]
+fn a_beginning_that_was_forgotten_says_nothing_of_another_copys() {
+    let mut history = History::archived_once();
+    copy_directory(&history.path("data"), &history.path("copy"));
+    let archive = history.path("archive");
+    without(&archive, || drop(history.go_on_unarchived()));
+    history.life_with(small(2), |_, database| {
+        make_checkpoint(database);
+    });
+    assert!(is_there(&history.path("data/FORGOTTEN")));
+    copy_directory(&history.path("data"), &history.path("again"));
+    // Nobody else was there meanwhile.
+    copy_directory(&archive, &history.path("kept"));
+    history.archives_again().unwrap();
+    replace_directory(&history.path("kept"), &archive);
+    // Somebody was.
+    let other = Database::open(&history.path("copy"), archiving(&archive)).unwrap();
+    archives(&other).unwrap();
+    other.close().unwrap();
+    let told = history.other_fails("again");
+    assert!(told.contains("another copy of this database"), "{told}");
+}
+
+/// A segment whose header is damaged looks like one that was never finished: it was passed over, and those
+/// behind it were used again as if the archive had everything.
+#[test]
+fn a_damaged_segment_of_the_data_directory_is_not_left_out_of_the_archive() {
+    for is_running in [true, false] {
+        let mut history = History::new();
+        let (log, archive) = (history.path("data/log/0000"), history.path("archive"));
+        let segments = || {
+            let mut files: Vec<_> =
+                std::fs::read_dir(&log).unwrap().map(|file| file.unwrap().path()).collect();
+            files.sort_unstable();
+            files
+        };
+        let damage = || {
+            // A process may have it open, so it stays the same file.
+            let file = std::fs::OpenOptions::new().write(true).open(&segments()[1]).unwrap();
+            file.write_all_at(&[0xff; 8], 20).unwrap();
+            std::fs::remove_file(&archive).unwrap();
+        };
+        std::fs::write(&archive, "no directory").unwrap();
+        let mut told = Ok(());
+        history.life(|history, database| {
+            while segments().len() < 5 {
+                history.go_on(database, 40);
+            }
+            make_checkpoint(database);
+            if is_running {
+                damage();
+                told = archives_after(database, "already exists");
+            }
+        });
+        if !is_running {
+            damage();
+            told = history.archives_again();
+        }
+        let told = told.expect_err("the archive would lack it");
+        assert!(told.contains("\"log/0000\" has no segment of incarnation 1"), "{told}");
+        assert!(history.archived_files(".reached").is_empty());
+        // As it says.
+        history.life_with(small(2), |_, database| {
+            make_checkpoint(database);
+        });
+        history.moments.clear();
+        history.life(|history, database| {
+            history.go_on(database, 5);
+            backup(database, &history.path("backup")).unwrap();
+            history.archive_more(database);
+        });
+        history.verify();
+    }
 }

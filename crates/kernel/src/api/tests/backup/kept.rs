@@ -25,12 +25,10 @@ fn lines_of(directory: &Path, options: Options) -> Vec<String> {
 #[test]
 fn a_backup_that_was_started_uses_its_logs_again() {
     let mut history = History::new();
-    let database = Database::open(&history.path("data"), small(2)).unwrap();
-    history.table = make_accounts(&database);
-    history.go_on(&database, 5);
-    backup(&database, &history.path("backup")).unwrap();
-    database.close().unwrap();
-    drop(database);
+    history.life_with(small(2), |history, database| {
+        history.go_on(database, 5);
+        backup(database, &history.path("backup")).unwrap();
+    });
     let (started, options) = (history.path("backup"), archiving(&history.path("archive")));
     let told = lines_of(&started, options.clone());
     let reason = "is a backup that was started as it is";
@@ -52,12 +50,8 @@ fn a_backup_that_was_started_uses_its_logs_again() {
 fn a_tool_keeps_no_logs_of_a_database_that_is_not_archived() {
     let mut history = History::new();
     let data = history.path("data");
-    let database = Database::open(&data, small(2)).unwrap();
-    history.table = make_accounts(&database);
-    database.close().unwrap();
-    drop(database);
-    let keeping = Options { unarchived_logs: UnarchivedLogs::Keep, ..small(2) };
-    let database = Database::open(&data, keeping.clone()).unwrap();
+    history.life_with(small(2), |_, _| ());
+    let database = Database::open(&data, keeping()).unwrap();
     history.go_on(&database, 5);
     backup(&database, &history.path("backup")).unwrap();
     assert!(!has_begun(&data) && !has_begun(&history.path("backup")));
@@ -68,27 +62,25 @@ fn a_tool_keeps_no_logs_of_a_database_that_is_not_archived() {
     lines_of(&data, archiving(&history.path("archive")));
     std::fs::remove_file(data.join("0000000003.begun")).unwrap();
     std::fs::write(data.join("0000000002.begun"), "any").unwrap();
-    lines_of(&data, keeping);
+    lines_of(&data, keeping());
     assert!(is_there(&data.join("0000000004.begun")));
 }
 
 #[test]
 fn a_start_without_the_archive_of_before_says_so() {
     let mut history = History::new();
-    let database = history.open();
-    history.go_on(&database, 5);
-    make_checkpoint(&database);
-    archived(&database);
-    database.close().unwrap();
-    drop(database);
+    history.life(|history, database| {
+        history.go_on(database, 5);
+        make_checkpoint(database);
+        archived(database);
+    });
     let data = history.path("data");
     let is_said = |options: Options| {
         let lines = lines_of(&data, options);
         lines.iter().filter(|line| line.contains("archive_directory")).count()
     };
     assert_eq!(is_said(archiving(&history.path("archive"))), 0);
-    let keeping = Options { unarchived_logs: UnarchivedLogs::Keep, ..small(2) };
-    assert_eq!(is_said(keeping), 0);
+    assert_eq!(is_said(keeping()), 0);
     assert_eq!(is_said(small(2)), 1);
     assert!(!has_begun(&data));
 }

@@ -3,63 +3,19 @@
 
 mod damage;
 mod histories;
+mod history;
 mod kept;
 
-use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::checkpoints::make_checkpoint;
 use super::*;
 use crate::io::{Direct, Disk, IoBuffer, IoChoice, OpenHow, RealDisk};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
-
-type Rows = Vec<(i64, i64)>;
-
-/// Small segments, so that logs are used again soon; checkpoints on request only.
-fn small(instances: u16) -> Options {
-    Options {
-        log_segment_bytes: 256 << 10,
-        log_buffer_bytes: 64 << 10,
-        checkpoint_interval_ms: 0,
-        checkpoint_wal_bytes: 0,
-        ..options(instances)
-    }
-}
-
-fn archiving(directory: &Path) -> Options {
-    Options { archive_directory: Some(directory.to_owned()), ..small(2) }
-}
-
-fn backup(database: &Database, directory: &Path) -> Result<BackupReport> {
-    database.backup(directory, &mut |_, _| Ok(()))
-}
-
-/// What a database in `directory` has; it must be sound, too.
-fn rows_in(directory: &Path, table: Oid) -> Rows {
-    let findings = Database::inspect(directory, small(2), &mut |_| ()).expect("it is readable");
-    assert_eq!(findings.problems, Vec::<String>::new());
-    let database = Database::open(directory, small(2)).expect("it can be opened");
-    let rows = all(&database, table);
-    // It goes on as any database does, and again after that.
-    transact(&database, Isolation::ReadCommitted, |it| insert(it, table, 1 << 40, 1)).unwrap();
-    make_checkpoint(&database);
-    transact(&database, Isolation::ReadCommitted, |it| insert(it, table, 1 << 41, 1)).unwrap();
-    database.close().unwrap();
-    drop(database);
-    let database = Database::open(directory, small(2)).expect("it can be opened again");
-    assert_eq!(all(&database, table).len(), rows.len() + 2);
-    database.close().unwrap();
-    rows
-}
-
-fn is_there(path: &Path) -> bool {
-    path.exists()
-}
-
-fn micros() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
-    i64::try_from(since.as_micros()).expect("not yet")
-}
+use history::{
+    History, archived, archiving, backup, copy_directory, failure, is_there, keeping, micros,
+    replace_directory, rows_in, small, while_changed, without,
+};
 
 #[test]
 fn a_backup_while_two_threads_transact_is_a_consistent_prefix() {
@@ -211,96 +167,6 @@ fn a_damaged_page_is_named_by_the_backup() {
     database.close().unwrap();
 }
 
-/// Waits until everything up to the newest checkpoint is archived; answers the status.
-fn archived(database: &Database) -> ArchiveStatus {
-    loop {
-        let status = database.run(Target::Any, |context| {
-            CheckpointWatch::new(context.instance()).status().expect("it is on disk")
-        });
-        let status = status.unwrap();
-        let archive = status.archive.expect("logs are archived");
-        if archive.checkpoint == status.counters.newest {
-            return archive;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Makes checkpoints until archiving fails; answers why.
-fn failure(database: &Database) -> String {
-    loop {
-        make_checkpoint(database);
-        let status = database.run(Target::Any, |context| {
-            CheckpointWatch::new(context.instance()).status().and_then(|it| it.archive)
-        });
-        match status.unwrap().expect("logs are to be archived").failure {
-            Some(failure) => return failure,
-            None => std::thread::sleep(Duration::from_millis(5)),
-        }
-    }
-}
-
-/// A history with recorded moments.
-struct History {
-    folder: tempfile::TempDir,
-    table: Oid,
-    moments: Vec<(i64, Rows)>,
-    next: i64,
-}
-
-impl History {
-    fn new() -> History {
-        let folder = tempfile::tempdir().unwrap();
-        History { folder, table: Oid(0), moments: Vec::new(), next: 0 }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn open(&mut self) -> Database {
-        let database =
-            Database::open(&self.path("data"), archiving(&self.path("archive"))).unwrap();
-        if self.next == 0 {
-            self.table = make_accounts(&database);
-        }
-        database
-    }
-
-    /// Some transactions, then a moment is recorded.
-    fn go_on(&mut self, database: &Database, transactions: usize) {
-        for _ in 0..transactions {
-            let (table, from) = (self.table, self.next);
-            self.next += 50;
-            transact(database, Isolation::ReadCommitted, |statement| {
-                (from..from + 50).try_for_each(|id| insert(statement, table, id, id).map(drop))?;
-                if from > 0 {
-                    add(statement, table, from - 1, 1000)?;
-                }
-                Ok(())
-            })
-            .unwrap();
-        }
-        let at = micros();
-        std::thread::sleep(Duration::from_millis(1));
-        self.moments.push((at, all(database, self.table)));
-    }
-
-    fn restore(&self, name: &str, until: Until) -> Result<Restored> {
-        let (backup, archive) = (self.path("backup"), self.path("archive"));
-        Database::restore(&backup, Some(&archive), &self.path(name), until)
-    }
-
-    fn archived_files(&self, ending: &str) -> Vec<PathBuf> {
-        let one = std::fs::read_dir(self.path("archive")).unwrap().next().unwrap().unwrap();
-        let files = std::fs::read_dir(one.path()).unwrap().map(|entry| entry.unwrap().path());
-        let mut files: Vec<_> =
-            files.filter(|path| path.to_string_lossy().ends_with(ending)).collect();
-        files.sort_unstable();
-        files
-    }
-}
-
 #[test]
 fn a_database_is_restored_to_any_time_across_checkpoints_and_restarts() {
     let mut history = History::new();
@@ -375,55 +241,42 @@ fn a_database_is_restored_to_any_time_across_checkpoints_and_restarts() {
 #[test]
 fn what_is_missing_or_damaged_is_named() {
     let mut history = History::new();
-    let database = history.open();
-    history.go_on(&database, 5);
-    backup(&database, &history.path("backup")).unwrap();
-    // How fast logs grow depends on which instances the transactions ran on.
-    while history.moments.len() < 4 || history.archived_files(".seg").len() <= 4 {
-        history.go_on(&database, 40);
-        make_checkpoint(&database);
-        archived(&database);
-        assert!(history.moments.len() < 100, "logs are not archived");
-    }
-    database.close().unwrap();
-    drop(database);
+    history.life(|history, database| {
+        history.go_on(database, 5);
+        backup(database, &history.path("backup")).unwrap();
+        // How fast logs grow depends on which instances the transactions ran on.
+        while history.moments.len() < 4 || history.archived_files(".seg").len() <= 4 {
+            history.archive_more(database);
+            assert!(history.moments.len() < 100, "logs are not archived");
+        }
+    });
     let segments = history.archived_files(".seg");
-    let refused = |what: &str| {
-        let told = history.restore("no", Until::End).unwrap_err().to_string();
-        assert!(told.contains(what), "{told}");
-        assert!(!is_there(&history.path("no")));
-    };
     // Each segment that only the archive has.
     let mut gaps = 0;
     for segment in &segments {
-        let aside = history.path("aside");
-        std::fs::rename(segment, &aside).unwrap();
-        if history.restore("some", Until::End).is_err() {
-            refused("is damaged or missing from position");
-            gaps += 1;
-        } else {
-            std::fs::remove_dir_all(history.path("some")).unwrap();
-        }
-        std::fs::rename(&aside, segment).unwrap();
+        without(segment, || {
+            if history.restore("some", Until::End).is_err() {
+                history.is_refused("is damaged or missing from position");
+                gaps += 1;
+            } else {
+                std::fs::remove_dir_all(history.path("some")).unwrap();
+            }
+        });
     }
     assert!(gaps >= 2, "{gaps} of {}", segments.len());
     // A flipped bit in every file of the archive, one after the other, changes nothing silently.
-    let expected = history.moments.last().unwrap().1.clone();
     let mut found = 0;
-    for (at, file) in history.archived_files("").iter().enumerate() {
-        let good = std::fs::read(file).unwrap();
-        let mut bad = good.clone();
-        let middle = bad.iter().rposition(|byte| *byte != 0).unwrap() / 2;
-        bad[middle] ^= 8;
-        std::fs::write(file, &bad).unwrap();
-        let name = format!("bit{at}");
-        match history.restore(&name, Until::End) {
+    for file in &history.archived_files("") {
+        let change = |bytes: &mut [u8]| {
+            let middle = bytes.iter().rposition(|byte| *byte != 0).unwrap() / 2;
+            bytes[middle] ^= 8;
+        };
+        while_changed(file, change, || match history.restore("bit", Until::End) {
             Err(Error::Corrupt { .. }) => found += 1,
             Err(other) => panic!("{other}"),
             // What the backup has, too, or nothing needs.
-            Ok(_) => assert!(rows_in(&history.path(&name), history.table) == expected),
-        }
-        std::fs::write(file, &good).unwrap();
+            Ok(_) => assert!(history.has_rows("bit", history.last()), "{file:?}"),
+        });
     }
     assert!(found >= 3, "{found}");
 }
@@ -431,36 +284,43 @@ fn what_is_missing_or_damaged_is_named() {
 #[test]
 fn a_damaged_backup_is_named() {
     let mut history = History::new();
-    let database = history.open();
-    history.go_on(&database, 5);
-    backup(&database, &history.path("backup")).unwrap();
-    database.close().unwrap();
-    drop(database);
-    let refused = |what: &str| {
-        let told = history.restore("no", Until::End).unwrap_err().to_string();
-        assert!(told.contains(what), "{told}");
-        assert!(!is_there(&history.path("no")));
+    history.life(|history, database| {
+        history.go_on(database, 5);
+        backup(database, &history.path("backup")).unwrap();
+        archived(database);
+    });
+    let change = |bytes: &mut [u8]| {
+        let at = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        bytes[at] ^= 1;
     };
     let page = history.path("backup/pages/0000.pages");
-    let good = std::fs::read(&page).unwrap();
-    let mut bad = good.clone();
-    let at = bad.iter().rposition(|byte| *byte != 0).unwrap();
-    bad[at] ^= 1;
-    std::fs::write(&page, &bad).unwrap();
-    refused("\"pages/0000.pages\", page ");
-    std::fs::write(&page, &good).unwrap();
-    std::fs::rename(history.path("backup/BACKUP"), history.path("aside")).unwrap();
-    refused("no file \"BACKUP\"");
-    std::fs::rename(history.path("aside"), history.path("backup/BACKUP")).unwrap();
-    std::fs::rename(history.path("backup/MANIFEST.1"), history.path("aside")).unwrap();
-    let told = history.restore("no", Until::End).unwrap_err().to_string();
-    assert!(told.contains("manifest"), "{told}");
-    std::fs::rename(history.path("aside"), history.path("backup/MANIFEST.1")).unwrap();
+    while_changed(&page, change, || history.is_refused("\"pages/0000.pages\", page "));
+    let backup = history.path("backup");
+    without(&backup.join("BACKUP"), || history.is_refused("no file \"BACKUP\""));
+    without(&backup.join("MANIFEST.1"), || history.is_refused("manifest"));
     // A backup that was started is a database, and no backup any more.
-    let database = Database::open(&history.path("backup"), small(2)).unwrap();
-    database.close().unwrap();
-    drop(database);
-    refused("was started as a database");
+    Database::open(&backup, small(2)).unwrap().close().unwrap();
+    history.is_refused("was started as a database");
+}
+
+/// Places where nothing is are holes of the files, so that a file was restored without what it had lost.
+#[test]
+fn pages_that_a_backup_has_lost_are_missed() {
+    let mut history = History::new();
+    history.life(|history, database| {
+        history.go_on(database, 40);
+        backup(database, &history.path("backup")).unwrap();
+        archived(database);
+    });
+    history.restore_all();
+    for home in ["0000", "0001"] {
+        let pages = history.path("backup/pages").join(format!("{home}.pages"));
+        without(&pages, || history.is_refused("a file is missing, or was made shorter"));
+        let good = std::fs::read(&pages).unwrap();
+        std::fs::write(&pages, &good[..2 * crate::base::PAGE_BYTES]).unwrap();
+        history.is_refused("was made shorter");
+        std::fs::write(&pages, good).unwrap();
+    }
 }
 
 #[test]
@@ -490,9 +350,7 @@ fn an_archive_that_cannot_be_written_holds_nothing_up() {
     // Nothing was lost meanwhile: with room it is all archived.
     std::fs::remove_file(history.path("archive")).unwrap();
     assert!(archived(&database).segments >= 3);
-    history.restore("end", Until::End).unwrap();
-    let rows = rows_in(&history.path("end"), history.table);
-    assert!(rows == history.moments.last().unwrap().1);
+    history.restore_all();
     database.close().unwrap();
     drop(database);
     // Other copies of the same database keep out of it: a backup that was started, and one of the
@@ -502,27 +360,9 @@ fn an_archive_that_cannot_be_written_holds_nothing_up() {
     history.go_on(&database, 1);
     make_checkpoint(&database);
     archived(&database);
-    let refused = |name: &str| {
-        let options = archiving(&history.path("archive"));
-        let other = Database::open(&history.path(name), options).unwrap();
-        let told = failure(&other);
-        other.close().unwrap();
-        told
-    };
-    let told = refused("backup");
+    let told = history.other_fails("backup");
     assert!(told.contains("is a backup that was started as it is"), "{told}");
-    let told = refused("copy");
+    let told = history.other_fails("copy");
     assert!(told.contains("another copy of this database"), "{told}");
     database.close().unwrap();
-}
-
-fn copy_directory(from: &Path, to: &Path) {
-    std::fs::create_dir(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let (path, name) = entry.map(|it| (it.path(), it.file_name())).unwrap();
-        match path.is_dir() {
-            true => copy_directory(&path, &to.join(name)),
-            false => drop(std::fs::copy(&path, to.join(name)).unwrap()),
-        }
-    }
 }
