@@ -128,6 +128,7 @@ impl Counters {
         self.add("old snapshots ended", txn.snapshots_ended);
         self.add("row gone before its checkpoint ended", txn.rows_reaped);
         self.add("undo let go before its checkpoint ended", txn.undo_let_go);
+        self.add("page loaded for a collection", txn.collect_loads);
         self.add("waited for a table lock", txn.table_lock_waits);
         self.add("waited for stability", txn.stable_waits);
         self.add("waited for log room", txn.room_waits + log.waits);

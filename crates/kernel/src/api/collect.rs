@@ -3,8 +3,8 @@
 //! Garbage collection runs by itself (rule 6.8), each instance over its own undo, when there is
 //! enough to collect. This waits for one collection of everything that no snapshot needs.
 //!
-//! Invariants: collects no more than an instance's own collector would, at the same horizon; waits
-//! without a latch; every instance is counted down exactly once, whether its collector ended, failed,
+//! Invariants: collects no more than an instance's own collector would, at the same horizon, and may do so
+//! beside it; waits without a latch; every instance is counted down exactly once, whether its collector ended, failed,
 //! panicked or never began. A plain statement: its own snapshot holds the horizon where it began, so
 //! what was committed and stable before it is collected, unless an older snapshot needs it.
 
@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::core::{Context, CoreInner, Instance};
 use super::session::Session;
-use crate::base::{Error, InstanceId, Result};
+use crate::base::{Error, InstanceId, NeededPage, Result};
 use crate::runtime::{Class, Parker, Unparker};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::txn::Reason;
+use crate::version::Collected;
 
 /// How often the waiter looks whether it was interrupted, in nanoseconds.
 const LOOK_NS: u64 = 20_000_000;
@@ -93,7 +94,10 @@ impl Part {
     fn collect(self, context: &Context) {
         let core = &context.instance().state().inner;
         loop {
-            match core.txn.collect() {
+            if context.instance().is_stopping() {
+                return self.add(Err(Error::ShuttingDown));
+            }
+            match core.collect_portion(context) {
                 Ok(collected) => {
                     self.add(Ok(collected.transactions as u64));
                     if !collected.more {
@@ -104,8 +108,39 @@ impl Part {
                 }
                 Err(error) => return self.add(Err(error)),
             }
+        }
+    }
+}
+
+impl CoreInner {
+    /// Collects a portion, or up to a page that is not in memory, which it waits for; then lets others run if there is
+    /// more. Any number of tasks may do so at a time (`version/collect.rs`).
+    pub(super) fn collect_portion(&self, context: &Context) -> Result<Collected> {
+        let collected = self.txn.collect()?;
+        if let Some(page) = collected.needs {
+            self.begin_loads(page, context);
+            // No transaction is open here: what it waits for keeps nobody out.
+            context.uncounted(|| self.txn.load_to_collect(page, context));
+        }
+        // Who has waited has let others run.
+        if collected.more && (collected.needs.is_none() || context.should_yield()) {
             context.yield_now();
         }
+        Ok(collected)
+    }
+
+    /// Has what the next records need read together with this page, unless it was read so.
+    fn begin_loads(&self, page: NeededPage, context: &Context) {
+        let mut begun = self.begun.take();
+        if let Some(at) = begun.iter().position(|other| *other == page) {
+            begun.swap_remove(at);
+        } else if self.shared.pool.has_free_frames() {
+            let (versions, limit) = (&self.txn.environment().versions, self.txn.collect_limit());
+            begun = versions.missing_pages(limit, &*self.tables);
+            begun.retain(|other| *other != page);
+            self.shared.pool.load_soon(context, &begun);
+        }
+        self.begun.replace(begun);
     }
 }
 

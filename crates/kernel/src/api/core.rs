@@ -12,7 +12,7 @@ use super::checkpoint::Checkpoints;
 use super::environment::KernelEnvironment;
 use super::options::{OnFailure, Options};
 use super::registry::{LocalTables, Registry};
-use crate::base::{Cts, HomeId, LogPosition, Observed, TreeId};
+use crate::base::{Cts, HomeId, LogPosition, NeededPage, Observed, TreeId};
 use crate::buffer::{BufferPool, Watermarks, provide};
 use crate::catalog::{CatalogCache, Oid, Published};
 use crate::io::{Completion, DirLock, Disk};
@@ -153,6 +153,8 @@ pub(super) struct CoreInner {
     // Values that were taken together and not handed out yet.
     pub sequences: super::sequences::SequenceCache,
     collecting: Cell<bool>,
+    // Loads that were begun for the records that are to be collected next.
+    pub(super) begun: RefCell<Vec<NeededPage>>,
     // When the last collection ended.
     collected_ns: Cell<u64>,
     // When index leaves were last swept.
@@ -191,6 +193,7 @@ impl Core {
             temporary: Cell::new(0),
             sequences: Default::default(),
             collecting: Cell::new(false),
+            begun: RefCell::default(),
             collected_ns: Cell::new(0),
             swept_ns: Cell::new(0),
             asked: Cell::new(None),
@@ -252,9 +255,13 @@ impl CoreInner {
         self.collecting.set(true);
         instance.spawn(Class::System, |context| {
             let core = &context.instance().state().inner;
-            // Errors are told by whoever needs the room that was not reclaimed.
-            while core.txn.collect().is_ok_and(|collected| collected.more) {
-                context.yield_now();
+            // Errors are told by whoever needs the room that was not reclaimed. What is left when the
+            // database closes nobody needs.
+            while !context.instance().is_stopping()
+                && core.collect_portion(context).is_ok_and(|collected| collected.more)
+            {
+                // It may go on for long, if it waits for the disk as often as others change rows.
+                core.sweep_if_due(context.now_ns());
             }
             core.sweep_if_due(context.now_ns());
             core.collecting.set(false);

@@ -103,6 +103,10 @@ impl Environment for KernelEnvironment {
         Ok(self.versions.collect(limit, &*self.tables, records_max))
     }
 
+    fn could_not_load(&self) {
+        self.versions.could_not_load();
+    }
+
     fn reap(&self, passed: &Passed, records_max: usize) -> Reaped {
         self.versions.reap(passed, &*self.tables, records_max)
     }

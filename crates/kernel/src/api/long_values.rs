@@ -115,7 +115,7 @@ impl Statement<'_> {
         if writer.put(raw, block).is_ok() {
             return Ok(());
         }
-        while self.core.txn.collect()?.more {}
+        self.core.txn.collect_all(&self.waiter())?;
         for _ in 0..OTHERS_TRIES {
             match writer.put(raw, block) {
                 Err(Error::OutOfMemory { .. }) => {}

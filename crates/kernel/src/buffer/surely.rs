@@ -1,6 +1,6 @@
-//! Loads for which a thread is blocked: of those who cannot wait otherwise (a rollback, a collection,
-//! recovery), and among them those that cannot fail: a rollback puts rows back whatever happens
-//! (rule 6.7), also when the pool is full of pages that a full disk has no room for.
+//! Loads for which a thread is blocked: of those who cannot wait otherwise (recovery), or have waited in vain, for their
+//! pages drive each other out or find no frame (a rollback, a collection), and among them those that cannot fail: a rollback puts
+//! rows back whatever happens (rule 6.7), also when the pool is full of pages that a full disk has no room for.
 //!
 //! Invariants: some frames of each partition are kept for such loads, half of them for those that cannot
 //! fail ([`BufferPool::load_surely`]). These are *lent* for one load after the other. When no frame is
@@ -100,8 +100,8 @@ impl StepLoads {
 }
 
 impl BufferPool {
-    /// Loads a page and blocks the thread meanwhile: for those who cannot wait otherwise (a collection,
-    /// recovery). `Corrupt`, `Io`, `OutOfMemory`.
+    /// Loads a page and blocks the thread meanwhile: for those who cannot wait otherwise (a checkpoint that finds no
+    /// frame). `Corrupt`, `Io`, `OutOfMemory`.
     pub fn load_now(&self, needed: NeededPage) -> Result<()> {
         StepLoads::default().load(self, needed)
     }

@@ -111,6 +111,8 @@ pub trait Environment {
     }
     /// Reclaims undo within `limit`, about `records_max` records.
     fn collect(&self, limit: CollectLimit, records_max: usize) -> Result<Collected>;
+    /// A page that a collection needs could not be loaded: the next one does without, or blocks the thread.
+    fn could_not_load(&self) {}
     /// Takes out deleted rows that only the checkpoint that is being made holds back, and which it
     /// has passed; looks at about `records_max` records.
     fn reap(&self, _passed: &Passed, _records_max: usize) -> Reaped {

@@ -27,9 +27,6 @@ use crate::runtime::Unparker;
 use crate::sync::{AtomicBool, Ordering, mutant, point};
 use crate::version::{CollectLimit, Collected};
 
-/// Portions of a collection in which nothing goes on, before who waits for it gives up.
-const IDLE_MAX: usize = 8;
-
 /// Counters of one instance; plain numbers, read by their own thread.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct TxnCounters {
@@ -75,6 +72,8 @@ pub struct TxnCounters {
     pub rows_reaped: u64,
     /// How often a checkpoint was seen to let go of undo before its end.
     pub undo_let_go: u64,
+    /// Pages that collections waited for, while others ran.
+    pub collect_loads: u64,
 }
 
 /// One instance's transactions. Not `Sync`.
@@ -403,8 +402,8 @@ impl<E: Environment> TxnLocal<E> {
     }
 
     /// Reclaims one portion of undo; if that leaves too much, ends the oldest snapshots that are in
-    /// the way (rule 6.9), and the next portion takes what they held. For a task of class System, which yields after each while
-    /// `more`, and parks or ends when there is no more.
+    /// the way (rule 6.9), and the next portion takes what they held. Does not wait: who can load what it
+    /// [`needs`](Collected::needs) calls [`TxnLocal::collect_waiting`].
     pub fn collect(&self) -> Result<Collected> {
         let limit = self.collect_limit();
         let mut collected = self.environment.collect(limit, self.shared.options.collect_portion)?;
@@ -424,7 +423,7 @@ impl<E: Environment> TxnLocal<E> {
             let reaped = self.environment.reap(&passed, self.shared.options.collect_portion);
             self.count(|counters| counters.rows_reaped += reaped.rows as u64);
             collected.records += reaped.rows;
-            collected.more = reaped.more;
+            (collected.more, collected.needs) = (reaped.more, reaped.needs);
         }
         Ok(collected)
     }
@@ -432,20 +431,6 @@ impl<E: Environment> TxnLocal<E> {
     /// The checkpoint that is being made has let go of undo.
     pub fn note_let_go(&self) {
         self.count(|counters| counters.undo_let_go += 1);
-    }
-
-    /// Undo memory is short: reclaims all that can be reclaimed now. True if that was anything. Ends
-    /// too when nothing goes on for a while, for the thread that has the page in the way may be this one.
-    pub(super) fn collect_all(&self) -> Result<bool> {
-        let (mut any, mut idle) = (false, 0);
-        loop {
-            let collected = self.collect()?;
-            any |= collected.transactions > 0 || collected.pages > 0;
-            idle = if collected.got_on() { 0 } else { idle + 1 };
-            if !collected.more || idle == IDLE_MAX {
-                return Ok(any);
-            }
-        }
     }
 
     /// The first observation that is not stable yet.

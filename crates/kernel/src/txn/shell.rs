@@ -26,6 +26,12 @@ use crate::base::{
 use crate::buffer::LoadsAgain;
 use crate::runtime::{Parked, Parker};
 use crate::sync::{ledger, mutant, point, spin};
+use crate::version::Collected;
+
+/// Portions of a collection in which nothing goes on, before who waits for it gives up, and pages for which he waits at
+/// most.
+const IDLE_MAX: usize = 8;
+const LOADS_MAX: usize = 1000;
 
 /// Retries that only spin; after these each one lets others run.
 const SPINS: u32 = 16;
@@ -154,10 +160,10 @@ impl<E: Environment> TxnLocal<E> {
                     self.retry(retries, waiter)?;
                 }
                 Err(Stop::WaitFor(what)) => self.wait(what, waiter)?,
-                Err(Stop::Error(error)) => self.collect_for(error, &mut collected)?,
+                Err(Stop::Error(error)) => self.collect_for(error, waiter, &mut collected)?,
                 Err(Stop::NeedPage(page)) => {
                     if let Err(error) = loads.check(page).and_then(|()| self.load(page, waiter)) {
-                        self.collect_for(error, &mut collected)?;
+                        self.collect_for(error, waiter, &mut collected)?;
                     }
                 }
             }
@@ -167,9 +173,49 @@ impl<E: Environment> TxnLocal<E> {
     /// If memory is short, what nobody needs goes first, once (rule 6.9); else, or if there is nothing to
     /// go, the error stays.
     #[cold]
-    fn collect_for(&self, error: Error, collected: &mut bool) -> Result<()> {
+    fn collect_for(&self, error: Error, waiter: &Waiter<'_>, collected: &mut bool) -> Result<()> {
         let may = is_short_of_memory(&error) && !std::mem::replace(collected, true);
-        if may && self.collect_all()? { Ok(()) } else { Err(error) }
+        if may && self.collect_all(waiter)? { Ok(()) } else { Err(error) }
+    }
+
+    /// As [`TxnLocal::collect`], and loads the page that it needs then, if any; others run meanwhile. Nothing is latched.
+    pub fn collect_waiting(&self, parker: &dyn Parker) -> Result<Collected> {
+        let collected = self.collect()?;
+        if let Some(page) = collected.needs {
+            self.load_to_collect(page, parker);
+        }
+        Ok(collected)
+    }
+
+    /// Loads a page that a collection needs; others run meanwhile. Nothing is latched. Whatever is in the way, the
+    /// collection meets it again, with the thread blocked.
+    pub fn load_to_collect(&self, page: NeededPage, parker: &dyn Parker) {
+        let Some(pool) = self.environment.pool() else { return };
+        self.count(|counters| counters.collect_loads += 1);
+        if pool.load(page, parker).is_err() {
+            self.environment.could_not_load();
+        }
+    }
+
+    /// Memory is short: reclaims all that can be reclaimed now. True if that was anything. Ends
+    /// too when nothing goes on for a while, for the thread that has the page in the way may be this one; and after so
+    /// many loads, for others of this instance may change rows as fast as it collects. Errors: `Cancelled`,
+    /// `ShuttingDown`.
+    pub fn collect_all(&self, waiter: &Waiter<'_>) -> Result<bool> {
+        let (mut any, mut idle, mut loads) = (false, 0, 0);
+        loop {
+            let collected = self.collect_waiting(waiter.parker)?;
+            any |= collected.transactions > 0 || collected.pages > 0;
+            if collected.needs.is_some() {
+                waiter.check()?;
+                loads += 1;
+            } else {
+                idle = if collected.got_on() { 0 } else { idle + 1 };
+            }
+            if !collected.more || idle == IDLE_MAX || loads == LOADS_MAX {
+                return Ok(any);
+            }
+        }
     }
 
     /// Loads a page; nothing is latched. A statement that is to end ends before it.

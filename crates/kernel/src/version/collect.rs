@@ -10,9 +10,22 @@
 //!   rows without live records, and drops the table when no entry is alive.
 //! - Pages of long values that nobody refers to any more are freed in portions (`longs`).
 //! - Collection never waits: what it cannot latch now it tries again at the next call. A long value that cannot be
-//!   read is in nobody's way: the entries of its record's keys stay (`longs` has why they may), which is told.
+//!   read is in nobody's way: the entries of its record's keys stay (`longs` has why they may), which is told. Nor is
+//!   a page of a tree (`visit`).
+//! - A page that is not in memory is asked for ([`Collected::needs`]): who collects loads it, while others run, and calls
+//!   again. A record's pages may drive each other out, where hardly any frame is free; and who calls may not be able
+//!   to wait, or find no frame. So after [`ASKED_MAX`] pages for one record, or when one could not be loaded, the rest of
+//!   its visit loads with the thread blocked, into frames that others do not get (`buffer/surely.rs`): it always ends.
 //!
-//! A `Stop` in the middle of a transaction is harmless: every step may be done twice.
+//! **What others do in between.** A call ends with nothing held: no latch, no borrow; what it has done is in the queue
+//! (a transaction goes back to the front, with the record that is next), and the next call begins with what it finds
+//! there. So it is as good as any call that a quota or a busy latch ended, and whoever calls next, the collector or
+//! VACUUM, goes on with the same record. A `Stop` in the middle of a transaction is harmless, for every step may be done
+//! twice: an entry or a row that is gone is not found, and what is noted once (long values) is noted in the step
+//! that takes the row or in that which passes the record, at its end. The order is the queue's: nothing behind a
+//! record is passed before it. What was below the horizon once stays so: nobody takes a snapshot there any more.
+//! Transactions of the own instance run in between, as those of others always could: none of them counts on a
+//! record being visited in one go. If nobody calls again (the database closes) the undo is there still.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -26,27 +39,27 @@ use super::arena::{Arena, ChunkPool};
 use super::entries::Scratch;
 use super::exact::Unswept;
 use super::imaging::Listed;
-use super::longs::Garbage;
+use super::longs::{Garbage, unless_unread};
+use super::merges::Merges;
 use super::passed::Ahead;
 use super::record::{Flags, Header, ImageReader};
 use super::space::UndoRef;
 use super::twin::{self, Made, PageIs, Swept, VersionSpace};
-use super::visit::visit;
-use crate::base::{Cts, Error, HomeId, InstanceId, Outcome, Result, RowId, SlotId, Stop, TreeId};
-use crate::buffer::{FrameRef, PageRead, PageWrite, StepLoads};
-use crate::page::header;
-use crate::page::pax;
+use super::visit::{Unreadable, visit};
+use crate::base::{
+    Cts, Error, HomeId, InstanceId, NeededPage, Outcome, Result, SlotId, Stop, TreeId,
+};
+use crate::buffer::{FrameRef, PageRead, StepLoads};
 use crate::sync::{mutant, point};
-use crate::tree::descent::Merged;
 use crate::tree::hints::LeafHints;
 use crate::tree::table::AppendCursor;
 
-/// Merges that one collection tries.
-const MERGES_MAX: usize = 64;
-/// Loads for one visit at most.
+/// Loads with the thread blocked for one visit at most.
 const LOADS_MAX: usize = 64;
-/// How often a merge that something is in the way of is tried.
-const MERGE_TRIES: u32 = 64;
+/// Pages that are asked for for one record: some more than the leaves of a row with a dozen indexes.
+const ASKED_MAX: u32 = 32;
+/// What a page that is asked for takes of a portion, in records.
+const ASKED_COST: usize = 16;
 
 /// How far before its turn a leaf's twin table is fetched from memory; the leaf, twice as far.
 const TWINS_AHEAD: usize = 4;
@@ -95,6 +108,9 @@ pub struct Collected {
     pub records: usize,
     /// Whether the quota (or a latch that was busy) ended it, not the limit: call again soon.
     pub more: bool,
+    /// A page without which it does not go on: load it and call again. Who cannot wait, or finds no frame, calls
+    /// again without it.
+    pub needs: Option<NeededPage>,
 }
 
 impl Collected {
@@ -147,8 +163,11 @@ pub struct InstanceVersions {
     pub(super) scratch: RefCell<Scratch>,
     /// Long values to be freed.
     garbage: Garbage,
-    /// Leaves that lost their twin with few rows left: to be merged with a neighbour.
-    merges: RefCell<VecDeque<Merge>>,
+    /// Nodes with little in them, to be merged with a neighbour.
+    pub(super) merges: Merges,
+    asked: Cell<Asked>,
+    /// What a page that was asked for has left of the portion; 0: none was.
+    portion_left: Cell<usize>,
     /// Index leaves that are to be made exact.
     unswept: Unswept,
     /// How far deletes were visited ahead of their time.
@@ -174,7 +193,9 @@ impl InstanceVersions {
             collected: Cell::new(0),
             scratch: RefCell::default(),
             garbage: Garbage::default(),
-            merges: RefCell::default(),
+            merges: Merges::default(),
+            asked: Cell::default(),
+            portion_left: Cell::new(0),
             unswept: Unswept::default(),
             ahead: Cell::default(),
             listed: RefCell::default(),
@@ -237,7 +258,7 @@ impl InstanceVersions {
             && self.garbage.is_empty()
             && self.twins.borrow().is_empty()
             && !self.space.has_parked(self.instance)
-            && self.merges.borrow().is_empty()
+            && self.merges.is_empty()
             && self.unswept.is_empty()
     }
 
@@ -330,8 +351,8 @@ impl InstanceVersions {
     }
 
     /// Reclaims up to about `records_max` records of finished transactions, oldest first, then
-    /// looks after twin tables. Never blocks; takes leaf latches one at a time. Called by the
-    /// instance as a system task.
+    /// looks after twin tables. Takes leaf latches one at a time; blocks the thread only for a record whose pages
+    /// were asked for in vain. Called by the instance as a system task.
     pub fn collect(
         &self,
         limit: CollectLimit,
@@ -339,7 +360,11 @@ impl InstanceVersions {
         records_max: usize,
     ) -> Collected {
         let mut done = Collected::default();
-        let mut left = records_max;
+        // Leaves are looked after once a portion, not once for each page.
+        let mut left = match self.portion_left.take() {
+            0 => records_max,
+            left => left.min(records_max),
+        };
         let mut scratch = self.scratch.take();
         while !done.more {
             let Some(mut finished) = self.queue.borrow_mut().pop_front() else { break };
@@ -348,10 +373,14 @@ impl InstanceVersions {
                 break;
             }
             let left_before = left;
-            done.more = !self.visit_all(&mut finished, tables, &mut left, &mut scratch);
+            let visited = self.visit_all(&mut finished, tables, &mut left, &mut scratch);
             done.records += left_before - left;
+            done.more = !matches!(visited, Ok(Visited::All));
             if done.more {
                 self.queue.borrow_mut().push_front(finished);
+                if let Err(Stop::NeedPage(page)) = visited {
+                    done.needs = Some(page);
+                }
                 break;
             }
             point("undo reclaim");
@@ -362,51 +391,40 @@ impl InstanceVersions {
             done.more = left == 0 && !self.queue.borrow().is_empty();
         }
         self.scratch.replace(scratch);
+        if done.needs.is_some() && left > ASKED_COST {
+            self.portion_left.set(left - ASKED_COST);
+            return done;
+        }
         done.pages = self.garbage.free(records_max);
         done.more |= !self.garbage.is_empty();
         self.sweep_twins(limit, records_max, &mut done);
-        self.merge_leaves(tables, &mut done);
+        if done.needs.is_none() {
+            self.merge_underfull(tables, &mut done);
+            done.more |= done.needs.is_some();
+        }
         done
     }
 
-    /// Merges leaves that were found underfull (rule 5.3). One whose neighbour has a twin is
-    /// tried again with later collections, for a while.
-    fn merge_leaves(&self, tables: &dyn Tables, done: &mut Collected) {
-        let waiting = self.merges.borrow().len();
-        for _ in 0..waiting.min(MERGES_MAX) {
-            let Some(mut merge) = self.merges.borrow_mut().pop_front() else { break };
-            let Some(table) = tables.table(merge.tree) else { continue };
-            match table.tree.merge_leaf(merge.row) {
-                Ok(Merged::Yes) => {
-                    done.merged += 1;
-                    // It may still be underfull, and have another neighbour.
-                    self.merges.borrow_mut().push_back(merge);
-                }
-                Ok(Merged::Later) if merge.tries < MERGE_TRIES => {
-                    merge.tries += 1;
-                    self.merges.borrow_mut().push_back(merge);
-                }
-                // Too full, or the tree is going.
-                _ => {}
-            }
-        }
+    /// A page that a collection needs could not be loaded: the record's visit does it with the thread blocked.
+    pub fn could_not_load(&self) {
+        self.asked.set(Asked { times: ASKED_MAX, ..self.asked.get() });
     }
 
-    /// Visits the records that need it; answers whether all were.
+    /// Visits the records that need it.
     fn visit_all(
         &self,
         finished: &mut Finished,
         tables: &dyn Tables,
         left: &mut usize,
         scratch: &mut Scratch,
-    ) -> bool {
+    ) -> Outcome<Visited> {
         if finished.visits == Visits::None {
-            return true;
+            return Ok(Visited::All);
         }
         finished.arena.pass(finished.end);
         while finished.next != 0 {
             if *left == 0 {
-                return false;
+                return Ok(Visited::Some);
             }
             let record = finished.arena.read(finished.next, &mut scratch.image);
             if record.needs_visit() {
@@ -415,9 +433,8 @@ impl InstanceVersions {
                     let visited = self.visit_loading(&table, at, &record, scratch);
                     // Where entries go, leaves are merged.
                     table.indexes.iter().for_each(|index| self.note_cleared(&table, index));
-                    if visited.is_err() {
-                        return false;
-                    }
+                    self.note_alone_in_indexes(&table);
+                    visited?;
                 }
                 // Last, for it is done once. Without a table too: an image is in no leaf.
                 if record.flags.has(Flags::LONG) {
@@ -427,11 +444,12 @@ impl InstanceVersions {
             finished.next = record.previous;
             *left -= 1;
         }
-        true
+        Ok(Visited::All)
     }
 
-    /// Visits a record; index leaves that were evicted since are loaded, with the thread blocked. `Retry`
-    /// if they do not stay in memory: so few frames may be free that one page drives the other out.
+    /// Visits a record. `NeedPage`, if it was not asked for too often; then leaves that were evicted are loaded with
+    /// the thread blocked. `Retry` if they do not stay in memory even so: so few frames may be free that one page
+    /// drives the other out.
     pub(super) fn visit_loading(
         &self,
         table: &TableAccess,
@@ -439,21 +457,30 @@ impl InstanceVersions {
         record: &Header,
         scratch: &mut Scratch,
     ) -> Outcome<()> {
-        let mut loads = StepLoads::default();
+        let (mut loads, mut unreadable) = (StepLoads::default(), Unreadable::default());
         for _ in 0..LOADS_MAX {
-            match visit(table, at, record, scratch, &self.garbage) {
-                Err(Stop::NeedPage(page)) => loads.load(table.tree.pool(), page)?,
+            match visit(table, (at, record), scratch, &self.garbage, &unreadable) {
+                Err(Stop::NeedPage(page)) => {
+                    if self.may_ask_for(at) {
+                        return Err(Stop::NeedPage(page));
+                    }
+                    let loaded = loads.load(table.tree.pool(), page).map_err(Stop::Error);
+                    if unless_unread(&table.tree, loaded)?.is_none() {
+                        unreadable.add(page);
+                    }
+                }
                 done => return done,
             }
         }
         Err(Stop::Retry)
     }
 
-    fn note_underfull(&self, page: &PageWrite) {
-        if pax::is_underfull(page.bytes()) {
-            let (tree, row) = (header::tree(page.owned()), pax::lower_fence(page.bytes()));
-            self.merges.borrow_mut().push_back(Merge { tree, row, tries: 0 });
-        }
+    /// Whether who collects is to load one page more for this record. Counts it.
+    fn may_ask_for(&self, record: UndoRef) -> bool {
+        let asked = Some(self.asked.get()).filter(|asked| asked.record == record);
+        let times = asked.map_or(0, |asked| asked.times);
+        self.asked.set(Asked { record, times: times.saturating_add(1) });
+        times < ASKED_MAX && !mutant("collection-blocks")
     }
 
     fn sweep_twins(&self, limit: CollectLimit, twins_max: usize, done: &mut Collected) {
@@ -530,13 +557,25 @@ fn prefetch_twins(twins: &VecDeque<Twin>) {
     }
 }
 
-/// A leaf with few rows.
+/// How much of a transaction was visited.
 #[derive(Clone, Copy)]
-struct Merge {
-    tree: TreeId,
-    /// Its lower fence.
-    row: RowId,
-    tries: u32,
+enum Visited {
+    All,
+    /// The quota ended it.
+    Some,
+}
+
+/// The record for which pages were asked for last, and how many.
+#[derive(Clone, Copy)]
+struct Asked {
+    record: UndoRef,
+    times: u32,
+}
+
+impl Default for Asked {
+    fn default() -> Asked {
+        Asked { record: UndoRef::NONE, times: 0 }
+    }
 }
 
 /// A leaf that had a twin table.

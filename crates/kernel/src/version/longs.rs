@@ -30,8 +30,12 @@ use crate::page::keynode::KEY_BYTES_MAX;
 use crate::page::overflow::{Form, LongRef};
 use crate::page::pax::SlotIndex;
 use crate::sync::mutant;
-use crate::tree::overflow::{FreeChain, read_whole};
+use crate::tree::overflow::{FreeChain, FreeLeft, read_whole};
 use crate::tree::table::{LeafView, TableTree};
+
+/// Pages that are read so that they can be freed, between two chances for others to run: a disk takes a few
+/// milliseconds for them.
+const READS_MAX: usize = 16;
 
 /// Stands for a value that is too long for any index.
 static TOO_LONG: [u8; KEY_BYTES_MAX + 64] = [0; KEY_BYTES_MAX + 64];
@@ -218,28 +222,23 @@ impl Garbage {
         self.chains.borrow().is_empty()
     }
 
-    /// Frees up to about `pages_max` pages; answers how many. Of a chain with a page on disk that cannot
-    /// be read the rest is nobody's; why is kept, here and by the pool.
+    /// Frees up to about `pages_max` pages, and not so many that must be read for it; answers how many. Of a chain with a page on
+    /// disk that cannot be read the rest is nobody's; why is kept, here and by the pool.
     pub(crate) fn free(&self, pages_max: usize) -> usize {
         let Some(pool) = self.pool.get() else { return 0 };
-        let mut freed = 0;
-        while freed < pages_max {
+        let mut left = FreeLeft { pages: pages_max, reads: READS_MAX };
+        while left.pages > 0 && left.reads > 0 {
             let Some(mut chain) = self.chains.borrow_mut().pop_front() else { break };
-            let portion = pages_max - freed;
-            let pages = match chain.free(pool, portion) {
-                Ok(pages) => pages,
+            match chain.free_some(pool, &mut left) {
+                Ok(()) if chain.is_gone() => {}
+                Ok(()) => self.chains.borrow_mut().push_front(chain),
                 Err(error) => {
                     pool.note_unread(error.clone());
                     let _ = self.failure.set(error);
-                    continue;
                 }
-            };
-            freed += pages;
-            if pages == portion {
-                self.chains.borrow_mut().push_front(chain);
             }
         }
-        freed
+        pages_max - left.pages
     }
 
     /// Why some pages could not be freed, if so.

@@ -12,6 +12,8 @@ mod entries;
 mod exact;
 mod imaging;
 mod longs;
+mod merges;
+mod missing;
 mod parked;
 mod passed;
 mod read;

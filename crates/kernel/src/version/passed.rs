@@ -11,6 +11,8 @@
 //! - Undo is reclaimed in its order as ever, only deletes are visited ahead of it. They are visited
 //!   again then, if any other record of their transaction is, and find nothing to do. Key changes
 //!   wait: what they leave behind is judged by how far undo has been passed, which is in its order.
+//! - A page that is not in memory is asked for, as collection does (`collect`); what was done up to there is remembered, and
+//!   whoever goes on may find another checkpoint, or none: then it is from the beginning, or not at all.
 //! - Tables with long values are left alone: a change of another column's key has the row's reference in
 //!   its record, and reads the value when it is visited, which is after the delete that frees it here.
 
@@ -21,7 +23,7 @@ use rustc_hash::FxHashSet;
 use super::access::Tables;
 use super::collect::{CollectLimit, InstanceVersions, Visits};
 use super::record::Kind;
-use crate::base::{Cts, TreeId};
+use crate::base::{Cts, NeededPage, Stop, TreeId};
 use crate::sync::mutant;
 
 /// What the checkpoint that is being made lets go of already.
@@ -71,6 +73,8 @@ pub struct Reaped {
     pub rows: usize,
     /// Whether the quota ended it: call again soon.
     pub more: bool,
+    /// A page without which it does not go on.
+    pub needs: Option<NeededPage>,
 }
 
 /// How far one transaction's records were gone through.
@@ -84,7 +88,7 @@ enum Gone {
 impl InstanceVersions {
     /// Takes out deleted rows that only a checkpoint holds back which has passed their tables; looks
     /// at about `records_max` records. For who has just collected what may be collected anyway.
-    /// Never blocks but for index leaves that were evicted; takes leaf latches one at a time.
+    /// Takes leaf latches one at a time; blocks the thread only as [`InstanceVersions::collect`].
     pub fn reap(&self, passed: &Passed, tables: &dyn Tables, records_max: usize) -> Reaped {
         let mut done = Reaped::default();
         let mut ahead = self.ahead.get().of(passed, self.collected());
@@ -101,7 +105,7 @@ impl InstanceVersions {
                 && let Gone::Partly =
                     self.reap_transaction(&mut ahead, (passed, tables), &mut left, &mut done)
             {
-                done.more = left == 0;
+                done.more = left == 0 || done.needs.is_some();
                 break;
             }
             ahead = ahead.next_transaction();
@@ -139,10 +143,15 @@ impl InstanceVersions {
                 && let Some(table) = tables.table(record.tree)
                 && !table.tree.pool().has_longs(record.tree)
             {
-                if self.visit_loading(&table, arena.at(next), &record, &mut scratch).is_err() {
+                let visited = self.visit_loading(&table, arena.at(next), &record, &mut scratch);
+                table.indexes.iter().for_each(|index| self.note_cleared(&table, index));
+                self.note_alone_in_indexes(&table);
+                if let Err(stop) = visited {
+                    if let Stop::NeedPage(page) = stop {
+                        done.needs = Some(page);
+                    }
                     break Gone::Partly;
                 }
-                table.indexes.iter().for_each(|index| self.note_cleared(&table, index));
                 done.rows += 1;
             } else {
                 ahead.left += usize::from(record.needs_visit());

@@ -4,26 +4,55 @@
 //! Invariants: every step may be done twice, for a visit that met a busy latch begins again. A row
 //! goes after its last entry, so that an entry leads to its row as long as it is there. But an entry whose key cannot be
 //! made, because a long value of it cannot be read, stays (`longs` has why it may).
+//!
+//! **Pages that cannot be read** ([`Unreadable`]) are done without, or a damaged one would keep all undo behind it for
+//! ever. An entry whose leaf cannot be read stays, and so does one of which it cannot be said whether another version has its
+//! key, because the row's leaf cannot be read; a row stays whose own leaf cannot. If the page is damaged nobody
+//! meets what stays. If it was only not read this time (a failing device), it is harmless: an entry, for the
+//! reasons in `longs`; a deleted row without undo, because its state says so to everybody: who reads it by whatever snapshot (all are above
+//! its delete), who judges a key, replay, whose records of it are all from before, and sweeps, which make no leaf with an entry
+//! of it *exact*. It moves with its leaf, in images too. It keeps its room, and its long values theirs. All of that is told
+//! (`BufferPool::note_unread`).
 
 use super::access::{IndexAccess, TableAccess};
 use super::entries::{Scratch, remove_entry};
 use super::longs::{Garbage, resolve_own_keys, resolve_passed_image, unless_unread};
 use super::record::{Flags, Header, ImageReader, Kind};
 use super::space::UndoRef;
-use crate::base::{Outcome, Stop};
+use crate::base::{NeededPage, Outcome, Place, Stop};
 use crate::page::pax::RowState;
 use crate::sync::mutant;
 
-/// Does what a record needs before it goes. Stops: `Retry`; then it is visited again.
+/// Places of pages that cannot be read, of those that one visit needs.
+#[derive(Default)]
+pub(super) struct Unreadable(Vec<Place>);
+
+impl Unreadable {
+    /// The page could not be read: what needs it is left as it is.
+    pub(super) fn add(&mut self, page: NeededPage) {
+        self.0.push(page.place);
+    }
+
+    /// None if the step needs one of these pages.
+    fn without<T>(&self, step: Outcome<T>) -> Outcome<Option<T>> {
+        match step {
+            Err(Stop::NeedPage(page)) if self.0.contains(&page.place) => Ok(None),
+            step => step.map(Some),
+        }
+    }
+}
+
+/// Does what a record needs before it goes, but for what `unreadable` pages are needed for. Stops: `Retry`, `NeedPage`; then
+/// it is visited again.
 pub(super) fn visit(
     table: &TableAccess,
-    at: UndoRef,
-    record: &Header,
+    (at, record): (UndoRef, &Header),
     scratch: &mut Scratch,
     garbage: &Garbage,
+    unreadable: &Unreadable,
 ) -> Outcome<()> {
     if record.kind == Kind::Delete {
-        return reap(table, at, record, scratch, garbage);
+        return reap(table, (at, record), scratch, garbage, unreadable);
     }
     if record.flags.has(Flags::KEY) {
         let image = ImageReader::new(&scratch.image, record.columns);
@@ -32,7 +61,7 @@ pub(super) fn visit(
         let is_known = |column: &u16| !unknown.contains(column);
         for index in table.indexes.iter().filter(|index| index.columns.iter().all(is_known)) {
             if old_key(index, record, (&scratch.image, &longs), &mut scratch.key) {
-                remove_entry(table, index, record.row, at, scratch)?;
+                unreadable.without(remove_entry(table, index, record.row, at, scratch))?;
             }
         }
     }
@@ -42,10 +71,10 @@ pub(super) fn visit(
 /// Takes a deleted row out for good, its entries first.
 fn reap(
     table: &TableAccess,
-    at: UndoRef,
-    record: &Header,
+    (at, record): (UndoRef, &Header),
     scratch: &mut Scratch,
     garbage: &Garbage,
+    unreadable: &Unreadable,
 ) -> Outcome<()> {
     let row = record.row;
     for index in &table.indexes {
@@ -58,17 +87,18 @@ fn reap(
             let Some(slot) = leaf.find(row) else { return Ok(false) };
             table.row_at(leaf, row, slot).copy_page(&index.columns, buffer);
             Ok(true)
-        })?;
+        });
+        let Some(found) = unreadable.without(found)? else { return Ok(()) };
         // Nobody else changes a row whose delete has passed.
         let resolved = resolve_own_keys(&table.tree, buffer).map_err(Stop::Error);
         let is_known = unless_unread(&table.tree, resolved)?.is_some();
         if found && is_known {
             let (buffer, key) = (&scratch.row, &mut scratch.key);
             index.encode(key, |column| buffer.column(column));
-            remove_entry(table, index, row, at, scratch)?;
+            unreadable.without(remove_entry(table, index, row, at, scratch))?;
         }
     }
-    let mut leaf = table.tree.write(row)?;
+    let Some(mut leaf) = unreadable.without(table.tree.write(row))? else { return Ok(()) };
     let Some(slot) = leaf.find(row) else {
         leaf.unchanged();
         return Ok(());
@@ -88,7 +118,7 @@ fn reap(
 
 /// The key that the row had in `index` before the change, if the change touched it. `longs` are
 /// the image's long values.
-fn old_key(
+pub(super) fn old_key(
     index: &IndexAccess,
     record: &Header,
     (image, longs): (&[u8], &[(u16, Vec<u8>)]),

@@ -9,28 +9,35 @@
 //! root above inner nodes that has one child left takes that child's contents: it keeps frame and
 //! PID.
 //!
-//! Invariants: nothing is allocated (but frames for inner nodes that are loaded, and it may go without),
-//! so a merge cannot fail for want of memory; it may be given up
-//! at any step and leaves a valid tree. Latches of children are tried, not waited for, while the
+//! Invariants: nothing is allocated and nothing loaded, so a merge cannot fail for want of memory; it may be
+//! given up at any step and leaves a valid tree. Latches of children are tried, not waited for, while the
 //! parent is held. Whoever has read the freed page or its parent finds their versions changed;
 //! whoever remembers the page by frame and PID finds another or none, and descends. A scan goes on
 //! by its fence: the rows behind it are in the left node now, where it begins at its place.
 //!
+//! A node that has one child left is merged even if its neighbour is not in memory, for no later merge below
+//! it comes by. But nobody waits for that here: it is noted ([`AloneNode`]), for who can wait (collection) to
+//! load what it needs and go on. Meanwhile the tree is valid, and others may change the node: going on is a
+//! merge like any other of what is at that place and level by then, so it may come late, twice or never. Notes are
+//! few and forgotten with the process: what is lost is a page for each.
+//!
 //! Trees shrink here, so a split that climbs may meet a root below the level it was at
 //! (`split.rs` looks at the parent's level).
 
-use crate::base::{Outcome, Stop};
-use crate::buffer::{PageRead, PageWrite, StepLoads};
-use crate::page::keynode::{self, KeyNode, Probe};
-use crate::sync::{mutant, point};
+use std::collections::VecDeque;
+
+use crate::base::{NeededPage, Outcome, Stop};
+use crate::buffer::{PageRead, PageWrite};
+use crate::page::keynode::{self, Edge, KeyNode, Probe};
+use crate::sync::{AtomicBool, Ordering, PlainMutex, mutant, point};
 
 use super::split::lock_child;
 use super::{Side, Trunk};
 
 /// Attempts that may meet others' changes.
 const TRIES: u32 = 16;
-/// Loads for the merge of two inner nodes.
-const LOADS_MAX: u32 = 32;
+/// So many nodes are noted at most; of more the first are forgotten.
+const ALONE_MAX: usize = 1024;
 
 /// What came of a merge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +67,50 @@ impl MergeLeaf for MergeKeys {
     }
 }
 
+/// An inner node that had one child left when its neighbour was not in memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AloneNode {
+    /// A place below it.
+    place: Vec<u8>,
+    edge: Edge,
+    level: u16,
+}
+
+/// Nodes of a tree that are alone, on their way to whoever can wait for their neighbours.
+#[derive(Default)]
+pub(super) struct AloneNodes {
+    nodes: PlainMutex<VecDeque<AloneNode>>,
+    /// Whether there may be any. Written under the mutex; read without. A reader who misses one leaves it to
+    /// the next: `Relaxed` is enough.
+    any: AtomicBool,
+}
+
+impl AloneNodes {
+    fn note(&self, node: AloneNode) {
+        let mut nodes = self.nodes.lock().expect("no holder panics");
+        if nodes.len() == ALONE_MAX {
+            nodes.pop_front();
+        }
+        nodes.push_back(node);
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    fn take(&self) -> VecDeque<AloneNode> {
+        if !self.any.load(Ordering::Relaxed) {
+            return VecDeque::new();
+        }
+        let mut nodes = self.nodes.lock().expect("no holder panics");
+        self.any.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *nodes)
+    }
+}
+
+/// Where a merge of inner nodes needs a page.
+struct Needs {
+    page: NeededPage,
+    level: u16,
+}
+
 /// How much the parent of two merged nodes has left.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parent {
@@ -76,34 +127,48 @@ impl Trunk {
     /// and then its ancestors as far as they need it. Returns with nothing held. `Later` also if
     /// others were in the way all the time, or the neighbour is not in memory.
     pub fn merge_leaf(&self, place: Probe<'_>, how: &mut dyn MergeLeaf) -> Outcome<Merged> {
-        let (merged, mut parent) = self.try_merge(place, 0, how)?;
-        if merged != Merged::Yes {
-            return Ok(merged);
-        }
+        let (merged, parent) = self.try_merge(place, 0, how)?;
         // The leaves are one, whatever comes of the rest: nothing of it is told.
-        let mut level = 1;
-        while parent != Parent::Fine {
-            let Ok((_, above)) = self.merge_nodes(place, level, parent) else { break };
-            parent = above;
-            level += 1;
+        if merged == Merged::Yes
+            && let Err(needs) = self.merge_above(place, 1, parent)
+        {
+            let (bytes, edge) = (place.bytes.to_vec(), place.edge);
+            self.alone.note(AloneNode { place: bytes, edge, level: needs.level });
         }
-        let _ = self.shrink_root();
         Ok(merged)
     }
 
-    /// Merges the inner node of `level` at `place`, which has so much left, with a neighbour. If that is not in
-    /// memory it is loaded, with the thread blocked, when the node is alone: once in the shrinking of a node.
-    /// Else a later merge comes by.
-    fn merge_nodes(&self, place: Probe<'_>, level: u16, left: Parent) -> Outcome<(Merged, Parent)> {
-        let mut loads = StepLoads::default();
-        loop {
+    /// The nodes that were noted since the last call; cheap if there are none.
+    pub fn take_alone(&self) -> VecDeque<AloneNode> {
+        self.alone.take()
+    }
+
+    /// Goes on with a node that was noted. `NeedPage`: load it and call again, or leave it; no other stop. Holds
+    /// nothing when it returns.
+    pub fn merge_alone(&self, node: &mut AloneNode) -> Outcome<()> {
+        let place = Probe { bytes: &node.place, edge: node.edge };
+        self.merge_above(place, node.level, Parent::Alone).map_err(|needs| {
+            node.level = needs.level;
+            Stop::NeedPage(needs.page)
+        })
+    }
+
+    /// Merges the inner node of `level` at `place`, which has so much left, and its ancestors as far as they
+    /// need it. What is not in memory is needed for one that is alone; else a later merge comes by.
+    fn merge_above(&self, place: Probe<'_>, level: u16, left: Parent) -> Result<(), Needs> {
+        let (mut level, mut left) = (level, left);
+        while left != Parent::Fine {
             match self.try_merge(place, level, &mut MergeKeys) {
-                Err(Stop::NeedPage(page)) if left == Parent::Alone && loads.made() < LOADS_MAX => {
-                    loads.load_if_room(&self.pool, page)?;
+                Ok((_, above)) => left = above,
+                Err(Stop::NeedPage(page)) if left == Parent::Alone => {
+                    return Err(Needs { page, level });
                 }
-                done => return done,
+                Err(_) => break,
             }
+            level += 1;
         }
+        let _ = self.shrink_root();
+        Ok(())
     }
 
     fn try_merge(

@@ -38,7 +38,7 @@ use crate::page::keynode::{self, KeyNode, Probe, UpperFence};
 use crate::page::{PageKind, header};
 use crate::sync::{mutant, point};
 
-pub use merge::{MergeKeys, MergeLeaf, Merged};
+pub use merge::{AloneNode, MergeKeys, MergeLeaf, Merged};
 pub use split::{SplitLeaf, SplitPlan};
 pub use walk::{
     CheckLeaf, FreedLeaves, MeetLeaf, MetLeaf, Onward, Walked, fence_problems, page_name,
@@ -76,6 +76,7 @@ pub struct Trunk {
     tree: TreeId,
     leaf_kind: PageKind,
     root: FrameRef,
+    alone: merge::AloneNodes,
 }
 
 /// Whether somebody reads a leaf only because it comes next.
@@ -155,7 +156,8 @@ impl Trunk {
         leaf_kind: PageKind,
         root: FrameRef,
     ) -> Trunk {
-        Trunk { pool, home, tree, leaf_kind, root }
+        let alone = merge::AloneNodes::default();
+        Trunk { pool, home, tree, leaf_kind, root, alone }
     }
 
     /// The pool that the tree's pages are in.

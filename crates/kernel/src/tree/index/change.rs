@@ -10,12 +10,14 @@
 //! exactly one leaf that covers the key. Entries of the key may go on in leaves to the right;
 //! those are latched one by one, left to right, while the first is held.
 
+use std::collections::VecDeque;
+
 use crate::base::{Outcome, RowId, Stop};
 use crate::buffer::PageWrite;
 use crate::latch::PageBytes;
 use crate::page::keynode::{self, KeyNode, Probe, SplitPoint};
 use crate::sync::mutant;
-use crate::tree::descent::{SplitLeaf, SplitPlan, fault};
+use crate::tree::descent::{AloneNode, SplitLeaf, SplitPlan, fault};
 
 use super::exact::{Cleared, Keys, MergeLeaves};
 use super::{Entry, FULL_TRIES, IndexTree, Near};
@@ -266,6 +268,16 @@ impl IndexTree {
             let _ = self.trunk.merge_leaf(Probe::before(entry.bytes()), how);
         }
         Ok(Removed::Yes)
+    }
+
+    /// Inner nodes that merges left alone; see [`AloneNode`].
+    pub fn take_alone(&self) -> VecDeque<AloneNode> {
+        self.trunk.take_alone()
+    }
+
+    /// Goes on with such a node. `NeedPage`: load it and call again.
+    pub fn merge_alone(&self, node: &mut AloneNode) -> Outcome<()> {
+        self.trunk.merge_alone(node)
     }
 }
 

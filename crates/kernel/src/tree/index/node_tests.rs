@@ -16,6 +16,7 @@ use crate::page::header;
 use crate::page::keynode::KeyNode;
 use crate::store::{PageStore, offset};
 use crate::sync::{AtomicBool, Ordering};
+use crate::tree::descent::AloneNode;
 
 const HOME: HomeId = HomeId(0);
 /// Inner nodes of these have some ten children.
@@ -269,6 +270,45 @@ fn what_is_loaded_for_a_node_that_has_left_comes_to_nowhere() {
     assert!(came < KEYS / 80, "its parent was there each time");
     let inserted: BTreeSet<u64> = (0..KEYS).step_by(2).chain((1..KEYS / 2).step_by(40)).collect();
     world.is_sound(inserted.into_iter());
+}
+
+/// Removes keys from the first on until that leaves a node alone; answers it, and the first key behind it.
+fn remove_until_alone(world: &World) -> (AloneNode, u64) {
+    for number in (0..KEYS).step_by(2) {
+        world.remove(number);
+        if let Some(node) = world.tree.take_alone().pop_front() {
+            return (node, number + 2);
+        }
+    }
+    panic!("no node was left alone");
+}
+
+/// Nobody is blocked for the neighbour of a node with one child: the node is noted, and merged when who can wait has loaded it.
+#[test]
+fn a_node_that_is_alone_is_merged_when_its_neighbour_is_there() {
+    let world = filled(60);
+    let (mut node, next) = remove_until_alone(&world);
+    assert!(matches!(world.tree.merge_alone(&mut node), Err(Stop::NeedPage(_))));
+    // It is full, so nothing comes of it.
+    world.now(|tree| tree.merge_alone(&mut node));
+    world.is_sound((next..KEYS).step_by(2));
+
+    let world = filled(60);
+    let few = |number: &u64| !(next + next / 4..2 * next).contains(number);
+    (next..2 * next).step_by(2).filter(|number| !few(number)).for_each(|it| world.remove(it));
+    world.evict_all();
+    world.tree.take_alone();
+    let (mut node, again) = remove_until_alone(&world);
+    assert_eq!(again, next);
+    let blocked = world.traffic().blocking;
+    let mut used = 0;
+    world.now(|tree| {
+        used = tree.pool().stats().used;
+        tree.merge_alone(&mut node)
+    });
+    assert!(world.pool().stats().used < used, "the node's page is free");
+    assert!(world.traffic().blocking > blocked, "its neighbour was not there");
+    world.is_sound((next..KEYS).step_by(2).filter(few));
 }
 
 #[test]

@@ -20,6 +20,15 @@ pub struct FreeChain {
     next: Pid,
 }
 
+/// What may still be freed at once.
+#[derive(Clone, Copy, Debug)]
+pub struct FreeLeft {
+    /// Pages.
+    pub pages: usize,
+    /// Those of them that are read for it, with the thread blocked.
+    pub reads: usize,
+}
+
 impl FreeChain {
     /// The chain that begins with page `first`.
     pub fn new(first: Pid) -> FreeChain {
@@ -27,31 +36,46 @@ impl FreeChain {
     }
 
     /// Frees up to `pages_max` pages and answers how many it freed: fewer mean that the chain is
-    /// gone. Blocks the thread for pages that are on disk. `Corrupt`, `Io`: of such a page; those after it stay where
-    /// they are, and so does it unless it is damaged: nobody's, in use until a start finds them, if it can.
+    /// gone. Blocks and fails as [`FreeChain::free_some`].
     pub fn free(&mut self, pool: &BufferPool, pages_max: usize) -> Result<usize> {
-        let mut freed = 0;
-        while freed < pages_max && self.next != Pid(0) {
+        let mut left = FreeLeft { pages: pages_max, reads: usize::MAX };
+        self.free_some(pool, &mut left)?;
+        Ok(pages_max - left.pages)
+    }
+
+    /// Whether nothing is left of it.
+    pub fn is_gone(&self) -> bool {
+        self.next == Pid(0)
+    }
+
+    /// Frees pages, as many as are left to be. Blocks the thread for pages that are on disk. `Corrupt`, `Io`: of such a page;
+    /// those after it stay where they are, and so does it unless it is damaged: nobody's, in use until a start finds
+    /// them, if it can.
+    pub fn free_some(&mut self, pool: &BufferPool, left: &mut FreeLeft) -> Result<()> {
+        while left.pages > 0 && !self.is_gone() {
             let next = match pool.find_overflow(self.next) {
                 Some(frame) => self.free_here(pool, frame),
-                None => match pool.free_long(self.next, self.owner)? {
-                    FreedLong::Next(next) => Some(next),
-                    FreedLong::Here => None,
-                    FreedLong::Gone => {
-                        debug_assert!(false, "page {} is the chain's of {}", self.next, self.owner);
-                        break;
+                None if left.reads == 0 => break,
+                None => {
+                    left.reads -= 1;
+                    match pool.free_long(self.next, self.owner)? {
+                        FreedLong::Next(next) => Some(next),
+                        FreedLong::Here => None,
+                        FreedLong::Gone => {
+                            let (page, owner) = (self.next, self.owner);
+                            debug_assert!(false, "page {page} is the chain's of {owner}");
+                            self.next = Pid(0);
+                            break;
+                        }
                     }
-                },
+                }
             };
             match next {
-                Some(next) => (self.next, freed) = (next, freed + 1),
+                Some(next) => (self.next, left.pages) = (next, left.pages - 1),
                 None => spin(),
             }
         }
-        if freed < pages_max {
-            self.next = Pid(0);
-        }
-        Ok(freed)
+        Ok(())
     }
 
     /// Frees the next page if it is in the frame; answers the one after it. None: it left just now, or

@@ -17,6 +17,6 @@ mod read;
 mod tests;
 mod write;
 
-pub use free::{FreeChain, free_chain};
+pub use free::{FreeChain, FreeLeft, free_chain};
 pub use read::{LongOwner, LongPages, LongReader, Portion, pages_of, read_whole};
 pub use write::{LongWriter, NewLong, write_stored};

@@ -4,6 +4,8 @@
 //! entries that name its rows' undo, stay where they are. The first leaf of a range that an
 //! instance may be appending to stays a leaf of its own (rule 5.2).
 
+use std::collections::VecDeque;
+
 use super::TableTree;
 use super::append::RANGE_ROWS;
 use super::tree::row_key;
@@ -12,7 +14,7 @@ use crate::buffer::PageWrite;
 use crate::page::keynode::Probe;
 use crate::page::pax;
 use crate::sync::{Ordering, mutant};
-use crate::tree::descent::{MergeLeaf, Merged};
+use crate::tree::descent::{AloneNode, MergeLeaf, Merged};
 
 /// Ranges behind the newest that nobody appends to any more, most likely.
 const OLD_RANGES: u64 = 64;
@@ -23,6 +25,16 @@ impl TableTree {
     pub fn merge_leaf(&self, row: RowId) -> Outcome<Merged> {
         let key = row_key(row);
         self.trunk.merge_leaf(Probe::before(&key), &mut Rows { tree: self })
+    }
+
+    /// Inner nodes that merges left alone; see [`AloneNode`].
+    pub fn take_alone(&self) -> VecDeque<AloneNode> {
+        self.trunk.take_alone()
+    }
+
+    /// Goes on with such a node. `NeedPage`: load it and call again.
+    pub fn merge_alone(&self, node: &mut AloneNode) -> Outcome<()> {
+        self.trunk.merge_alone(node)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Databases larger than the buffer pool: leaves leave memory and come back, and inner nodes after them.
 
+mod collecting;
 mod nodes;
 mod starts;
 

@@ -7,11 +7,11 @@ use super::super::*;
 use crate::base::PAGE_BYTES;
 
 /// A pool of some 120 pages.
-fn small(instances: u16) -> Options {
+pub(super) fn small(instances: u16) -> Options {
     Options { buffer_pool_bytes: 2 << 20, checkpoint_interval_ms: 50, ..options(instances) }
 }
 
-fn by_hand() -> Options {
+pub(super) fn by_hand() -> Options {
     let page_extent_bytes = 16 * PAGE_BYTES as u64;
     Options { checkpoint_interval_ms: 0, checkpoint_wal_bytes: 0, page_extent_bytes, ..small(1) }
 }
@@ -24,7 +24,7 @@ fn name(id: i64) -> Vec<u8> {
 }
 
 /// A table (id, balance, name) with a primary key, and an index on names.
-fn make_named(database: &Database) -> Oid {
+pub(super) fn make_named(database: &Database) -> Oid {
     let made = transact(database, Isolation::ReadCommitted, |statement| {
         let table = statement.create_table(NewTable {
             namespace: PUBLIC_NAMESPACE,
@@ -57,7 +57,7 @@ fn put(statement: &mut Statement<'_>, table: Oid, id: i64, balance: i64) -> Resu
     statement.insert(&table, &[Some(&values[0]), Some(&values[1]), Some(&name(id))]).map(drop)
 }
 
-fn fill(database: &Database, table: Oid, from: i64, to: i64) {
+pub(super) fn fill(database: &Database, table: Oid, from: i64, to: i64) {
     for first in (from..to).step_by(100) {
         transact(database, Isolation::ReadCommitted, |statement| {
             (first..(first + 100).min(to)).try_for_each(|id| put(statement, table, id, 0))
@@ -84,7 +84,12 @@ fn by_name(statement: &mut Statement<'_>, table: Oid, id: i64) -> Result<Option<
 }
 
 /// Changes the balance, or takes the row away, or puts it there.
-fn change(statement: &mut Statement<'_>, table: Oid, id: i64, to: Option<i64>) -> Result<()> {
+pub(super) fn change(
+    statement: &mut Statement<'_>,
+    table: Oid,
+    id: i64,
+    to: Option<i64>,
+) -> Result<()> {
     let Some((at, _)) = by_name(statement, table, id)? else {
         return to.map_or(Ok(()), |balance| put(statement, table, id, balance));
     };
@@ -97,7 +102,7 @@ fn change(statement: &mut Statement<'_>, table: Oid, id: i64, to: Option<i64>) -
     Ok(())
 }
 
-fn balances(database: &Database, table: Oid) -> BTreeMap<i64, i64> {
+pub(super) fn balances(database: &Database, table: Oid) -> BTreeMap<i64, i64> {
     let found = transact(database, Isolation::RepeatableRead, |statement| {
         statement.lock_table(table, TableLockMode::AccessShare)?;
         let table = statement.table(table)?;

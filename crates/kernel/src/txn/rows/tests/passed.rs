@@ -50,7 +50,10 @@ fn deleted_rows_of_a_table_that_was_passed_go_before_their_undo() {
     assert_eq!(world.instances[0].reap(&other, &world, usize::MAX).rows, 0);
     assert_eq!((rows_left(&world, &ids), world.entries(0).len()), (10, 10));
     let it = passed(&world, checkpoint, Cts::MAX, &[TreeId(TABLE.0 + 77), TABLE]);
-    assert_eq!(world.instances[0].reap(&it, &world, usize::MAX), Reaped { rows: 4, more: false });
+    assert_eq!(
+        world.instances[0].reap(&it, &world, usize::MAX),
+        Reaped { rows: 4, ..Reaped::default() }
+    );
     assert_eq!((rows_left(&world, &ids), world.entries(0).len()), (6, 6));
     assert_eq!(world.entries(1).len(), 6);
     assert_eq!(world.instances[0].finished(), 1, "undo goes in its order");
