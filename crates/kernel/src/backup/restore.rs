@@ -16,13 +16,17 @@ use super::copy::{SegmentPiece, copy_segment, is_blank, new_page_file};
 use super::line::{Line, check_own};
 use super::{BACKUP_NAME, Point, Watch};
 use crate::base::{Cts, Error, HomeId, PAGE_BYTES, Place, Result};
+use crate::buffer::Swip;
 use crate::io::{Direct, Disk, IoBuffer, OpenHow};
+use crate::latch::{OwnedPage, PageBytes};
 use crate::log::manifest::{Checkpoint, Manifest};
 use crate::log::{
     CopiedLogs, Leftovers, SegmentHeader, committed_by, examine_below, segment_folder,
     segment_name, segments,
 };
-use crate::store::{self, LongPlaces};
+use crate::page::keynode::KeyNode;
+use crate::page::{PageKind, header};
+use crate::store::{self, PlaceSet};
 
 /// Up to where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +153,7 @@ fn copy_pages(
     const RUN_PAGES: usize = (1 << 20) / PAGE_BYTES;
     let (backup, target) = (how.backup, &*how.target);
     target.create_dir("pages")?;
-    let (mut bytes, mut found) = (0, 0);
+    let (mut bytes, mut pages_met) = (0, PagesMet::of(checkpoint));
     let mut buffer = IoBuffer::zeroed(RUN_PAGES * PAGE_BYTES);
     for home in (0..manifest.homes).map(HomeId) {
         let name = store::file_name(home);
@@ -169,8 +173,9 @@ fn copy_pages(
             for (index, page) in buffer[..n].chunks(PAGE_BYTES).enumerate() {
                 // Holes are places that the checkpoint does not have.
                 if !is_blank(page) {
-                    store::verify(Place::new(home, at + index as u64), page)?;
-                    found += 1;
+                    let place = Place::new(home, at + index as u64);
+                    store::verify(place, page)?;
+                    pages_met.meet(place, page);
                 }
             }
             if !is_blank(&buffer) {
@@ -182,19 +187,51 @@ fn copy_pages(
         }
         output.sync()?;
     }
-    // Nobody knows how many inner nodes there are, so a few that are missing are found by who reads them.
-    let leaves: u64 = checkpoint.trees.iter().map(|tree| tree.leaves).sum();
-    let least = leaves + checkpoint.longs.iter().map(LongPlaces::count).sum::<u64>();
-    if found < least {
-        let detail = format!(
-            "the backup's page files have {found} pages, and its checkpoint {least} leaves and pages of long \
-             values: a file is missing, or was made shorter"
-        );
-        return Err(Error::Corrupt { page: None, detail });
-    }
+    pages_met.check()?;
     target.sync_dir("pages")?;
     target.sync_dir("")?;
     Ok(bytes)
+}
+
+/// Which pages were copied, and which the checkpoint needs: its roots, what their nodes name, its long values.
+struct PagesMet {
+    met: PlaceSet,
+    needed: PlaceSet,
+}
+
+impl PagesMet {
+    fn of(checkpoint: &Checkpoint) -> PagesMet {
+        let mut needed = PlaceSet::default();
+        for tree in &checkpoint.trees {
+            needed.insert(tree.root);
+        }
+        needed.add_longs(&checkpoint.longs);
+        PagesMet { met: PlaceSet::default(), needed }
+    }
+
+    /// A page that was verified.
+    fn meet(&mut self, place: Place, page: &[u8]) {
+        self.met.insert(place);
+        let Some(page) = page.first_chunk().map(OwnedPage) else { return };
+        if header::kind(page) == Some(PageKind::Inner) {
+            let node = KeyNode::new(page);
+            let children = (0..node.count()).map(|at| page.u64(node.swip_position(at)));
+            for child in children.filter_map(Swip::place_on_disk) {
+                self.needed.insert(child);
+            }
+        }
+    }
+
+    /// `Corrupt` if a page is missing.
+    fn check(&self) -> Result<()> {
+        let Some(place) = self.needed.first_but(&self.met) else { return Ok(()) };
+        let detail = format!(
+            "the backup has no page {} of home {}, which its checkpoint needs: a page file is missing, or was made shorter",
+            place.number(),
+            place.home()
+        );
+        Err(Error::Corrupt { page: None, detail })
+    }
 }
 
 /// Finds the better copy of each segment that counts.

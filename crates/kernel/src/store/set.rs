@@ -45,6 +45,22 @@ impl PlaceSet {
         both
     }
 
+    /// Puts all pages of long values in, by home.
+    pub fn add_longs(&mut self, longs: &[LongPlaces]) {
+        self.homes.resize_with(self.homes.len().max(longs.len()), Bits::default);
+        self.homes.iter_mut().zip(longs).for_each(|(own, longs)| own.add(&longs.pages));
+    }
+
+    /// The first, by home and number, that is none of `others`.
+    pub fn first_but(&self, others: &PlaceSet) -> Option<Place> {
+        let nothing = Bits::default();
+        self.homes.iter().enumerate().find_map(|(home, own)| {
+            let others = others.homes.get(home).unwrap_or(&nothing);
+            let first = own.difference(others).first_set(0)?;
+            Some(Place::new(HomeId(home as u16), first))
+        })
+    }
+
     /// How many there are.
     pub fn count(&self) -> u64 {
         self.homes.iter().map(Bits::count).sum()

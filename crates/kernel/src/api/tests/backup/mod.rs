@@ -313,14 +313,21 @@ fn pages_that_a_backup_has_lost_are_missed() {
         archived(database);
     });
     history.restore_all();
+    let mut judged = 0;
     for home in ["0000", "0001"] {
         let pages = history.path("backup/pages").join(format!("{home}.pages"));
-        without(&pages, || history.is_refused("a file is missing, or was made shorter"));
         let good = std::fs::read(&pages).unwrap();
-        std::fs::write(&pages, &good[..2 * crate::base::PAGE_BYTES]).unwrap();
-        history.is_refused("was made shorter");
+        // Which instance has written which page depends on which was there first.
+        if good.len() < 3 * crate::base::PAGE_BYTES {
+            continue;
+        }
+        judged += 1;
+        without(&pages, || history.is_refused("a page file is missing, or was made shorter"));
+        std::fs::write(&pages, &good[..good.len() - crate::base::PAGE_BYTES]).unwrap();
+        history.is_refused("a page file is missing, or was made shorter");
         std::fs::write(&pages, good).unwrap();
     }
+    assert!(judged > 0);
 }
 
 #[test]
