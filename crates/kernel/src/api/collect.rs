@@ -119,8 +119,7 @@ impl CoreInner {
         let collected = self.txn.collect()?;
         if let Some(page) = collected.needs {
             self.begin_loads(page, context);
-            // No transaction is open here: what it waits for keeps nobody out.
-            context.uncounted(|| self.txn.load_to_collect(page, context));
+            self.txn.load_to_collect(page, context);
         }
         // Who has waited has let others run.
         if collected.more && (collected.needs.is_none() || context.should_yield()) {

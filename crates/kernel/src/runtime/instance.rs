@@ -347,8 +347,7 @@ impl<S: InstanceState> Instance<S> {
     }
 
     pub(super) fn admission(&self) -> Admission {
-        // Who waits aside within a wait that does not count counts twice.
-        let counted = self.stacks.live().saturating_sub(self.uncounted.get());
+        let counted = self.stacks.live() - self.uncounted.get();
         if counted < self.hub.options().admission_max { Admission::Open } else { Admission::Closed }
     }
 

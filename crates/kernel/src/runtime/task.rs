@@ -70,6 +70,8 @@ pub struct TaskContext<S: InstanceState> {
     pub(super) instance: Rc<Instance<S>>,
     pub(super) cell: Arc<ParkCell>,
     pub(super) stack: StackRange,
+    /// Whether admission does not count this task now.
+    is_uncounted: Cell<bool>,
 }
 
 impl<S: InstanceState> TaskContext<S> {
@@ -82,7 +84,8 @@ impl<S: InstanceState> TaskContext<S> {
     ) -> Body {
         let range = StackRange::of(&stack);
         Coroutine::with_stack(stack, move |yielder: &Yielder<Parked, Suspend>, _| {
-            let context = TaskContext { yielder, instance, cell, stack: range };
+            let is_uncounted = Cell::new(false);
+            let context = TaskContext { yielder, instance, cell, stack: range, is_uncounted };
             let ran = catch_unwind(AssertUnwindSafe(|| work(&context)));
             match ran {
                 Ok(()) => TaskEnd::Done,
@@ -113,7 +116,7 @@ impl<S: InstanceState> TaskContext<S> {
     /// counting this task among those that bound new transactions (rule 2.4): what has committed
     /// keeps nobody out.
     pub fn uncounted<R>(&self, body: impl FnOnce() -> R) -> R {
-        let _outside = Uncounted::enter(&self.instance.uncounted);
+        let _outside = Uncounted::enter(&self.instance.uncounted, &self.is_uncounted);
         body()
     }
 
@@ -136,18 +139,26 @@ impl<S: InstanceState> TaskContext<S> {
 const LINGER_NS: u64 = 20_000;
 
 /// One task more that admission does not count, until dropped.
-struct Uncounted<'a>(&'a Cell<usize>);
+struct Uncounted<'a> {
+    count: &'a Cell<usize>,
+    is_uncounted: &'a Cell<bool>,
+}
 
 impl<'a> Uncounted<'a> {
-    fn enter(count: &'a Cell<usize>) -> Uncounted<'a> {
+    /// None if the task is not counted anyway.
+    fn enter(count: &'a Cell<usize>, is_uncounted: &'a Cell<bool>) -> Option<Uncounted<'a>> {
+        if is_uncounted.replace(true) {
+            return None;
+        }
         count.set(count.get() + 1);
-        Uncounted(count)
+        Some(Uncounted { count, is_uncounted })
     }
 }
 
 impl Drop for Uncounted<'_> {
     fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
+        self.count.set(self.count.get() - 1);
+        self.is_uncounted.set(false);
     }
 }
 
