@@ -100,6 +100,7 @@ pub(super) fn table_leaf(
             && leaf.side().load().is_null()
             && keep(place)?
         {
+            read.still_lies_at(place)?;
             return Ok((Leaf::Clean(place), lower, layout));
         }
         leaf.bytes().copy(0, page);
@@ -219,6 +220,7 @@ pub(super) fn index_leaf(
             && !goes_beyond(fence, upper)
             && keep(place)?
         {
+            read.still_lies_at(place)?;
             return Ok((Leaf::Clean(place), fence));
         }
         read.racy().copy(0, page);

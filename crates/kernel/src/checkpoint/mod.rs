@@ -11,6 +11,8 @@
 
 mod image;
 mod index;
+#[cfg(all(test, not(loom)))]
+mod keep_tests;
 mod longs;
 mod pieces;
 mod table;

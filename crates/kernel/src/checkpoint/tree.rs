@@ -18,8 +18,8 @@
 //! Inner nodes in memory are not imaged, so their places are no checkpoint's (but those that a
 //! start has found): where a file is to be shorter they leave them, and are written elsewhere when they leave
 //! memory. The walk loads each node that is not in memory.
-//! The place of a leaf that is not written again is held before what was read of the leaf is believed:
-//! nobody writes it anew in between.
+//! The place of a leaf that is not written again is held before what was read of the leaf is believed, its place
+//! too (`PageRead::still_lies_at`): nobody writes it anew in between, and it is no other page's by then.
 
 use std::cell::Cell;
 use std::rc::Rc;

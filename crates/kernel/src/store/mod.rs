@@ -12,6 +12,8 @@
 mod bits;
 mod buffers;
 mod compact;
+#[cfg(all(test, loom))]
+mod loom_holds;
 mod longs;
 mod set;
 mod space;
@@ -305,7 +307,7 @@ impl PageStore {
 
     /// As [`PageStore::hold`], of a page that was read to lie there. Nothing is rewritten there from now
     /// on; the caller looks once more whether the page lies there, and only then believes what it read.
-    /// False if a write to the place is under way: then it is to look again.
+    /// False if no page does, or a write to the place is under way: then it is to look again.
     pub fn hold_as_it_lies(&self, place: Place, term: Term) -> bool {
         locked(self.home(place.home())).space.hold_as_it_lies(place.number(), term)
     }
