@@ -211,6 +211,8 @@ impl Run {
             if self.random.one_in(3) {
                 options.checkpoint_wal_bytes = 4096 << self.random.below(6);
             }
+            // Indexes are copied when they are due, or at once, as small ones are.
+            options.checkpoint_at_once_bytes = u64::from(self.random.one_in(3)) << 30;
             if self.random.one_in(2) {
                 // A few pages, so that files that have become too long are met.
                 options.page_extent_bytes = (PAGE_BYTES as u64) << self.random.below(4);

@@ -114,7 +114,7 @@ impl Part {
 
 impl CoreInner {
     /// Collects a portion, or up to a page that is not in memory, which it waits for; then lets others run if there is
-    /// more. Any number of tasks may do so at a time (`version/collect.rs`).
+    /// more. Any number of tasks may do so at a time (`version/collect/mod.rs`).
     pub(super) fn collect_portion(&self, context: &Context) -> Result<Collected> {
         let collected = self.txn.collect()?;
         if let Some(page) = collected.needs {

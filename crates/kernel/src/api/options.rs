@@ -76,6 +76,9 @@ pub struct Options {
     /// oldest of these are given up whenever one is published. 0: as many as the data takes, and at
     /// least 1 GiB.
     pub checkpoint_pin_bytes: u64,
+    /// Indexes that take no more bytes all together are copied by a checkpoint at once, and old versions held back meanwhile;
+    /// of others each leaf is copied when it is due.
+    pub checkpoint_at_once_bytes: u64,
     /// Bytes by which page files grow and shrink.
     pub page_extent_bytes: u64,
     /// Where logs are copied before they are used again; none: nowhere. A directory that cannot be
@@ -152,6 +155,7 @@ impl Default for Options {
             checkpoint_interval_ms: 60_000,
             checkpoint_wal_bytes: 1 << 30,
             checkpoint_pin_bytes: 0,
+            checkpoint_at_once_bytes: 128 << 20,
             page_extent_bytes: 4 << 20,
             archive_directory: None,
             unarchived_logs: UnarchivedLogs::default(),

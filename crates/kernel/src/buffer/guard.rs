@@ -13,6 +13,7 @@ use crate::latch::{
 };
 use crate::page::keynode::KeyNode;
 use crate::page::{PageKind, header};
+use crate::sync::mutant;
 
 /// An optimistic read of whatever page is in a frame. Holds nothing.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +83,17 @@ impl PageRead {
     /// believed if the read validates.
     pub fn clean_place(&self) -> Option<Place> {
         self.frame.clean_place(self.version)
+    }
+
+    /// Asked when `place`, which [`PageRead::clean_place`] has answered, was held for a checkpoint: `Retry` unless the page lies
+    /// there still. What is read does not change when the page is written elsewhere, and then the
+    /// place may have been another page's when it was held.
+    pub fn still_lies_at(&self, place: Place) -> Outcome<()> {
+        if self.clean_place() == Some(place) || mutant("held-place-unchecked") {
+            Ok(())
+        } else {
+            Err(Stop::Retry)
+        }
     }
 
     /// Notes that the page lies at `place` as it was read here; answers where it lay before, or

@@ -49,7 +49,7 @@ pub struct Written {
     pub moved: u64,
 }
 
-/// Writes images to the page file of one home.
+/// Writes images to the page file of one home; where that cannot grow, to free places of others.
 pub struct ImageWriter<'c, S: InstanceState> {
     context: &'c TaskContext<S>,
     store: Arc<PageStore>,
@@ -156,7 +156,7 @@ impl<'c, S: InstanceState> ImageWriter<'c, S> {
     /// Adds an image to the checkpoint and answers its place. May write, and wait. `DiskFull`, `Io`.
     pub fn add(&mut self, image: &[u8; PAGE_BYTES], equals: Equals) -> Result<Place> {
         if self.run.is_none() {
-            self.run = Some(self.store.take(self.home, RUN_PAGES as u64)?);
+            self.run = Some(self.store.take_anywhere(self.home, RUN_PAGES as u64)?);
         }
         let run = self.run.expect("just taken");
         let place = run.first.after(self.filled as u64);

@@ -100,6 +100,7 @@ pub(super) fn table_leaf(
             && leaf.side().load().is_null()
             && keep(place)?
         {
+            read.still_lies_at(place)?;
             return Ok((Leaf::Clean(place), lower, layout));
         }
         leaf.bytes().copy(0, page);
@@ -195,16 +196,20 @@ fn set_row(leaf: &mut LeafMut<'_>, slot: SlotIndex, (work, cell): (&Work, usize)
     }
 }
 
-/// As [`table_leaf`], of the index leaf that covers `key`; puts its upper fence into `upper`, if
-/// there is one.
+/// As [`table_leaf`], of the index leaf that covers `key`, from there on to below `bound`, if there is one. Puts
+/// into `upper` where the keys end that were copied, if they do.
 pub(super) fn index_leaf(
     tree: &IndexTree,
-    (key, keep): (&[u8], Keep<'_>),
+    ((key, bound), keep): ((&[u8], Option<&[u8]>), Keep<'_>),
     page: &mut Page,
     upper: &mut Vec<u8>,
 ) -> Outcome<(Leaf, UpperFence)> {
     let mut lower = Vec::new();
-    let (found, fence) = tree.copy_leaf(key, |read| {
+    let goes_beyond = |fence: UpperFence, upper: &[u8]| {
+        bound.is_some_and(|bound| fence == UpperFence::None || upper > bound)
+            && !mutant("checkpoint-piece-not-cut")
+    };
+    let (found, mut fence) = tree.copy_leaf(key, |read| {
         lower.clear();
         upper.clear();
         let node = KeyNode::new(read.racy());
@@ -212,16 +217,23 @@ pub(super) fn index_leaf(
         let fence = node.upper(upper);
         if let Some(place) = read.clean_place()
             && lower == key
+            && !goes_beyond(fence, upper)
             && keep(place)?
         {
+            read.still_lies_at(place)?;
             return Ok((Leaf::Clean(place), fence));
         }
         read.racy().copy(0, page);
         Ok((Leaf::Whole(*read), fence))
     })?;
-    if lower.as_slice() < key {
-        keynode::trim(page, key);
-        return Ok((found.in_part(), fence));
+    let begins_before = lower.as_slice() < key;
+    if let Some(bound) = bound.filter(|_| goes_beyond(fence, upper)) {
+        upper.clear();
+        upper.extend_from_slice(bound);
+        fence = UpperFence::Some;
+    } else if !begins_before {
+        return Ok((found, fence));
     }
-    Ok((found, fence))
+    keynode::trim(page, key, (fence == UpperFence::Some).then_some(upper.as_slice()));
+    Ok((found.in_part(), fence))
 }

@@ -10,7 +10,11 @@
 //! `api` picks S, collects the trees, and publishes.
 
 mod image;
+mod index;
+#[cfg(all(test, not(loom)))]
+mod keep_tests;
 mod longs;
+mod pieces;
 mod table;
 mod tiles;
 mod tree;
@@ -31,8 +35,8 @@ pub use longs::{LongShares, write_long_values};
 pub use tiles::Common;
 pub use tree::ImagedTree;
 
-use table::TableImager;
-use tree::{Imager, image_index};
+use table::{Paced, ShareImager};
+use tree::Imager;
 
 /// A tree to be imaged.
 #[derive(Clone)]
@@ -66,9 +70,9 @@ pub type TreeOfTable = (AnyTree, Arc<TreesLeft>);
 
 /// What one instance images.
 pub struct Share<'a> {
-    /// Trees that come first, each by one instance: all indexes, and small tables.
+    /// Trees that come first, each by one instance, and at once: small tables and their indexes.
     pub first: &'a [TreeOfTable],
-    /// The other trees.
+    /// The other trees, each leaf when it is due: all indexes, of which each instance copies pieces, and own tables.
     pub trees: &'a [TreeOfTable],
     /// What is common to all shares.
     pub common: &'a Common,
@@ -93,7 +97,7 @@ pub struct Share<'a> {
     pub imaged: &'a dyn Fn(ToImage),
     /// Lets go of undo that no leaf needs any more that is not imaged; called when none is listed.
     pub let_go: &'a dyn Fn(),
-    /// When the leaf behind so many of the share's tables is due, in nanoseconds of the database's clock.
+    /// When the leaf behind so many of the share's other trees is due, in nanoseconds of the database's clock.
     pub due_ns: &'a dyn Fn(u64) -> u64,
 }
 
@@ -120,43 +124,42 @@ pub fn image_share<S: InstanceState>(
     let watched = share.common.watched();
     let mut writer = ImageWriter::new(context, store.clone(), share.turn.clone(), share.home);
     let mut imager = Imager::new(&mut writer);
-    let mut imaged = image_trees(context, (&mut imager, states), share, share.first)?;
-    share.common.end_first();
-    imaged.extend(image_trees(context, (&mut imager, states), share, share.trees)?);
+    let mut at_once = ShareImager::new(&mut imager, (share, states), Paced::No);
+    let mut imaged = at_once.image_trees(context, share.first)?;
+    let mut when_due = ShareImager::new(&mut imager, (share, states), Paced::Yes);
+    imaged.extend(when_due.image_trees(context, share.trees)?);
     share.common.end_share();
-    TableImager::new(&mut imager, (share, states)).image_listed_to_the_end()?;
+    when_due.image_listed_to_the_end()?;
     writer.finish()?;
     watched.succeeded();
     context.linger("share");
     Ok((imaged, writer.written))
 }
 
-fn image_trees<S: InstanceState>(
-    context: &TaskContext<S>,
-    (imager, states): (&mut Imager<'_, '_, S>, &dyn TransactionStates),
-    share: &Share<'_>,
-    trees: &[TreeOfTable],
-) -> Result<Vec<ImagedTree>> {
-    let mut imaged = Vec::new();
-    let mut passed = 0;
-    for (any, table) in trees {
-        context.linger("share");
-        let before = share.before.get(&any.id());
-        imaged.push(match any {
-            AnyTree::Table(table) => {
-                let mut tables = TableImager::new(imager, (share, states)).behind(passed);
-                let image = tables.image(table.id(), before)?;
-                passed = tables.passed();
-                image
+impl<S: InstanceState> ShareImager<'_, '_, '_, '_, S> {
+    fn image_trees(
+        &mut self,
+        context: &TaskContext<S>,
+        trees: &[TreeOfTable],
+    ) -> Result<Vec<ImagedTree>> {
+        let mut imaged = Vec::new();
+        for (any, table) in trees {
+            context.linger("share");
+            let before = self.share.before.get(&any.id());
+            let image = match any {
+                AnyTree::Table(table) => Some(self.image_table(table.id(), before)?),
+                AnyTree::Index(index) => self.image_index(index, before)?,
+            };
+            // Another instance copies the last piece of the index.
+            let Some(image) = image else { continue };
+            imaged.push(image);
+            // The last one sees that the others have been copied.
+            if table.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+                (self.share.pass)(table.table);
             }
-            AnyTree::Index(index) => image_index(imager, index, share, before)?,
-        });
-        // The last one sees that the others have been copied.
-        if table.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            (share.pass)(table.table);
         }
+        Ok(imaged)
     }
-    Ok(imaged)
 }
 
 /// Makes what was written durable. `Io`.

@@ -1,7 +1,7 @@
-//! The tables of a checkpoint: rows in tiles, those first whose older versions hold undo back.
+//! One instance's share of a checkpoint: tables in tiles, those rows first whose older versions hold undo back.
 //!
-//! A table is walked from its first row to its last, as an index is, past what is imaged already. In
-//! between, and before anything else, the instance images the leaves that it has listed
+//! A table is walked from its first row to its last, as an index is (`index.rs`), past what is imaged already. In
+//! between, and before anything but small tables, the instance images the leaves that it has listed
 //! (`version/imaging.rs`), whatever their tables: so undo is let go of within milliseconds, and the walk can
 //! take its time (rule 8.8). What is between two tiles is imaged alone: of a leaf that reaches further
 //! (it was merged with what has been imaged) the rest is cut off.
@@ -24,36 +24,37 @@ use crate::version::{TableAccess, ToImage, TransactionStates};
 /// How often who waits looks for listed leaves, and whether others have ended.
 const LOOK_NS: u64 = 2_000_000;
 
-/// Images tables.
-pub(super) struct TableImager<'i, 'w, 'c, 's, S: InstanceState> {
-    imager: &'i mut Imager<'w, 'c, S>,
-    share: &'s Share<'s>,
-    states: &'s dyn TransactionStates,
-    work: Work,
-    /// Leaves gone past, of all tables.
-    passed: u64,
+/// Whether leaves wait until they are due.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Paced {
+    /// They do, and listed leaves come before them.
+    Yes,
+    /// They are imaged at once.
+    No,
 }
 
-impl<'i, 'w, 'c, 's, S: InstanceState> TableImager<'i, 'w, 'c, 's, S> {
+/// Images trees, in the order in which it is told to.
+pub(super) struct ShareImager<'i, 'w, 'c, 's, S: InstanceState> {
+    pub(super) imager: &'i mut Imager<'w, 'c, S>,
+    pub(super) share: &'s Share<'s>,
+    states: &'s dyn TransactionStates,
+    work: Work,
+    paced: Paced,
+    /// Leaves gone past, of all trees.
+    pub(super) passed: u64,
+}
+
+impl<'i, 'w, 'c, 's, S: InstanceState> ShareImager<'i, 'w, 'c, 's, S> {
     pub(super) fn new(
         imager: &'i mut Imager<'w, 'c, S>,
         (share, states): (&'s Share<'s>, &'s dyn TransactionStates),
+        paced: Paced,
     ) -> Self {
-        TableImager { imager, share, states, work: Work::default(), passed: 0 }
-    }
-
-    /// So many leaves have been gone past before.
-    pub(super) fn behind(self, passed: u64) -> Self {
-        TableImager { passed, ..self }
-    }
-
-    /// Leaves gone past.
-    pub(super) fn passed(&self) -> u64 {
-        self.passed
+        ShareImager { imager, share, states, work: Work::default(), paced, passed: 0 }
     }
 
     /// Images a table as S sees it. `before`: the tree in the published checkpoint.
-    pub(super) fn image(
+    pub(super) fn image_table(
         &mut self,
         table: TreeId,
         before: Option<&ImagedTree>,
@@ -167,9 +168,9 @@ impl<'i, 'w, 'c, 's, S: InstanceState> TableImager<'i, 'w, 'c, 's, S> {
     }
 
     /// Waits until the next leaf is due, if nothing is held back meanwhile.
-    fn wait_for_pace(&mut self) -> Result<()> {
+    pub(super) fn wait_for_pace(&mut self) -> Result<()> {
         self.share.ask_whether_to_go_on()?;
-        if !self.share.common.are_indexes_imaged() {
+        if self.paced == Paced::No {
             return Ok(());
         }
         self.image_listed()?;
@@ -185,9 +186,7 @@ impl<'i, 'w, 'c, 's, S: InstanceState> TableImager<'i, 'w, 'c, 's, S> {
     /// Images what was listed meanwhile, then lets others run for a while.
     fn look_again(&mut self) -> Result<()> {
         self.share.ask_whether_to_go_on()?;
-        if self.share.common.are_indexes_imaged() {
-            self.image_listed()?;
-        }
+        self.image_listed()?;
         let context = self.imager.writer.context();
         if context.instance().is_stopping() {
             return Err(Error::ShuttingDown);

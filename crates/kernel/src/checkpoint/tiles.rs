@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap as HashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::pieces::Pieces;
 use crate::base::{Place, RowId, TreeId};
 use crate::sync::{AtomicBool, AtomicUsize, Ordering, PlainMutex as Mutex};
 use crate::version::TableAccess;
@@ -18,20 +19,23 @@ use crate::version::TableAccess;
 /// What instances know of each other while they image one checkpoint.
 pub struct Common {
     tables: HashMap<TreeId, (Arc<TableAccess>, Tiles)>,
-    /// Instances that have index leaves to image, or others that must be first.
-    first_left: AtomicUsize,
+    indexes: HashMap<TreeId, Pieces>,
     /// Instances that have not gone through all their trees.
     left: AtomicUsize,
     has_failed: AtomicBool,
 }
 
 impl Common {
-    /// Of so many instances, and these tables.
-    pub fn new(instances: usize, tables: impl Iterator<Item = Arc<TableAccess>>) -> Common {
+    /// Of so many instances, and these tables and indexes.
+    pub fn new(
+        instances: usize,
+        tables: impl Iterator<Item = Arc<TableAccess>>,
+        indexes: impl Iterator<Item = TreeId>,
+    ) -> Common {
         let tables = tables.map(|table| (table.id(), (table, Tiles::default()))).collect();
         Common {
             tables,
-            first_left: AtomicUsize::new(instances),
+            indexes: indexes.map(|index| (index, Pieces::default())).collect(),
             left: AtomicUsize::new(instances),
             has_failed: AtomicBool::new(false),
         }
@@ -42,14 +46,9 @@ impl Common {
         self.tables.get(&tree)
     }
 
-    /// One more instance has imaged all its index leaves.
-    pub(super) fn end_first(&self) {
-        self.first_left.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Whether all index leaves are imaged.
-    pub fn are_indexes_imaged(&self) -> bool {
-        self.first_left.load(Ordering::Acquire) == 0
+    /// The pieces of an index; none if it is not in the checkpoint.
+    pub(super) fn index(&self, tree: TreeId) -> Option<&Pieces> {
+        self.indexes.get(&tree)
     }
 
     /// Whether an instance still goes through its trees.

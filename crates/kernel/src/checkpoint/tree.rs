@@ -1,10 +1,10 @@
-//! One tree of a checkpoint: its leaves, of an index in order of their keys, and inner nodes above them.
+//! One tree of a checkpoint: its leaves and inner nodes above them.
 //!
 //! A tree is walked from its first key to its last: the leaf that covers the place is imaged, and
 //! the next one begins at its upper fence; of one that begins before the place (it was merged with
 //! what has been imaged) only the rest is taken. So the images tile the keys without gap or overlap
 //! whatever is split or merged meanwhile, and inner nodes are made anew from the images' fences: no
-//! page need stand still, and no structure need be caught at one moment. Tables: `table.rs`.
+//! page need stand still, and no structure need be caught at one moment. Indexes: `index.rs`; tables: `table.rs`.
 //!
 //! Invariants: leaves that lie on disk as they are are not written again, nor read if they are not in
 //! memory: a leaf without a twin, in memory or parked, has nothing above S; if that is so for all
@@ -18,25 +18,22 @@
 //! Inner nodes in memory are not imaged, so their places are no checkpoint's (but those that a
 //! start has found): where a file is to be shorter they leave them, and are written elsewhere when they leave
 //! memory. The walk loads each node that is not in memory.
-//! The place of a leaf that is not written again is held before what was read of the leaf is believed:
-//! nobody writes it anew in between.
+//! The place of a leaf that is not written again is held before what was read of the leaf is believed, its place
+//! too (`PageRead::still_lies_at`): nobody writes it anew in between, and it is no other page's by then.
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::Share;
-use super::image::{Leaf, index_leaf};
+use super::image::Leaf;
 use crate::base::{Error, Outcome, PAGE_BYTES, Pid, Place, Result, Stop, TreeId};
 use crate::buffer::{BufferPool, Equals, ImageWriter, Swip};
 use crate::log::manifest::{HasLongs, TreeImage};
-use crate::page::keynode::UpperFence;
 use crate::page::{PageKind, header};
 use crate::runtime::{InstanceState, Parker};
 use crate::store::{PageStore, Term};
 use crate::sync::mutant;
 use crate::tree::descent::LeavePlaces;
-use crate::tree::index::IndexTree;
 use crate::tree::nodes::{NodeSink, Nodes};
 
 type Page = [u8; PAGE_BYTES];
@@ -222,43 +219,5 @@ impl<'w, 'c, S: InstanceState> Imager<'w, 'c, S> {
         let longs = HasLongs::No;
         let image = TreeImage { tree, root, longs, rows_next: 0, leaves: count };
         Ok(ImagedTree { image, inner: sink.inner })
-    }
-}
-
-/// Images an index as it is. `before`: the tree in the published checkpoint.
-pub(super) fn image_index<S: InstanceState>(
-    imager: &mut Imager<'_, '_, S>,
-    tree: &IndexTree,
-    share: &Share<'_>,
-    before: Option<&ImagedTree>,
-) -> Result<ImagedTree> {
-    let moves = imager.moves.clone();
-    let keep = |place: Place| moves.keep(place);
-    let (mut upper, mut key) = (Vec::new(), Vec::new());
-    let (mut leaves, mut all_held) = (Vec::new(), true);
-    let mut nodes_done = Some(Vec::new());
-    loop {
-        share.ask_whether_to_go_on()?;
-        if nodes_done.as_ref().is_some_and(|end| *end <= key) {
-            nodes_done = imager.leave_places(tree.pool(), |how| tree.leave_places(&key, how))?;
-        }
-        let (leaf, fence) = imager.until_done(tree.pool(), |page| {
-            let keep_whole =
-                |lower: &[u8], _: Option<&[u8]>, at: Place| Ok(lower == key && keep(at)?);
-            let place = tree.leaf_place(&key, &keep_whole)?;
-            if let Some(on_disk) = place.on_disk {
-                let fence = if place.upper.is_some() { UpperFence::Some } else { UpperFence::None };
-                upper = place.upper.unwrap_or_default();
-                return Ok((Leaf::Clean(on_disk), fence));
-            }
-            index_leaf(tree, (&key, &keep), page, &mut upper)
-        })?;
-        let (place, is_held) = imager.take(leaf)?;
-        all_held &= is_held;
-        leaves.push((key.clone(), place));
-        if fence == UpperFence::None {
-            return imager.finish(tree.tree(), leaves.into_iter(), (all_held, before));
-        }
-        std::mem::swap(&mut key, &mut upper);
     }
 }

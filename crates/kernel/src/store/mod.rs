@@ -12,6 +12,8 @@
 mod bits;
 mod buffers;
 mod compact;
+#[cfg(all(test, loom))]
+mod loom_holds;
 mod longs;
 mod set;
 mod space;
@@ -184,6 +186,19 @@ impl PageStore {
         self.take_of(home, Wanted::Run(wanted))
     }
 
+    /// As [`PageStore::take`]; on a full disk of any home that has free places.
+    pub fn take_anywhere(&self, home: HomeId, wanted: u64) -> Result<Run> {
+        let full = match self.take(home, wanted) {
+            Err(full @ Error::DiskFull { .. }) => full,
+            taken => return taken,
+        };
+        let free = |home: HomeId| {
+            let (first, count) = locked(self.home(home)).space.take(Wanted::Run(wanted))?;
+            Some(Run { first: Place::new(home, first), count })
+        };
+        (0..self.homes()).find_map(|home| free(HomeId(home as u16))).ok_or(full)
+    }
+
     /// As [`PageStore::take`], of one place; none if the file would have to grow for it.
     pub fn take_free(&self, home: HomeId) -> Option<Run> {
         if self.is_finding() {
@@ -292,7 +307,7 @@ impl PageStore {
 
     /// As [`PageStore::hold`], of a page that was read to lie there. Nothing is rewritten there from now
     /// on; the caller looks once more whether the page lies there, and only then believes what it read.
-    /// False if a write to the place is under way: then it is to look again.
+    /// False if no page does, or a write to the place is under way: then it is to look again.
     pub fn hold_as_it_lies(&self, place: Place, term: Term) -> bool {
         locked(self.home(place.home())).space.hold_as_it_lies(place.number(), term)
     }

@@ -1,13 +1,18 @@
 //! Which places of one home's page file are in use, and by what.
 //!
 //! Invariants: a place is given out only if nothing refers to it: no page's current contents, no
-//! checkpoint that is published or being made (rule 8.5). While a checkpoint is being made nothing
-//! is freed: it may be about to hold what it has just read of a page.
+//! checkpoint that is published, pinned or being made (rule 8.5).
 //!
 //! ```text
 //!   free --take--> used + dead --adopt--> used --replaced--> used + dead --> free
 //! ```
-//! The last step is taken when no checkpoint holds the place.
+//! The last step is taken when no checkpoint holds the place, also while one is being made: so a page that
+//! leaves memory often takes no more room than what checkpoints have of it, and a place for itself. Who takes
+//! a page as it lies into a checkpoint has read where that is, and the place may be another page's by then. So
+//! it holds the place (`hold_as_it_lies`, refused unless some page's contents lie there), and looks afterwards
+//! whether the page lies there still; if so the place was that page's when it was held, and is kept. (A page
+//! could have left and come back: then what lies there is that page, too, for what was read has validated.) If
+//! not, the checkpoint keeps another page's place, for nothing, until it ends.
 //!
 //! On a full disk the page of a used place may be written there anew (`retake`), if no checkpoint that
 //! is published, pinned or being made has the place, and no write to it is under way. Why nothing is
@@ -225,9 +230,14 @@ impl Space {
 
     /// Whether a place is a page's that may move, and nothing else refers to it.
     pub fn may_retake(&self, number: u64) -> bool {
-        let is_current = self.used.has(number) && !self.dead.has(number) && !self.fixed.has(number);
+        let may_move = self.is_current(number) && !self.fixed.has(number);
         let is_next = self.next.has(number) && !mutant("retaken-while-held");
-        is_current && !is_next && !self.is_kept(number)
+        may_move && !is_next && !self.is_kept(number)
+    }
+
+    /// Whether a page's current contents lie there.
+    fn is_current(&self, number: u64) -> bool {
+        self.used.has(number) && !self.dead.has(number)
     }
 
     /// Whether a checkpoint that is published or pinned has it.
@@ -295,8 +305,8 @@ impl Space {
     }
 
     fn free_if_unheld(&mut self, number: u64) {
-        let is_kept = self.is_kept(number) || self.leased.has(number);
-        if self.making.is_none() && !is_kept {
+        let is_next = self.next.has(number) && !mutant("freed-while-held");
+        if !is_next && !self.is_kept(number) && !self.leased.has(number) {
             self.low = self.low.min(number);
             self.used.clear(number);
             self.dead.clear(number);
@@ -358,11 +368,15 @@ impl Space {
     }
 
     /// As [`Space::hold`], of a page that lies there already; the caller looks afterwards whether it does
-    /// still. False if a write to the place is under way: then it is to look again.
+    /// still. False if it cannot, for no page's contents lie there, or a write to the place is under way: then
+    /// it is to look again.
     pub fn hold_as_it_lies(&mut self, number: u64, term: Term) -> bool {
-        let may = !self.leased.has(number);
+        if self.making != Some(term) {
+            return true;
+        }
+        let may = self.is_current(number) && !self.leased.has(number);
         if may {
-            self.hold(number, term);
+            self.next.set(number);
         }
         may
     }
@@ -376,7 +390,7 @@ impl Space {
     pub fn publish(&mut self, term: Term) {
         if self.making == Some(term) {
             self.held = Arc::new(std::mem::take(&mut self.next));
-            // Nothing was freed since it was begun, so this is the most that were used.
+            // Both are there now, and what has changed since: about the most that are used.
             self.peak = self.used.count();
             self.end();
         }
@@ -504,13 +518,11 @@ mod tests {
         assert_eq!(space.stats(), stats(4, 2, 1, 1, 1));
         space.unpin(PinId(1));
         assert_eq!(space.take(Wanted::Run(9)), Some((3, 1)), "the second pin keeps page 1");
-        // Nothing is freed while a checkpoint is made, by the end of a pin neither.
         space.begin(Term(3), EXTENT);
         space.unpin(PinId(2));
-        assert_eq!(space.take(Wanted::Run(9)), None);
+        assert_eq!(space.take(Wanted::Run(9)), Some((1, 1)), "also while a checkpoint is made");
         space.hold(2, Term(3));
         space.publish(Term(3));
-        assert_eq!(space.take(Wanted::Run(9)), Some((1, 1)));
         assert!(space.is_held(2));
     }
 
@@ -522,10 +534,10 @@ mod tests {
         assert!(!space.retake(1), "no page's contents");
         space.adopt(1);
         assert!(space.may_retake(1) && !space.retake(1), "its first write has not ended");
+        space.begin(Term(1), EXTENT);
         assert!(!space.hold_as_it_lies(1, Term(1)));
         space.written(1, 1);
         assert!(space.retake(1) && !space.retake(1), "one writes it at a time");
-        space.begin(Term(1), EXTENT);
         assert!(!space.hold_as_it_lies(1, Term(1)), "it is being written");
         space.written(1, 1);
         assert!(space.retake(1), "the checkpoint that is being made has it not yet");
@@ -576,24 +588,40 @@ mod tests {
         space.hold(3, TERM);
         space.written(2, 2);
         assert_eq!(space.take(Wanted::Run(9)), Some((1, 1)), "freed before the checkpoint began");
+        space.adopt(1);
+        space.written(1, 1);
+        assert!(space.hold_as_it_lies(1, TERM), "somebody's contents lie there");
+        space.replaced(1);
         space.replaced(2);
-        assert_eq!(space.take(Wanted::Run(1)), None, "nothing is freed while it is made");
+        assert_eq!(space.take(Wanted::Run(1)), None, "the checkpoint has them");
+        assert!(!space.hold_as_it_lies(1, TERM), "no page's contents lie there");
+        // A page that leaves memory twice while it is made.
+        space.adopt(4);
+        space.written(4, 1);
+        space.replaced(4);
+        assert!(!space.hold_as_it_lies(4, TERM), "it is free");
+        assert_eq!(space.take(Wanted::Run(9)), Some((4, 1)), "freed while it is made");
         space.publish(TERM);
-        // Of 1 and 4 the writes have not ended.
-        assert_eq!(space.stats(), stats(5, 4, 4, 0, 2));
+        // Of 4 the write has not ended.
+        assert_eq!(space.stats(), stats(5, 4, 4, 0, 3));
+        space.begin(Term(4), EXTENT);
+        space.hold(2, Term(4));
+        space.hold(3, Term(4));
+        space.publish(Term(4));
+        assert_eq!(space.take(Wanted::Run(9)), Some((1, 1)));
         space.written(4, 1);
         space.written(1, 1);
         assert_eq!(space.stats(), stats(5, 2, 2, 0, 2));
         assert!(space.is_held(2) && space.is_held(3));
-        space.begin(Term(4), EXTENT);
+        space.begin(Term(5), EXTENT);
         assert_eq!(space.take(Wanted::Run(2)), Some((4, 1)));
         space.adopt(4);
-        space.hold(4, Term(4));
+        space.hold(4, Term(5));
         space.written(4, 1);
-        space.abandon(Term(4));
+        space.abandon(Term(5));
         assert_eq!(space.stats(), stats(5, 3, 2, 0, 2));
-        space.begin(Term(5), EXTENT);
-        space.publish(Term(5));
+        space.begin(Term(6), EXTENT);
+        space.publish(Term(6));
         assert_eq!(space.stats(), stats(5, 1, 0, 0, 0));
     }
 

@@ -15,7 +15,7 @@
 //!
 //! A checkpoint lets go of its S table by table: which ones it has *passed*, stands beside its floor,
 //! written by its tasks when they have copied the last leaf, under the mutex that gives that to
-//! collectors (`version/passed.rs`).
+//! collectors (`version/collect/passed.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

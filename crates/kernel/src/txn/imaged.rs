@@ -1,13 +1,12 @@
-//! The S of a checkpoint as what holds undo back: all of it until index leaves are imaged, and from
-//! then on only what leaves need that are not imaged yet (rules 6.8, 8.3).
+//! The S of a checkpoint as what holds undo back: what leaves of tables need that are not imaged yet (rules 6.8, 8.3).
+//! Entries of indexes wait by themselves (version/collect/postponed.rs).
 //!
 //! S is registered as a floor (`horizon.rs`). What each instance has *reached* (`version/imaging.rs`)
 //! bounds from below the commits whose undo the checkpoint still needs; the least of all takes the place of
 //! S as the floor. The floor only rises; S itself, by which images are made, does not change.
 //!
-//! Invariants: the floor is raised only when every index leaf of the checkpoint was copied (entries that
-//! S needs go with the undo): `may_let_go` says so. Long values were taken before all else. What is
-//! reached is read before it is asked whether anything is listed for all.
+//! Invariants: the floor is raised only when no leaf is listed for all and none parked: `may_let_go` says so. Long
+//! values were taken before all else. What is reached is read before it is asked whether anything is listed for all.
 //!
 //! Words: `reached` of an instance is written by it alone and read by whoever raises the floor; the
 //! floor is raised by any instance, under its mutex.

@@ -8,6 +8,10 @@
 //!   newest record is reclaimed: the version is stable and below the horizon), is not deleted and
 //!   has the entry's key (as all its versions have if the leaf is keyed). Table leaves are read, never latched, meanwhile (`tree::index::exact` has
 //!   why that is enough).
+//! - None gets it while a checkpoint is still to copy its index (`collect/postponed.rs` tells when): rows may be settled that
+//!   its S sees otherwise, or not at all, and who reads the checkpoint, or a database restored to a moment soon
+//!   after, would believe the copy. Bits that are older than S are true of what S sees, until a change clears them. As for
+//!   entries: undo that S needs goes only when this instance has seen the checkpoint, and no sweep goes on then.
 //! - Never waits: what is latched, or not settled, is tried again, after longer and longer pauses.
 //! - The list is bounded: beyond [`RANGES_MAX`] the ranges of each index become one, the whole
 //!   index. A range with leaves that are not ready stays one range; leaves that have the bit cost
@@ -55,6 +59,13 @@ impl Range {
     /// Whether a leaf that begins at `fence` is within.
     fn goes_on(&self, fence: &[u8]) -> bool {
         self.span.to.as_ref().is_none_or(|to| fence < to.as_slice())
+    }
+
+    /// It is gone through from its beginning, not before round `due`.
+    fn begin_again(&mut self, due: u64) {
+        self.at.clone_from(&self.span.from);
+        self.missed = false;
+        self.due = due;
     }
 }
 
@@ -164,14 +175,17 @@ impl InstanceVersions {
             });
             // Dropped, or never committed: nobody will read it.
             let (Some(table), Some(index)) = (&table, index) else { continue };
+            if self.space().is_to_be_copied(index) && !mutant("exact-for-checkpoints") {
+                range.begin_again(round + 1);
+                unswept.ranges.borrow_mut().push_back(range);
+                continue;
+            }
             let with = (&unswept.hints, &mut scratch, &mut done);
             if sweep_range(table, index, &mut range, &mut left, with) == Gone::ThroughIt {
                 if !range.missed {
                     continue;
                 }
-                range.at.clone_from(&range.span.from);
-                range.missed = false;
-                range.due = round + (1_u64 << range.tries.min(63)).min(PAUSE_MAX);
+                range.begin_again(round + (1_u64 << range.tries.min(63)).min(PAUSE_MAX));
                 range.tries += 1;
             }
             unswept.ranges.borrow_mut().push_back(range);

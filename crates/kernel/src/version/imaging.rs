@@ -26,8 +26,9 @@
 //! the later one's lists are kept; the other reaches nothing any more. Lists may name frames with other
 //! pages by now, or leaves that were imaged: who takes one looks.
 //!
-//! Words: `checkpoint` is written by who makes a checkpoint, at its begin and end, and read by whoever
-//! makes a twin table; the list for all is under its mutex, its length is written there and read by who
+//! Words: `checkpoint` is written by who makes a checkpoint, at its begin and end, under the list's mutex, and read by whoever
+//! makes a twin table or removes an index entry (`collect/postponed.rs`); `is_hurried` is reset with it, set by who postpones
+//! many, and read before each paced leaf; the list for all is under its mutex, its length is written there and read by who
 //! raises the floor.
 
 use std::collections::VecDeque;
@@ -36,7 +37,7 @@ use super::collect::InstanceVersions;
 use super::twin::VersionSpace;
 use crate::base::Cts;
 use crate::buffer::FrameRef;
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, mutant};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, mutant};
 
 /// What is listed for all instances. Generic for its model.
 pub(super) struct Imaging<L = FrameRef> {
@@ -45,6 +46,8 @@ pub(super) struct Imaging<L = FrameRef> {
     listed: Mutex<Vec<L>>,
     /// Leaves that were listed for all and are not known to be imaged. Written under the mutex.
     left: AtomicUsize,
+    /// Whether the checkpoint is to hurry, because of what is postponed until it has copied indexes.
+    is_hurried: AtomicBool,
 }
 
 impl<L> Default for Imaging<L> {
@@ -53,22 +56,48 @@ impl<L> Default for Imaging<L> {
             checkpoint: AtomicU64::new(0),
             listed: Mutex::new(Vec::new()),
             left: AtomicUsize::new(0),
+            is_hurried: AtomicBool::new(false),
         }
     }
 }
 
 impl<L> Imaging<L> {
-    fn begin(&self, checkpoint: Cts) {
+    /// A checkpoint begins; not if a later one has begun, which has taken its role over.
+    pub(super) fn begin(&self, checkpoint: Cts) {
+        let mut listed = self.listed.lock().expect("no holder panics");
+        if self.checkpoint.load(Ordering::Relaxed) < checkpoint.0 {
+            self.set(checkpoint, &mut listed);
+        }
+    }
+
+    /// The checkpoint has ended; nothing happens if another has begun.
+    pub(super) fn end(&self, checkpoint: Cts) {
+        let mut listed = self.listed.lock().expect("no holder panics");
+        if self.is_of(checkpoint) {
+            self.set(Cts::ZERO, &mut listed);
+        }
+    }
+
+    /// `listed` is the list for all, under its mutex.
+    fn set(&self, checkpoint: Cts, listed: &mut Vec<L>) {
         // Before the list is emptied: who raises an earlier checkpoint's floor reads it last.
         self.checkpoint.store(checkpoint.0, Ordering::SeqCst);
-        let mut listed = self.listed.lock().expect("no holder panics");
         listed.clear();
+        self.is_hurried.store(false, Ordering::Relaxed);
         self.left.store(0, Ordering::SeqCst);
     }
 
     /// Whether the checkpoint of this S is the one whose leaves are listed.
     fn is_of(&self, checkpoint: Cts) -> bool {
         self.checkpoint.load(Ordering::SeqCst) == checkpoint.0
+    }
+
+    /// S of the checkpoint that is being made.
+    pub(super) fn checkpoint(&self) -> Option<Cts> {
+        match self.checkpoint.load(Ordering::Acquire) {
+            0 => None,
+            checkpoint => Some(Cts(checkpoint)),
+        }
     }
 
     fn list(&self, leaf: L) {
@@ -149,9 +178,20 @@ impl VersionSpace {
 
     /// The checkpoint of this S has imaged everything, or came to nothing.
     pub fn end_imaging(&self, checkpoint: Cts) {
-        if self.imaging.is_of(checkpoint) {
-            self.imaging.begin(Cts::ZERO);
+        self.imaging.end(checkpoint);
+    }
+
+    /// The checkpoint that is being made is to go as fast as it can.
+    pub(super) fn hurry_imaging(&self) {
+        if !self.is_imaging_hurried() {
+            self.imaging.is_hurried.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the checkpoint that is being made is to go as fast as it can, for entries are postponed until it
+    /// has copied their indexes.
+    pub fn is_imaging_hurried(&self) -> bool {
+        self.imaging.is_hurried.load(Ordering::Relaxed)
     }
 
     /// Lists a leaf for all that has a twin table from elsewhere. Its frame is held exclusively.
@@ -240,7 +280,6 @@ mod loom_imaging {
     //! is not fails the model.
 
     use super::*;
-    use crate::sync::AtomicBool;
     use loom::sync::Arc;
     use loom::thread;
 

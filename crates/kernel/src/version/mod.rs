@@ -12,25 +12,20 @@ mod entries;
 mod exact;
 mod imaging;
 mod longs;
-mod merges;
-mod missing;
 mod parked;
-mod passed;
 mod read;
 mod record;
 mod row_buffer;
 mod snapshot;
 mod space;
 mod twin;
-mod visit;
 
 pub use access::{IndexAccess, TableAccess, Tables, Unique};
-pub use collect::{CollectLimit, Collected, InstanceVersions};
+pub use collect::{CollectLimit, Collected, InstanceVersions, Passed, Reaped};
 pub use ended::EndedMark;
 pub use exact::SweptLeaves;
 pub use imaging::ToImage;
 pub use longs::append_key_column;
-pub use passed::{Passed, Reaped};
 pub use row_buffer::RowBuffer;
 pub use snapshot::{Fate, Judgement, Observe, SnapshotView, TransactionStates};
 pub use twin::VersionSpace;
@@ -39,7 +34,7 @@ pub use twin::VersionSpace;
 pub(crate) mod undo {
     pub(crate) use super::access::HasNull;
     pub(crate) use super::arena::{Arena, NewRecord};
-    pub(crate) use super::collect::{Finished, Visits};
+    pub(crate) use super::collect::{Finished, Postponed, Visits};
     pub(crate) use super::entries::{Scratch, remove_entry};
     pub(crate) use super::longs::{resolve_image, resolve_keys, resolve_own_keys};
     pub(crate) use super::read::{

@@ -150,6 +150,7 @@ pub fn record(setting: &Setting, directory: &Path, trace: &Arc<Trace>) -> Result
         buffer_pool_bytes: POOL_BYTES,
         // Files become longer and shorter by little.
         page_extent_bytes: 256 << 10,
+        checkpoint_at_once_bytes: 0,
         undo_bytes: 32 << 20,
         log_segment_bytes: 256 << 10,
         log_buffer_bytes: 64 << 10,

@@ -15,8 +15,9 @@ use std::sync::{Arc, Mutex};
 use super::super::core::{Context, Instance, Shared};
 use super::super::session::Session;
 use super::archiver::Archiving;
+use super::ask::ask_all;
 use super::versions::PinLogs;
-use super::{PinnedCheckpoint, WhichCheckpoint, ask_all, locked, wait_until_stable};
+use super::{PinnedCheckpoint, WhichCheckpoint, locked, wait_until_stable};
 use crate::backup::{
     BACKUP_NAME, Point, Restore, Restored, Until, Watch, copy_begun, copy_logs, copy_pages,
 };

@@ -13,6 +13,7 @@
 mod archiver;
 mod ask;
 mod backup;
+mod choose;
 mod pace;
 mod report;
 mod shares;
@@ -35,9 +36,8 @@ use crate::log::{Leftovers, remove_leftovers};
 use crate::runtime::{Class, Hub, Parker};
 use crate::store::{PageStore, Term};
 use crate::sync::{AtomicU64, Ordering, mutant};
-use crate::txn::CheckpointSnapshot;
 use archiver::Archiving;
-use ask::ask_all;
+use choose::{Adopted, Chosen, choose};
 use pace::{Pace, Paces};
 use report::Listener;
 use shares::{Imaged, image_all};
@@ -99,13 +99,6 @@ struct Published {
     /// A time before S was picked, if this process made the checkpoint: everything that was
     /// acknowledged by then is in it.
     wall_micros: Option<i64>,
-}
-
-/// What one instance answered when it adopted S.
-struct Adopted {
-    home: HomeId,
-    replay_from: LogPosition,
-    last_cts: Cts,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -356,7 +349,7 @@ fn publish_new(
     let (checkpoints, turn) = (role.checkpoints, &role.turn);
     let before = locked(&checkpoints.published).trees.clone();
     let wall_micros = context.instance().time().wall_micros();
-    let (snapshot, catalog, adopted) = choose(context, shared)?;
+    let Chosen { snapshot, catalog, adopted, imaging } = choose(context, shared)?;
     let timestamp = snapshot.view().timestamp;
     let (mut stable, sequences) = sequences_of(&catalog);
     stable.extend(adopted.iter().map(|it| Observed { home: it.home, cts: it.last_cts }));
@@ -364,7 +357,7 @@ fn publish_new(
         image_all(context, shared, (turn, pace), (&catalog, &snapshot), &before)?;
     note_marks(&catalog, &mut trees);
     // From here on nothing is read as of S.
-    drop(snapshot);
+    drop((imaging, snapshot));
     wait_until_stable(context, shared, stable)?;
     context.linger("role: stable");
     let sync_ns = sync_pages(context, shared, &checkpoints.store)?;
@@ -479,42 +472,6 @@ fn replayed_from(current: &Incarnation, adopted: &[Adopted]) -> Incarnation {
         logs[usize::from(it.home.0)] = LogSpan { start: it.replay_from, cut: None };
     }
     Incarnation { number: current.number, logs }
-}
-
-/// Picks S: registers it, lets every instance adopt it, and answers the catalog as of S. All commits
-/// below S are in the logs, and finished or about to be; all others lie, with their chunks, behind
-/// where replays begin, which was noted before S was picked.
-fn choose(
-    context: &Context,
-    shared: &Arc<Shared>,
-) -> Result<(Arc<CheckpointSnapshot>, Arc<Catalog>, Vec<Adopted>)> {
-    loop {
-        // Before S is picked: what commits at or above it may be in a log before S is adopted there.
-        let starts = ask_all(context, shared, |instance| {
-            let core = &instance.state().inner;
-            let from = core.txn.environment().log.segment_start(core.txn.replay_from());
-            (HomeId(instance.id().0), from)
-        })?;
-        let starts: HashMap<HomeId, LogPosition> = starts.into_iter().collect();
-        let snapshot = Arc::new(shared.txn.checkpoint_snapshot());
-        let s = snapshot.view().timestamp;
-        shared.versions.begin_imaging(s);
-        let adopted = ask_all(context, shared, move |instance| {
-            let core = &instance.state().inner;
-            let log = &core.txn.environment().log;
-            core.txn.adopt(s);
-            core.txn.environment().versions.begin_imaging(s);
-            core.adopted.set(log.end());
-            let home = HomeId(instance.id().0);
-            Adopted { home, replay_from: starts[&home], last_cts: log.last_cts() }
-        })?;
-        let catalog = shared.published.newest();
-        // Definitions that committed since: rare, so simply once more.
-        if catalog.committed().is_none_or(|committed| committed.cts < s) {
-            return Ok((snapshot, catalog, adopted));
-        }
-        context.yield_now();
-    }
 }
 
 /// Notes which tables may have long values, and which row ids were never used: now that the last

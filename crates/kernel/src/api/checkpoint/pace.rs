@@ -4,7 +4,8 @@
 //! Invariants: leaves are waited for only while undo is let go of as they are imaged (shares.rs): who
 //! went slowly while S holds all undo back would cost others more. Whoever waits for a checkpoint,
 //! or for the role, hurries the one that is being made; so do trees that are dropped, which keep their
-//! pages until it ends, and logs that have grown as much again.
+//! pages until it ends, logs that have grown as much again, and many index entries that are to go
+//! (version/collect/postponed.rs).
 
 use super::{CheckpointCause, Checkpoints};
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -2,8 +2,9 @@
 //!
 //! Invariants: every tree of the catalog as of S is gone through once, by one instance; leaves of tables
 //! may be imaged by any, into the page file that it writes. A table counts as passed when the last of
-//! its trees was copied. Long values come first, then all indexes, before large tables: when they are imaged, S lets
-//! go of undo that no leaf needs any more that is not imaged (txn/imaged.rs), and only then leaves are waited for.
+//! its trees was copied. Long values come first, then small tables with their indexes, then the indexes of others, then
+//! their tables, a leaf when it is due. S lets go of undo that no leaf needs any more that is not imaged (txn/imaged.rs);
+//! as long as it does leaves are waited for. Entries of indexes wait until these are imaged (version/collect/postponed.rs).
 
 use rustc_hash::FxHashMap as HashMap;
 use std::cell::Cell;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use super::super::core::{Context, Shared};
 use super::ask::ask_all_tasks;
 use super::{Checkpoints, Pace};
-use crate::base::{Cts, Error, HomeId, Result, TreeId};
+use crate::base::{Cts, Error, HomeId, PAGE_BYTES, Result, TreeId};
 use crate::catalog::Catalog;
 use crate::checkpoint::{
     AnyTree, Common, ImagedTree, LongShares, Share, TreeOfTable, TreesLeft, Turn, Written,
@@ -38,7 +39,7 @@ const LAGS_NS: u64 = 50_000_000;
 struct Trees {
     first: Vec<TreeOfTable>,
     others: Vec<TreeOfTable>,
-    /// Leaves of the other trees, about.
+    /// Leaves of the other trees that are left to it, about.
     leaves: u64,
 }
 
@@ -51,7 +52,15 @@ pub(super) struct Imaged {
 }
 
 /// Leaves are listed no more when it is dropped.
-struct EndImaging<'a>(&'a VersionSpace, Cts);
+pub(super) struct EndImaging<'a>(&'a VersionSpace, Cts);
+
+impl EndImaging<'_> {
+    /// A checkpoint of this S begins: leaves are listed, and entries of indexes stay.
+    pub(super) fn begin(versions: &VersionSpace, checkpoint: Cts) -> EndImaging<'_> {
+        versions.begin_imaging(checkpoint);
+        EndImaging(versions, checkpoint)
+    }
+}
 
 impl Drop for EndImaging<'_> {
     fn drop(&mut self) {
@@ -67,7 +76,6 @@ pub(super) fn image_all(
     seen: (&Catalog, &Arc<CheckpointSnapshot>),
     before: &Arc<HashMap<TreeId, ImagedTree>>,
 ) -> Result<Imaged> {
-    let _listed = EndImaging(&shared.versions, seen.1.view().timestamp);
     let checkpoints = shared.checkpoints.as_ref().expect("a checkpoint is being made");
     // First: what S sees of them may be freed as soon as undo of later changes may go.
     let write_longs = || write_longs(context, shared, checkpoints, turn);
@@ -136,8 +144,9 @@ fn image_trees(
 ) -> Result<Vec<(Vec<ImagedTree>, Written)>> {
     let s = snapshot.view().timestamp;
     let instances = context.instance().hub().instances();
-    let shares = Arc::new(shares(shared, catalog, instances));
-    let common = Arc::new(Common::new(instances, tables_of(catalog).cloned()));
+    let shares = Arc::new(shares(shared, catalog, before, instances));
+    let indexes = catalog.tables().flat_map(|table| &table.indexes).map(|index| index.tree.tree());
+    let common = Arc::new(Common::new(instances, tables_of(catalog).cloned(), indexes));
     let (turn, before, asked) = (turn.clone(), before.clone(), shared.clone());
     let snapshot = snapshot.clone();
     let answers = ask_all_tasks(context, shared, move |context| {
@@ -146,7 +155,7 @@ fn image_trees(
         let checkpoints = asked.checkpoints.as_ref().expect("a checkpoint is being made");
         let versions = &core.txn.environment().versions;
         let trees = &shares[usize::from(id.0)];
-        // The floor, and when it was last seen to rise.
+        // The floor, and when it was last seen to rise, or first could have.
         let raised = Cell::new((s, 0));
         let share = Share {
             first: &trees.first,
@@ -163,17 +172,19 @@ fn image_trees(
             imaged: &|leaf| versions.imaged(s, leaf),
             let_go: &|| {
                 snapshot.reach(id, || versions.has_imaged_all(s));
-                if common.are_indexes_imaged() {
-                    let floor = snapshot.let_go(|| asked.versions.are_others_imaged(s));
-                    if floor > raised.get().0 {
-                        raised.set((floor, context.now_ns()));
-                        core.txn.note_let_go();
-                    }
+                let floor = snapshot.let_go(|| asked.versions.are_others_imaged(s));
+                let (before, at_ns) = raised.get();
+                if floor > before || at_ns == 0 {
+                    raised.set((floor, context.now_ns()));
+                }
+                if floor > before {
+                    core.txn.note_let_go();
                 }
             },
             due_ns: &|passed| {
                 let is_letting_go = context.now_ns() < raised.get().1 + LAGS_NS;
-                let is_paced = is_letting_go && !checkpoints.is_awaited();
+                let is_hurried = checkpoints.is_awaited() || asked.versions.is_imaging_hurried();
+                let is_paced = is_letting_go && !is_hurried;
                 if is_paced { pace.due_ns(passed, trees.leaves) } else { 0 }
             },
         };
@@ -194,8 +205,14 @@ fn tables_of(catalog: &Catalog) -> impl Iterator<Item = &Arc<TableAccess>> {
     catalog.own_access().into_iter().chain(catalog.tables().map(|table| &table.access))
 }
 
-/// The trees by instance, those of small tables first.
-fn shares(shared: &Shared, catalog: &Catalog, instances: usize) -> Vec<Trees> {
+/// The trees by instance: those of small tables first, and indexes if all of them are small; then other indexes,
+/// which all instances copy, then own tables.
+fn shares(
+    shared: &Shared,
+    catalog: &Catalog,
+    before: &HashMap<TreeId, ImagedTree>,
+    instances: usize,
+) -> Vec<Trees> {
     let mut tables: Vec<(u64, Vec<TreeOfTable>)> = Vec::new();
     let mut add = |access: &Arc<TableAccess>, indexes: Vec<AnyTree>| {
         let table = access.id();
@@ -212,19 +229,39 @@ fn shares(shared: &Shared, catalog: &Catalog, instances: usize) -> Vec<Trees> {
     tables.sort_by_key(|(leaves, trees)| (*leaves, trees[0].1.table));
     let all: u64 = tables.iter().map(|(leaves, _)| leaves).sum();
     let small = SMALL_LEAVES.min(all / SMALL_PART);
+    let at_once = shared.options.checkpoint_at_once_bytes / PAGE_BYTES as u64;
+    // What the last checkpoint had; before the first, too many are better than too few.
+    let of_index = |tree: TreeId, leaves| before.get(&tree).map_or(leaves, |it| it.image.leaves);
+    let of_indexes = tables.iter().flat_map(|(leaves, trees)| {
+        let indexes = trees.iter().filter(|(tree, _)| matches!(tree, AnyTree::Index(_)));
+        indexes.map(|(tree, _)| of_index(tree.id(), *leaves))
+    });
+    let are_indexes_small = of_indexes.sum::<u64>() <= at_once;
     let mut shares: Vec<Trees> = Vec::new();
     shares.resize_with(instances, Trees::default);
     for (leaves, trees) in tables {
         for (tree, left) in trees {
             let home = shared.home_of(tree.id());
-            let share = &mut shares[usize::from(home.0) % instances];
-            if matches!(tree, AnyTree::Index(_)) || leaves <= small {
-                share.first.push((tree, left));
-            } else {
-                share.others.push((tree, left));
-                share.leaves += leaves;
+            let at = usize::from(home.0) % instances;
+            match tree {
+                _ if leaves <= small => shares[at].first.push((tree, left)),
+                AnyTree::Index(_) if are_indexes_small => shares[at].first.push((tree, left)),
+                AnyTree::Table(_) => {
+                    shares[at].leaves += leaves;
+                    shares[at].others.push((tree, left));
+                }
+                AnyTree::Index(_) => {
+                    let leaves = of_index(tree.id(), leaves).div_ceil(instances as u64);
+                    for share in &mut shares {
+                        share.leaves += leaves;
+                        share.others.push((tree.clone(), left.clone()));
+                    }
+                }
             }
         }
+    }
+    for share in &mut shares {
+        share.others.sort_by_key(|(tree, _)| matches!(tree, AnyTree::Table(_)));
     }
     shares
 }

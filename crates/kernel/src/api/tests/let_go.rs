@@ -1,5 +1,5 @@
-//! A checkpoint lets go of undo before its end, and has the state of its S all the same: while rows
-//! change everywhere, leaves are split, thinned out and merged.
+//! A checkpoint lets go of undo before its end, and has the state of its S all the same, rows and index entries: while
+//! rows change everywhere, leaves are split, thinned out and merged.
 
 #![expect(clippy::unwrap_used, reason = "clippy sees helpers here as no tests under cfg(all)")]
 
@@ -17,6 +17,8 @@ const KEPT: i64 = 4;
 /// Batches until one is thinned out, and until what stayed of it changes no more.
 const THINNED_AFTER: i64 = 3;
 const QUIET_AFTER: i64 = 60;
+/// Where batches of the table that only grows may come; more than there will be.
+const PLACES: i64 = 1_000_003;
 const CHECKPOINTS: usize = 12;
 const CHECKPOINTS_MAX: usize = 200;
 
@@ -80,10 +82,24 @@ fn sum(statement: &mut Statement<'_>, table: Oid) -> Result<(i64, i64)> {
     Ok(found)
 }
 
+/// Rows of a table by its index, which has column 0.
+fn rows_by_index(statement: &mut Statement<'_>, table: Oid, column: ColumnId) -> Result<i64> {
+    let entry = statement.table(table)?;
+    let (mut row, mut rows) = (RowBuffer::new(), 0);
+    let (range, forward) = (KeyRange::all(), ScanDirection::Forward);
+    let mut cursor = statement.index_scan(&entry, &entry.indexes[0], range, forward, &[column]);
+    while cursor.next(statement, &mut row)?.is_some() {
+        rows += 1;
+    }
+    Ok(rows)
+}
+
 fn judge(statement: &mut Statement<'_>, tables: &Tables) -> Result<()> {
     assert_eq!(sum(statement, tables.accounts)?, (ROWS, 0));
     let (rows, sum) = sum(statement, tables.batches)?;
     assert_eq!(sum, 0);
+    // Entries of rows that were deleted since are there as long as the checkpoint needs them.
+    assert_eq!(rows_by_index(statement, tables.batches, ColumnId(1))?, rows);
     // Whole batches, and a few of each that was thinned out.
     let whole = rows.min(THINNED_AFTER * BATCH);
     assert_eq!((whole % BATCH, (rows - whole) % KEPT), (0, 0), "{rows} rows");
@@ -97,7 +113,8 @@ fn undo_let_go(database: &Database) -> u64 {
 #[test]
 fn a_checkpoint_that_lets_go_of_undo_is_of_its_moment() {
     let directory = tempfile::tempdir().unwrap();
-    let options = || Options { checkpoint_interval_ms: 200, ..options(2) };
+    let options =
+        || Options { checkpoint_interval_ms: 200, checkpoint_at_once_bytes: 0, ..options(2) };
     let database = Database::open(directory.path(), options()).unwrap();
     let [accounts, batches] = ["accounts", "batches"].map(|name| make_table(&database, name));
     let tables = Tables { accounts, batches };
@@ -140,5 +157,53 @@ fn a_checkpoint_that_lets_go_of_undo_is_of_its_moment() {
     let database = Database::open(directory.path(), options()).unwrap();
     transact(&database, Isolation::RepeatableRead, |it| judge(it, &tables)).unwrap();
     check(&database);
+    database.close().unwrap();
+}
+
+/// Leaves of an index are copied when rows have come that the checkpoint does not see. Whole leaves of them were exact by
+/// then, so that index-only scans of the checkpoint answered with rows that it does not have.
+#[test]
+fn an_index_only_scan_of_a_checkpoint_finds_the_rows_that_it_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let options =
+        Options { checkpoint_interval_ms: 400, checkpoint_at_once_bytes: 0, ..options(2) };
+    let database = Database::open(directory.path(), options).unwrap();
+    let table = make_table(&database, "events");
+    // Where others have come and will come no more, so that leaves become exact soon.
+    let come = |number: i64| {
+        let first = number * SPREAD % PLACES * BATCH;
+        transact(&database, Isolation::ReadCommitted, |statement| {
+            (first..first + BATCH).try_for_each(|id| insert(statement, table, id, 0).map(drop))
+        })
+        .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    };
+    (0..200).for_each(come);
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let running = Ends(&ends);
+        let worker = scope.spawn(|| {
+            (200..).take_while(|_| !ends.load(Ordering::Relaxed)).for_each(come);
+        });
+        let (mut seen, mut last) = (0, 0);
+        while seen < 6 {
+            let newest = database.checkpoint_counters().expect("it is on disk").newest;
+            if newest == last {
+                assert!(!worker.is_finished(), "the worker has failed");
+                std::thread::sleep(std::time::Duration::from_millis(5));
+                continue;
+            }
+            (last, seen) = (newest, seen + 1);
+            let pin = database.pin_checkpoint(WhichCheckpoint::Newest).unwrap();
+            let compare = |statement: &mut Statement<'_>| {
+                let (rows, _) = sum(statement, table)?;
+                assert_eq!(rows_by_index(statement, table, ColumnId(0))?, rows);
+                Ok(())
+            };
+            reading(&database, &pin, compare).unwrap();
+        }
+        drop(running);
+        worker.join().unwrap();
+    });
     database.close().unwrap();
 }

@@ -216,12 +216,14 @@ pub(super) fn rebuild(
     finish(page);
 }
 
-/// Leaves the keys from `lower` on, which is the lower fence then; it lies within the fences.
-pub fn trim(page: &mut Page, lower: &[u8]) {
+/// Leaves the keys from `lower` to below `upper`, or to the end, which are the fences then; they lie within those that there
+/// are.
+pub fn trim(page: &mut Page, lower: &[u8], upper: Option<&[u8]>) {
     let source = *page;
     let view = KeyNode::new(OwnedPage(&source));
-    let first = view.place(super::Probe::before(lower));
-    rebuild(page, &source, first..view.count(), lower, upper_slice(&source));
+    let place = |key: &[u8]| view.place(super::Probe::before(key));
+    let end = upper.map_or(view.count(), place);
+    rebuild(page, &source, place(lower)..end, lower, upper);
 }
 
 /// Wins dead bytes back.

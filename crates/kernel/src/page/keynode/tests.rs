@@ -165,6 +165,25 @@ impl Model {
     }
 }
 
+impl Model {
+    /// A copy that is cut to the keys between two, or from one on to the end, has just these.
+    fn trim(&self, random: &mut fastrand::Rng, shape: Shape) {
+        let mut ends = [key(random, shape), key(random, shape)];
+        ends.sort();
+        let [lower, upper] = ends;
+        if self.inner || lower == upper || !self.covers(&lower) || !self.covers(&upper) {
+            return;
+        }
+        let is_bounded = random.bool();
+        let upper = if is_bounded { Some(upper) } else { self.upper.clone() };
+        let mut page = self.page.clone();
+        trim(&mut page, &lower, upper.as_deref());
+        let keys = self.keys.range(lower.clone()..).map(|(key, value)| (key.clone(), *value));
+        let keys = keys.filter(|(key, _)| upper.as_ref().is_none_or(|upper| key < upper));
+        Model { page, keys: keys.collect(), lower, upper, inner: false }.verify();
+    }
+}
+
 fn run(random: &mut fastrand::Rng, shape: Shape, inner: bool, steps: usize) {
     let (mut a, mut b) = (key(random, shape), key(random, shape));
     if a > b {
@@ -210,6 +229,7 @@ fn run(random: &mut fastrand::Rng, shape: Shape, inner: bool, steps: usize) {
         }
         if step % 16 == 0 {
             model.verify();
+            model.trim(random, shape);
         }
     }
     model.verify();

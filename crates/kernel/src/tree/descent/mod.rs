@@ -393,6 +393,7 @@ impl Trunk {
                 let has_twin = !leaf.frame().side().load().is_null();
                 let place = leaf.clean_place().filter(|_| !has_twin);
                 let kept = kept(place, fences, keep)?;
+                kept.map_or(Ok(()), |place| leaf.still_lies_at(place))?;
                 parent.validate()?;
                 leaf.validate()?;
                 kept

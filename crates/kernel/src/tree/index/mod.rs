@@ -33,11 +33,12 @@ mod together;
 
 use std::sync::Arc;
 
-use crate::base::{Error, HomeId, Outcome, Result, RowId, Stop, TreeId};
+use crate::base::{Cts, Error, HomeId, Outcome, Result, RowId, Stop, TreeId};
 use crate::buffer::{BufferPool, PageRead};
 use crate::latch::OwnedPage;
 use crate::page::PageKind;
 use crate::page::keynode::{self, KEY_BYTES_MAX, KeyNode, Probe};
+use crate::sync::{AtomicU64, Ordering};
 
 use super::descent::{
     FreedLeaves, KeepLeaf, LeafPlace, LeavePlaces, Onward, Side, Trunk, Walked, fence_problems,
@@ -63,6 +64,8 @@ const FULL_TRIES: u32 = 32;
 pub struct IndexTree {
     trunk: Trunk,
     cleared: exact::Cleared,
+    /// Timestamp of the last checkpoint that has copied the whole index; 0 if none has.
+    copied: AtomicU64,
 }
 
 impl IndexTree {
@@ -72,7 +75,7 @@ impl IndexTree {
             keynode::format_node(leaf.bytes_mut(), 0, &[], None);
             keynode::set_exact(leaf.bytes_mut());
         })?;
-        Ok(IndexTree { trunk, cleared: exact::Cleared::default() })
+        Ok(IndexTree { trunk, cleared: exact::Cleared::default(), copied: AtomicU64::new(0) })
     }
 
     /// The tree's number.
@@ -86,7 +89,18 @@ impl IndexTree {
         if exact == Exact::No {
             cleared.note(KeySpan::ALL);
         }
-        IndexTree { trunk, cleared }
+        IndexTree { trunk, cleared, copied: AtomicU64::new(0) }
+    }
+
+    /// A checkpoint has copied the last leaf: entries that only it needed may go. Written by whoever copies it
+    /// (release), read by those who remove entries (acquire).
+    pub fn set_copied_as_of(&self, checkpoint: Cts) {
+        self.copied.store(checkpoint.0, Ordering::Release);
+    }
+
+    /// The last checkpoint that has copied the whole index, or zero.
+    pub fn copied_as_of(&self) -> Cts {
+        Cts(self.copied.load(Ordering::Acquire))
     }
 
     /// What the parent of the leaf that covers `key` says of it; see [`Trunk::leaf_place`].

@@ -2,7 +2,8 @@
 //!
 //! Invariants: the own record is the newest of its row, because nobody changes or locks a row in
 //! flight by another. First the row goes back under its leaf's latch, then the entry that the
-//! change added goes, unless a version that stays has the key (rule 5.5), or there is no frame for its
+//! change added goes, unless a version that stays has the key (rule 5.5), or a checkpoint is still to copy its index
+//! (version/collect/postponed.rs), or there is no frame for its
 //! leaf, or its key cannot be read. Nothing here can fail: `Retry` is tried again at once, with no latch held. A page that is on disk
 //! is waited for with no latch held, too: by the task if there is one ([`Waits`]), else with the thread
 //! blocked. Whatever others do to the row meanwhile they could do at any time: for them it is
@@ -20,8 +21,8 @@ use crate::runtime::Parker;
 use crate::sync::{mutant, spin};
 use crate::tree::table::{LeafView, LeafWrite};
 use crate::version::undo::{
-    Flags, Header, ImageReader, Kind, Scratch, UndoRef, copy_held, newest_of, remove_entry,
-    reserved_of, resolve_own_keys,
+    Flags, Header, ImageReader, Kind, Postponed, Scratch, UndoRef, copy_held, newest_of,
+    remove_entry, reserved_of, resolve_own_keys,
 };
 use crate::version::{IndexAccess, TableAccess, Tables};
 
@@ -141,7 +142,7 @@ fn undo_row(
 ) {
     let step = || restore(changes, table, at, record, scratch);
     if surely(table.tree.pool(), waits, step) == Restored::Yes(Keys::Known) {
-        remove_entries(table, record, (waits, scratch));
+        remove_entries(changes, table, record, (waits, scratch));
     }
 }
 
@@ -166,7 +167,7 @@ pub(super) fn remove_frozen(
         Ok(keys)
     });
     if keys == Keys::Known {
-        remove_all_entries(&table, row, (Waits::Thread, scratch));
+        remove_all_entries(&table, row, None, (Waits::Thread, scratch));
     }
 }
 
@@ -198,16 +199,21 @@ const LOADS_MAX: u32 = 1000;
 /// or to one with another key, for good, as do those that a checkpoint has of what a crash undid: who
 /// reads it looks at the row. Unlike a row it may be left; and has to be, for its leaf may be in a
 /// checkpoint, so that a full disk has no place to write it to, and as many as there are may not fit
-/// the pool.
+/// the pool. Later, if `postponed` takes it.
 fn remove_if_room(
-    table: &TableAccess,
-    index: &IndexAccess,
+    (table, index): (&TableAccess, &IndexAccess),
     at: RowId,
+    postponed: Option<&Postponed>,
     (waits, scratch): (Waits<'_>, &mut Scratch),
 ) {
     let pool = table.tree.pool();
     let (mut loads, mut beside) = (StepLoads::default(), 0);
     loop {
+        // Each time: while a page was waited for others may have given the row this key and taken it again, with a
+        // checkpoint's S in between.
+        if postponed.is_some_and(|it| it.takes(table, index, (&scratch.key, at))) {
+            return;
+        }
         match remove_entry(table, index, at, UndoRef::NONE, scratch) {
             Ok(()) => return,
             Err(Stop::Retry) => spin(),
@@ -360,6 +366,7 @@ fn unlink(table: &TableAccess, leaf: &mut LeafWrite<'_>, record: &Header) {
 }
 
 fn remove_entries(
+    changes: &SlotChanges,
     table: &TableAccess,
     record: &Header,
     (waits, scratch): (Waits<'_>, &mut Scratch),
@@ -367,17 +374,25 @@ fn remove_entries(
     if !has_entries(record) || mutant("entry-left-by-rollback") {
         return;
     }
-    remove_all_entries(table, record.row, (waits, scratch));
+    // Nobody sees the row of an insert. What a checkpoint sees of another may have the same key.
+    let may_be_seen = record.kind != Kind::Insert && !mutant("rollback-forgets-checkpoint");
+    let postponed = may_be_seen.then(|| changes.versions.postponed());
+    remove_all_entries(table, record.row, postponed, (waits, scratch));
 }
 
 /// Removes the entries that the columns in `scratch.row` make, unless a version that stays has
-/// their key.
-fn remove_all_entries(table: &TableAccess, at: RowId, (waits, scratch): (Waits<'_>, &mut Scratch)) {
+/// their key; those that `postponed` takes, later.
+fn remove_all_entries(
+    table: &TableAccess,
+    at: RowId,
+    postponed: Option<&Postponed>,
+    (waits, scratch): (Waits<'_>, &mut Scratch),
+) {
     let mut first = 0;
     for index in &table.indexes {
         let row = &scratch.row;
         index.encode(&mut scratch.key, |column| row.column(first + column));
         first += index.columns.len();
-        remove_if_room(table, index, at, (waits, scratch));
+        remove_if_room((table, index), at, postponed, (waits, scratch));
     }
 }

@@ -9,6 +9,7 @@ mod conflicts;
 mod exact;
 mod model;
 mod passed;
+mod postponed;
 mod rules;
 mod runs;
 mod stress;

@@ -1,4 +1,4 @@
-//! Deleted rows that a checkpoint lets go of when it has passed their table (version/passed.rs).
+//! Deleted rows that a checkpoint lets go of when it has passed their table (version/collect/passed.rs).
 
 use super::*;
 use crate::version::{Passed, Reaped};

@@ -3,6 +3,7 @@
 //! The model keeps every committed version of every row and each transaction's own changes in
 //! order; what an operation should answer follows from those by the rules' words alone.
 
+mod checkpoint;
 mod together;
 
 use std::collections::BTreeMap;
@@ -64,6 +65,8 @@ struct Model {
     random: fastrand::Rng,
     running: Vec<Running>,
     committed: BTreeMap<RowId, Vec<Version>>,
+    /// The one that is being made, if there is one.
+    checkpoint: Option<checkpoint::Making>,
     /// Nothing at or above was ever collected.
     collected: Cts,
     step: u64,
@@ -77,6 +80,7 @@ impl Model {
             random: fastrand::Rng::with_seed(seed),
             running: Vec::new(),
             committed: BTreeMap::new(),
+            checkpoint: None,
             collected: Cts::ZERO,
             step: 0,
             counts: BTreeMap::new(),
@@ -481,6 +485,7 @@ impl Model {
                 let xid = self.running[at].txn.xid;
                 self.end(xid);
             }
+            95..97 => self.go_on_with_checkpoint(),
             _ => self.collect(),
         }
     }
@@ -490,6 +495,7 @@ impl Model {
             let xid = running.txn.xid;
             self.end(xid);
         }
+        self.end_checkpoint();
         let expected: Vec<(RowId, Option<Row>)> = self
             .committed
             .iter()
@@ -519,7 +525,9 @@ fn random_histories_agree_with_the_model() {
     println!("{counts:?}");
     for rare in [
         "changed",
+        "checkpoint",
         "collected",
+        "entry postponed",
         "rolled back to a savepoint",
         "rows together",
         "row changed in place",

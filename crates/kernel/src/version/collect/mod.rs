@@ -27,6 +27,13 @@
 //! Transactions of the own instance run in between, as those of others always could: none of them counts on a
 //! record being visited in one go. If nobody calls again (the database closes) the undo is there still.
 
+mod merges;
+mod missing;
+mod passed;
+mod postponed;
+mod twins;
+mod visit;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -40,19 +47,23 @@ use super::entries::Scratch;
 use super::exact::Unswept;
 use super::imaging::Listed;
 use super::longs::{Garbage, unless_unread};
-use super::merges::Merges;
-use super::passed::Ahead;
 use super::record::{Flags, Header, ImageReader};
 use super::space::UndoRef;
-use super::twin::{self, Made, PageIs, Swept, VersionSpace};
-use super::visit::{Unreadable, visit};
+use super::twin::{Made, VersionSpace};
 use crate::base::{
     Cts, Error, HomeId, InstanceId, NeededPage, Outcome, Result, SlotId, Stop, TreeId,
 };
-use crate::buffer::{FrameRef, PageRead, StepLoads};
+use crate::buffer::{FrameRef, StepLoads};
 use crate::sync::{mutant, point};
 use crate::tree::hints::LeafHints;
 use crate::tree::table::AppendCursor;
+
+use self::merges::Merges;
+use self::passed::Ahead;
+pub use self::passed::{Passed, Reaped};
+pub(crate) use self::postponed::Postponed;
+use self::twins::Twin;
+use self::visit::{Unreadable, visit};
 
 /// Loads with the thread blocked for one visit at most.
 const LOADS_MAX: usize = 64;
@@ -60,11 +71,6 @@ const LOADS_MAX: usize = 64;
 const ASKED_MAX: u32 = 32;
 /// What a page that is asked for takes of a portion, in records.
 const ASKED_COST: usize = 16;
-
-/// How far before its turn a leaf's twin table is fetched from memory; the leaf, twice as far.
-const TWINS_AHEAD: usize = 4;
-/// Bytes of a leaf that a sweep reads.
-const TWIN_LEAF_BYTES: usize = 64;
 
 /// Parts of an instance's share of undo memory, in sixteenths: above the first, old snapshots are
 /// ended until it takes no more than the second, if that gives back at least the third.
@@ -164,14 +170,16 @@ pub struct InstanceVersions {
     /// Long values to be freed.
     garbage: Garbage,
     /// Nodes with little in them, to be merged with a neighbour.
-    pub(super) merges: Merges,
+    merges: Merges,
     asked: Cell<Asked>,
     /// What a page that was asked for has left of the portion; 0: none was.
     portion_left: Cell<usize>,
     /// Index leaves that are to be made exact.
     unswept: Unswept,
+    /// Index entries that are to go when a checkpoint has copied their index.
+    postponed: Postponed,
     /// How far deletes were visited ahead of their time.
-    pub(super) ahead: Cell<Ahead>,
+    ahead: Cell<Ahead>,
     /// Leaves that the checkpoint that is being made is to image soon.
     pub(super) listed: RefCell<Listed>,
 }
@@ -183,6 +191,7 @@ impl InstanceVersions {
         Rc::new(InstanceVersions {
             pool: Rc::new(ChunkPool::new(Arc::clone(&space), instance, undo_bytes_max)),
             twin_bytes_max: (undo_bytes_max * space.instances() as u64).max(1 << 20),
+            postponed: Postponed::new(Arc::clone(&space)),
             space,
             instance,
             cursors: RefCell::default(),
@@ -259,6 +268,7 @@ impl InstanceVersions {
             && self.twins.borrow().is_empty()
             && !self.space.has_parked(self.instance)
             && self.merges.is_empty()
+            && self.postponed.is_empty()
             && self.unswept.is_empty()
     }
 
@@ -274,6 +284,10 @@ impl InstanceVersions {
 
     pub(super) fn unswept(&self) -> &Unswept {
         &self.unswept
+    }
+
+    pub(crate) fn postponed(&self) -> &Postponed {
+        &self.postponed
     }
 
     pub(crate) fn garbage(&self) -> &Garbage {
@@ -368,7 +382,8 @@ impl InstanceVersions {
         let mut scratch = self.scratch.take();
         while !done.more {
             let Some(mut finished) = self.queue.borrow_mut().pop_front() else { break };
-            if !limit.has_passed(finished.cts) {
+            let waits = finished.visits == Visits::Some && self.postponed.is_full();
+            if waits || !limit.has_passed(finished.cts) {
                 self.queue.borrow_mut().push_front(finished);
                 break;
             }
@@ -395,6 +410,9 @@ impl InstanceVersions {
             self.portion_left.set(left - ASKED_COST);
             return done;
         }
+        if done.needs.is_none() {
+            self.remove_postponed(tables, records_max, &mut done);
+        }
         done.pages = self.garbage.free(records_max);
         done.more |= !self.garbage.is_empty();
         self.sweep_twins(limit, records_max, &mut done);
@@ -408,6 +426,7 @@ impl InstanceVersions {
     /// A page that a collection needs could not be loaded: the record's visit does it with the thread blocked.
     pub fn could_not_load(&self) {
         self.asked.set(Asked { times: ASKED_MAX, ..self.asked.get() });
+        self.postponed.could_not_load();
     }
 
     /// Visits the records that need it.
@@ -459,7 +478,7 @@ impl InstanceVersions {
     ) -> Outcome<()> {
         let (mut loads, mut unreadable) = (StepLoads::default(), Unreadable::default());
         for _ in 0..LOADS_MAX {
-            match visit(table, (at, record), scratch, &self.garbage, &unreadable) {
+            match visit(self, table, (at, record), scratch, &unreadable) {
                 Err(Stop::NeedPage(page)) => {
                     if self.may_ask_for(at) {
                         return Err(Stop::NeedPage(page));
@@ -482,79 +501,6 @@ impl InstanceVersions {
         self.asked.set(Asked { record, times: times.saturating_add(1) });
         times < ASKED_MAX && !mutant("collection-blocks")
     }
-
-    fn sweep_twins(&self, limit: CollectLimit, twins_max: usize, done: &mut Collected) {
-        self.take_splits();
-        let mut twins = self.twins.borrow_mut();
-        let after = self.queued.get();
-        for _ in 0..twins_max.min(twins.len()) {
-            let Some(&twin) = twins.front() else { break };
-            if twin.after > self.collected.get() || limit.horizon <= twin.horizon {
-                break;
-            }
-            twins.pop_front();
-            prefetch_twins(&twins);
-            let leaf = twin.leaf;
-            if !twin::has_table(leaf.side()) {
-                continue;
-            }
-            // Whatever page is in the frame by now: its twin is looked after just the same.
-            let again = match self.sweep_leaf(leaf) {
-                Err(_) => twin,
-                Ok(Swept::Gone) => {
-                    done.twins += 1;
-                    continue;
-                }
-                Ok(Swept::Needed) => Twin { leaf, after, horizon: limit.horizon },
-            };
-            twins.push_back(again);
-        }
-        drop(twins);
-        done.twins += self.space.sweep_parked(self.instance, limit.horizon, twins_max);
-    }
-
-    /// Takes over the leaves whose twin tables anybody may look after.
-    pub(super) fn take_splits(&self) {
-        let after = self.queued.get();
-        for leaf in self.space.take_split() {
-            self.twins.borrow_mut().push_back(Twin { leaf, after, horizon: Cts::ZERO });
-            self.list(leaf);
-        }
-    }
-
-    /// The leaves whose twin tables this instance looks after; some have none any more.
-    pub(super) fn leaves_with_twins(&self) -> VecDeque<FrameRef> {
-        self.twins.borrow().iter().map(|twin| twin.leaf).collect()
-    }
-
-    /// Sweeps the twin table of the leaf that is in a frame. `Retry` if it is in use.
-    fn sweep_leaf(&self, leaf: FrameRef) -> Outcome<Swept> {
-        let read = PageRead::begin_cold(leaf)?;
-        let clean = read.clean_place();
-        let mut page = read.upgrade()?;
-        let (swept, page_is) = self.space.sweep(&mut page);
-        if swept == Swept::Gone {
-            self.note_underfull(&page);
-        }
-        match (swept, page_is, clean) {
-            // It lies on disk as it is, still: only its twin is gone.
-            (Swept::Gone, PageIs::AsBefore, Some(place)) => drop(page.release_clean(place)),
-            (Swept::Gone, ..) | (_, PageIs::Changed, Some(_)) => drop(page),
-            (Swept::Needed, ..) => page.unchanged(),
-        }
-        Ok(swept)
-    }
-}
-
-/// Fetches from memory what the sweep will look at soon: leaves that were left a while ago.
-#[inline]
-fn prefetch_twins(twins: &VecDeque<Twin>) {
-    if let Some(twin) = twins.get(2 * TWINS_AHEAD) {
-        twin.leaf.prefetch(TWIN_LEAF_BYTES);
-    }
-    if let Some(twin) = twins.get(TWINS_AHEAD) {
-        twin::prefetch(twin.leaf.side());
-    }
 }
 
 /// How much of a transaction was visited.
@@ -576,14 +522,4 @@ impl Default for Asked {
     fn default() -> Asked {
         Asked { record: UndoRef::NONE, times: 0 }
     }
-}
-
-/// A leaf that had a twin table.
-#[derive(Clone, Copy)]
-struct Twin {
-    leaf: FrameRef,
-    /// Looked at when this many transactions of the instance were collected ...
-    after: u64,
-    /// ... and the horizon is above this.
-    horizon: Cts,
 }

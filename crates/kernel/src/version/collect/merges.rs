@@ -10,8 +10,8 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use super::access::{TableAccess, Tables};
-use super::collect::{Collected, InstanceVersions};
+use super::super::access::{TableAccess, Tables};
+use super::{Collected, InstanceVersions};
 use crate::base::{Outcome, RowId, Stop, TreeId};
 use crate::buffer::PageWrite;
 use crate::page::{header, pax};

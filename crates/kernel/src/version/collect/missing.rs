@@ -6,11 +6,11 @@
 //! Invariants: changes nothing and waits for nothing; nothing that is found here is believed by a visit, which looks
 //! for itself. Long values are not read: a key that has one is left out.
 
-use super::access::{TableAccess, Tables};
-use super::collect::{CollectLimit, InstanceVersions, Visits};
-use super::entries::Scratch;
-use super::record::{Header, Kind};
+use super::super::access::{TableAccess, Tables};
+use super::super::entries::Scratch;
+use super::super::record::{Header, Kind};
 use super::visit::old_key;
+use super::{CollectLimit, InstanceVersions, Visits};
 use crate::base::{NeededPage, Outcome, Stop};
 use crate::page::overflow::Form;
 

@@ -20,9 +20,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use super::access::Tables;
-use super::collect::{CollectLimit, InstanceVersions, Visits};
-use super::record::Kind;
+use super::super::access::Tables;
+use super::super::record::Kind;
+use super::{CollectLimit, InstanceVersions, Visits};
 use crate::base::{Cts, NeededPage, Stop, TreeId};
 use crate::sync::mutant;
 

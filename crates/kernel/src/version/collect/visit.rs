@@ -2,8 +2,9 @@
 //! that a row had before (rules 5.5 and 6.8).
 //!
 //! Invariants: every step may be done twice, for a visit that met a busy latch begins again. A row
-//! goes after its last entry, so that an entry leads to its row as long as it is there. But an entry whose key cannot be
-//! made, because a long value of it cannot be read, stays (`longs` has why it may).
+//! goes after its last entry, so that an entry leads to its row as long as it is there; but entries that a checkpoint
+//! still needs go later (`postponed`), and one whose key cannot be made, because a long value of it cannot be read,
+//! stays (`longs` has why it may).
 //!
 //! **Pages that cannot be read** ([`Unreadable`]) are done without, or a damaged one would keep all undo behind it for
 //! ever. An entry whose leaf cannot be read stays, and so does one of which it cannot be said whether another version has its
@@ -14,12 +15,13 @@
 //! of it *exact*. It moves with its leaf, in images too. It keeps its room, and its long values theirs. All of that is told
 //! (`BufferPool::note_unread`).
 
-use super::access::{IndexAccess, TableAccess};
-use super::entries::{Scratch, remove_entry};
-use super::longs::{Garbage, resolve_own_keys, resolve_passed_image, unless_unread};
-use super::record::{Flags, Header, ImageReader, Kind};
-use super::space::UndoRef;
-use crate::base::{NeededPage, Outcome, Place, Stop};
+use super::super::access::{IndexAccess, TableAccess};
+use super::super::entries::{Scratch, remove_entry};
+use super::super::longs::{resolve_own_keys, resolve_passed_image, unless_unread};
+use super::super::record::{Flags, Header, ImageReader, Kind};
+use super::super::space::UndoRef;
+use super::InstanceVersions;
+use crate::base::{NeededPage, Outcome, Place, Stamp, Stop};
 use crate::page::pax::RowState;
 use crate::sync::mutant;
 
@@ -45,14 +47,14 @@ impl Unreadable {
 /// Does what a record needs before it goes, but for what `unreadable` pages are needed for. Stops: `Retry`, `NeedPage`; then
 /// it is visited again.
 pub(super) fn visit(
+    versions: &InstanceVersions,
     table: &TableAccess,
     (at, record): (UndoRef, &Header),
     scratch: &mut Scratch,
-    garbage: &Garbage,
     unreadable: &Unreadable,
 ) -> Outcome<()> {
     if record.kind == Kind::Delete {
-        return reap(table, (at, record), scratch, garbage, unreadable);
+        return reap(versions, table, (at, record), scratch, unreadable);
     }
     if record.flags.has(Flags::KEY) {
         let image = ImageReader::new(&scratch.image, record.columns);
@@ -61,7 +63,8 @@ pub(super) fn visit(
         let is_known = |column: &u16| !unknown.contains(column);
         for index in table.indexes.iter().filter(|index| index.columns.iter().all(is_known)) {
             if old_key(index, record, (&scratch.image, &longs), &mut scratch.key) {
-                unreadable.without(remove_entry(table, index, record.row, at, scratch))?;
+                let row = (record.row, at);
+                unreadable.without(versions.remove_or_postpone(table, index, row, scratch))?;
             }
         }
     }
@@ -70,13 +73,16 @@ pub(super) fn visit(
 
 /// Takes a deleted row out for good, its entries first.
 fn reap(
+    versions: &InstanceVersions,
     table: &TableAccess,
     (at, record): (UndoRef, &Header),
     scratch: &mut Scratch,
-    garbage: &Garbage,
     unreadable: &Unreadable,
 ) -> Outcome<()> {
-    let row = record.row;
+    let (row, garbage) = (record.row, versions.garbage());
+    // Entries of such a row no checkpoint needs, and those that it copied would be left for good by a crash.
+    let is_before = |cts| versions.space().is_before_checkpoint(cts);
+    let may_go_now = matches!(record.writer, Stamp::Committed(cts) if is_before(cts));
     for index in &table.indexes {
         if mutant("entry-left-by-delete") {
             continue;
@@ -95,7 +101,11 @@ fn reap(
         if found && is_known {
             let (buffer, key) = (&scratch.row, &mut scratch.key);
             index.encode(key, |column| buffer.column(column));
-            unreadable.without(remove_entry(table, index, row, at, scratch))?;
+            let removed = match may_go_now {
+                true => remove_entry(table, index, row, at, scratch),
+                false => versions.remove_or_postpone(table, index, (row, at), scratch),
+            };
+            unreadable.without(removed)?;
         }
     }
     let Some(mut leaf) = unreadable.without(table.tree.write(row))? else { return Ok(()) };
