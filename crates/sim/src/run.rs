@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use atoll_kernel::api::{Database, Error};
+use atoll_kernel::api::{Database, Error, Options};
 use atoll_kernel::base::{Cts, PAGE_BYTES};
 use atoll_kernel::io::{Fault, FaultOn, Seeded, SimDisk, SimOptions, SimTime};
+use atoll_kernel::runtime::Processor;
 
 use crate::as_of::{self, Known};
 use crate::checker::{Complaint, Recovered, check_changes, check_reads, check_recovery};
@@ -198,30 +199,7 @@ impl Run {
                 self.disk.crash_after(1 + self.random.below(80));
             }
             let seed = self.random.next_u64();
-            let mut options = options(instances);
-            if self.random.one_in(2) {
-                // Leaves come and go.
-                let homes = expected.as_ref().map_or(0, |it| it.homes()).max(u64::from(instances));
-                let kib = (homes * (288 + self.random.below(300))).max(1000);
-                options.buffer_pool_bytes = kib << 10;
-            }
-            if self.random.one_in(3) {
-                options.checkpoint_interval_ms = 1 + self.random.below(10);
-            }
-            if self.random.one_in(3) {
-                options.checkpoint_wal_bytes = 4096 << self.random.below(6);
-            }
-            // Indexes are copied when they are due, or at once, as small ones are.
-            options.checkpoint_at_once_bytes = u64::from(self.random.one_in(3)) << 30;
-            if self.random.one_in(2) {
-                // A few pages, so that files that have become too long are met.
-                options.page_extent_bytes = (PAGE_BYTES as u64) << self.random.below(4);
-            }
-            if self.random.one_in(4) {
-                // Undo for a few transactions: the limit is met, and snapshots are ended for it.
-                let each = (UNDO_LITTLE + self.random.below(UNDO_LITTLE)) * UNDO_UNIT;
-                options.undo_bytes = each * u64::from(instances);
-            }
+            let options = self.options(instances, expected.as_ref().map_or(0, |it| it.homes()));
             match Life::open(&self.disk, &self.time, options, seed) {
                 Ok(life) => {
                     if let Some(expected) = expected.filter(|_| !self.disk.is_off()) {
@@ -247,6 +225,38 @@ impl Run {
                 Err(error) => return Err(format!("it does not open: {error:?}")),
             }
         }
+    }
+
+    /// What the seed likes, for a database that has so many homes already.
+    fn options(&mut self, instances: u16, homes: u64) -> Options {
+        let mut options = options(instances);
+        if self.random.one_in(2) {
+            // Leaves come and go.
+            let kib = (homes.max(u64::from(instances)) * (288 + self.random.below(300))).max(1000);
+            options.buffer_pool_bytes = kib << 10;
+        }
+        if self.random.one_in(3) {
+            options.checkpoint_interval_ms = 1 + self.random.below(10);
+        }
+        if self.random.one_in(3) {
+            options.checkpoint_wal_bytes = 4096 << self.random.below(6);
+        }
+        if self.random.one_in(2) {
+            // Flushes wait for open transactions.
+            options.runtime.processor = Processor::Short;
+        }
+        // Indexes are copied when they are due, or at once, as small ones are.
+        options.checkpoint_at_once_bytes = u64::from(self.random.one_in(3)) << 30;
+        if self.random.one_in(2) {
+            // A few pages, so that files that have become too long are met.
+            options.page_extent_bytes = (PAGE_BYTES as u64) << self.random.below(4);
+        }
+        if self.random.one_in(4) {
+            // Undo for a few transactions: the limit is met, and snapshots are ended for it.
+            let each = (UNDO_LITTLE + self.random.below(UNDO_LITTLE)) * UNDO_UNIT;
+            options.undo_bytes = each * u64::from(instances);
+        }
+        options
     }
 
     /// One life from its opening to its end.

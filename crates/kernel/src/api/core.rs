@@ -17,7 +17,7 @@ use crate::buffer::{BufferPool, Watermarks, provide};
 use crate::catalog::{CatalogCache, Oid, Published};
 use crate::io::{Completion, DirLock, Disk};
 use crate::log::{Load, LogHealth, StableMarks, Unflushed};
-use crate::runtime::{Class, Hub, InstanceState, Parker, Poll, TaskContext};
+use crate::runtime::{Class, Hub, InstanceState, Parker, Poll, Processor, TaskContext};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, mutant};
 use crate::txn::{TxnLocal, TxnShared};
 use crate::version::{SweptLeaves, VersionSpace};
@@ -205,26 +205,32 @@ impl Core {
 impl CoreInner {
     fn poll_log(&self, instance: &Instance) -> Poll {
         let log = &self.txn.environment().log;
-        let load = Load { now_ns: instance.time().now_ns(), ready_tasks: instance.ready_tasks() };
+        let open = match instance.processor() {
+            Processor::Enough => 0,
+            Processor::Short => self.txn.open(),
+        };
+        let now_ns = instance.time().now_ns();
+        let load = Load { now_ns, ready_tasks: instance.ready_tasks(), open };
         let polled = log.poll(instance.ring(), load);
         self.stop_if_poisoned();
         if polled.room {
             // Room can come without a flush's end (a segment became ready).
             self.txn.log_has_room();
         }
+        let idle = polled.gathers_until.map_or(Poll::Idle, Poll::Until);
         let Some(seen) = polled.waits_for else {
             self.asked.set(None);
-            return Poll::Idle;
+            return idle;
         };
         if self.asked.get() == Some(seen) {
-            return Poll::Idle;
+            return idle;
         }
         let (hub, id) = (self.hub.clone(), instance.id());
         // The message's arrival is all: the next turn polls the log.
         let wake = Arc::new(move || hub.send(id, Box::new(|_| ())));
         if self.txn.wake_when_stable(seen, wake) {
             self.asked.set(Some(seen));
-            return Poll::Idle;
+            return idle;
         }
         Poll::Busy
     }

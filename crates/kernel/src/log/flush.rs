@@ -15,6 +15,10 @@ use crate::sync::mutant;
 
 /// How long a flush waits for more commits at most, while others run.
 const GATHER_NS_MAX: u64 = 1_000_000;
+/// How long it waits for open transactions at most.
+const GATHER_OPEN_NS_MAX: u64 = 300_000;
+/// So many flushes wait for no open transactions when one has waited in vain.
+const HASTY_FLUSHES: u32 = 16;
 
 impl Inner {
     pub(super) fn poll(&mut self, ring: &dyn Ring, load: Load) -> LogPoll {
@@ -38,7 +42,8 @@ impl Inner {
         if room {
             (self.waited, self.room) = (false, false);
         }
-        LogPoll { unflushed: self.unflushed(), stable, advanced, asked, room, waits_for }
+        let (unflushed, gathers_until) = (self.unflushed(), self.gathers_until);
+        LogPoll { unflushed, stable, advanced, asked, room, gathers_until, waits_for }
     }
 
     pub(super) fn unflushed(&self) -> Unflushed {
@@ -74,17 +79,30 @@ impl Inner {
     /// are ready to run than have committed, so that the processor has work all the while and as
     /// much again when the flush flies. Not for long, not if the buffer fills, and not if another
     /// instance or a transaction without room waits. An instance that has nothing else to do
-    /// flushes at once: there is no timer that anybody waits for.
+    /// flushes at once, if there are processors enough. Where they are short, a flush is dear, for it costs as much
+    /// whatever it carries: then it waits for open transactions, a fraction of a millisecond, until as many have
+    /// committed as are open. If they do not come (they are idle), the next flushes wait for none.
     fn gathers(&mut self, load: Load) -> bool {
+        self.gathers_until = None;
         if !self.has_bytes() || !self.flights.is_empty() {
             return false;
         }
         let since = *self.gathers_since.get_or_insert(load.now_ns);
-        self.gathered < load.ready_tasks as u64
-            && load.now_ns.saturating_sub(since) < GATHER_NS_MAX
-            && self.fill.as_ref().is_some_and(|fill| fill.used < self.options.buffer_bytes / 2)
+        let waited = load.now_ns.saturating_sub(since);
+        let may = self.fill.as_ref().is_some_and(|fill| fill.used < self.options.buffer_bytes / 2)
             && !self.waited
-            && !self.marks.is_asked(self.home)
+            && !self.marks.is_asked(self.home);
+        if may && self.gathered < load.ready_tasks as u64 && waited < GATHER_NS_MAX {
+            return true;
+        }
+        let are_open = may && self.hasty == 0 && self.gathered < load.open;
+        let waits = are_open && waited < GATHER_OPEN_NS_MAX;
+        if waits {
+            self.gathers_until = Some(since + GATHER_OPEN_NS_MAX);
+        } else if are_open && self.gathered == 1 {
+            self.hasty = HASTY_FLUSHES + 1;
+        }
+        waits
     }
 
     /// Rule 7.2: if none is in flight and enough is gathered, else when the buffer is half full. What
@@ -138,6 +156,7 @@ impl Inner {
         ring.submit(op, token);
         self.flights.push_back(Flight { token, end, bytes: padded, state: FlightState::Flying });
         (self.gathers_since, self.gathered) = (None, 0);
+        self.hasty = self.hasty.saturating_sub(1);
         self.counters.flushes += 1;
         self.counters.bytes_padded += padded as u64;
         self.previous_end = end;

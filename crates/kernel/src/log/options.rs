@@ -123,11 +123,14 @@ pub struct Load {
     pub now_ns: u64,
     /// Tasks that are ready to run: a flush may wait for their commits (rule 7.2).
     pub ready_tasks: usize,
+    /// Transactions whose commits a flush may wait for a little although none is ready to run: the open
+    /// ones where processors are short, else none.
+    pub open: u64,
 }
 
 impl Load {
     /// Nothing else to do.
-    pub const IDLE: Load = Load { now_ns: 0, ready_tasks: 0 };
+    pub const IDLE: Load = Load { now_ns: 0, ready_tasks: 0, open: 0 };
 }
 
 /// What a poll of the log found.
@@ -143,6 +146,8 @@ pub struct LogPoll {
     pub asked: bool,
     /// Whether room has become free since a reservation was told to wait.
     pub room: bool,
+    /// Until when a flush waits for others at most, though nobody here is ready to run: to be polled then.
+    pub gathers_until: Option<u64>,
     /// The first dependency that keeps a durable commit from being stable.
     pub waits_for: Option<Observed>,
 }

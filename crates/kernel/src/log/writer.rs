@@ -82,6 +82,9 @@ pub(super) struct Inner {
     /// Commits since the last flush began, and when a poll first saw bytes of theirs.
     pub(super) gathered: u64,
     pub(super) gathers_since: Option<u64>,
+    /// Until when it waits for open transactions, and how many flushes wait for none, as that brought nothing.
+    pub(super) gathers_until: Option<u64>,
+    pub(super) hasty: u32,
     pub(super) room: bool,
     scratch: Vec<Observed>,
     /// Where flushes have it from when they start.
@@ -324,6 +327,8 @@ impl Inner {
             waited: false,
             gathered: 0,
             gathers_since: None,
+            gathers_until: None,
+            hasty: 0,
             room: false,
             scratch: Vec::new(),
             time: None,

@@ -13,7 +13,7 @@ use crossbeam_utils::CachePadded;
 use crate::base::{Cts, Error, Result};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
-use super::pin::{allowed_processors, bind_to};
+use super::processor::{allowed_processors, bind_to};
 
 /// The setting `clock` (rule 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -22,6 +22,7 @@ use super::intake::Intake;
 use super::io_wait::IoWait;
 use super::options::Slice;
 use super::park::{Parked, UnparkClass};
+use super::processor::Processor;
 use super::schedule::{Admission, Ready, TaskKey, Timers};
 use super::sleep::Sleep;
 use super::stack::{StackPool, left_above, thread_stack_limit};
@@ -152,6 +153,8 @@ pub struct Instance<S: InstanceState> {
     stopping: Cell<bool>,
     // Tasks with a stack that admission does not count.
     pub(super) uncounted: Cell<usize>,
+    // Written by its thread, which looks now and then.
+    pub(super) processor: Cell<Processor>,
 }
 
 impl<S: InstanceState> Instance<S> {
@@ -165,6 +168,7 @@ impl<S: InstanceState> Instance<S> {
     ) -> Result<Rc<Instance<S>>> {
         let options = hub.options();
         let stacks = StackPool::new(options.stack_bytes, options.stacks_kept_max);
+        let processor = options.processor;
         hub.mailbox(id).open(ring.waker());
         let instance = Rc::new_cyclic(|me| Instance {
             me: me.clone(),
@@ -185,6 +189,7 @@ impl<S: InstanceState> Instance<S> {
             turns: Cell::new(0),
             stopping: Cell::new(false),
             uncounted: Cell::new(0),
+            processor: Cell::new(processor),
         });
         let state = state(&instance)?;
         assert!(instance.state.set(state).is_ok(), "the state is set once");
@@ -229,6 +234,11 @@ impl<S: InstanceState> Instance<S> {
     /// Tasks that could run now, system work left out, and completions that will make some.
     pub fn ready_tasks(&self) -> usize {
         self.ready.borrow().len(self.admission()) + self.intake.borrow().waiting()
+    }
+
+    /// Whether others want the processor, too, by the last look of the instance's thread.
+    pub fn processor(&self) -> Processor {
+        self.processor.get()
     }
 
     /// Tasks that exist on this instance.

@@ -1,4 +1,6 @@
-//! What can be set about instances. Defaults suit a server; the simulator sets [`Slice::Calls`].
+//! What can be set about instances. Defaults suit a server; the simulator sets [`Slice::Calls`] and the processor.
+
+use super::processor::Processor;
 
 /// Whether instance threads are bound to processors (rule 2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub struct RuntimeOptions {
     pub close_grace_ns: u64,
     /// Binding to processors.
     pub pin: Pin,
+    /// What instances believe of processors until their threads have looked.
+    pub processor: Processor,
 }
 
 impl Default for RuntimeOptions {
@@ -54,6 +58,7 @@ impl Default for RuntimeOptions {
             steal_after_ns: 1_000_000,
             close_grace_ns: 5_000_000_000,
             pin: Pin::Auto,
+            processor: Processor::Enough,
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::sync::spin;
 use super::hub::Hub;
 use super::instance::{Instance, InstanceState, Turn};
 use super::options::Pin;
-use super::pin::{allowed_processors, bind_to};
+use super::processor::{Pressure, allowed_processors, bind_to};
 use super::task::end_process;
 
 /// Opens an instance's ring, on its thread.
@@ -127,9 +127,15 @@ fn turn_until_closed<S: InstanceState>(instance: &Rc<Instance<S>>) {
     let (spin_ns, grace_ns) = (options.spin_ns, options.close_grace_ns);
     let mut idle_since: Option<u64> = None;
     let mut gaps = Gaps::new(spin_ns);
+    let mut pressure = Pressure::of_this_thread(options.processor);
+    let mut turns = 0_u64;
     let mut end_by = u64::MAX;
     loop {
         let turn = instance.turn();
+        turns += 1;
+        if turns.is_multiple_of(LOOK_TURNS) {
+            instance.processor.set(pressure.look(instance.time().now_ns()));
+        }
         if instance.must_notice_stop() {
             instance.begin_stop();
             end_by = instance.time().now_ns().saturating_add(grace_ns);
@@ -189,6 +195,9 @@ impl Gaps {
         self.mean_ns < self.short_ns
     }
 }
+
+/// In how many turns the clock is read once to see whether it is time to look for processors.
+const LOOK_TURNS: u64 = 16;
 
 /// How often a stopping instance looks whether it may end.
 const STOP_LOOK_NS: u64 = 1_000_000;

@@ -137,6 +137,12 @@ impl<E: Environment> TxnLocal<E> {
         *self.counters.borrow()
     }
 
+    /// Transactions that have begun and not ended here.
+    pub fn open(&self) -> u64 {
+        let counters = self.counters.borrow();
+        counters.begun - counters.committed - counters.read_only - counters.aborted
+    }
+
     pub(super) fn count(&self, add: impl FnOnce(&mut TxnCounters)) {
         add(&mut self.counters.borrow_mut());
     }

@@ -4,6 +4,7 @@ mod basics;
 mod crash;
 mod faults;
 mod fuzz;
+mod gather;
 mod speed;
 
 use std::sync::Arc;
