@@ -192,20 +192,21 @@ impl PageStore {
             Err(full @ Error::DiskFull { .. }) => full,
             taken => return taken,
         };
-        let free = |home: HomeId| {
-            let (first, count) = locked(self.home(home)).space.take(Wanted::Run(wanted))?;
-            Some(Run { first: Place::new(home, first), count })
-        };
-        (0..self.homes()).find_map(|home| free(HomeId(home as u16))).ok_or(full)
+        let free = |home| self.take_free_run(HomeId(home as u16), wanted);
+        (0..self.homes()).find_map(free).ok_or(full)
     }
 
     /// As [`PageStore::take`], of one place; none if the file would have to grow for it.
     pub fn take_free(&self, home: HomeId) -> Option<Run> {
+        self.take_free_run(home, 1)
+    }
+
+    fn take_free_run(&self, home: HomeId, wanted: u64) -> Option<Run> {
         if self.is_finding() {
             return None;
         }
         let mut held = locked(self.home(home));
-        let (first, count) = held.space.take(Wanted::Run(1))?;
+        let (first, count) = held.space.take(Wanted::Run(wanted))?;
         Some(Run { first: Place::new(home, first), count })
     }
 
