@@ -323,6 +323,13 @@ impl Trunk {
         }
     }
 
+    /// Where the leaf at `place` is, without touching it: for who is about to fetch it. None if it is
+    /// not in memory, or somebody is in the way.
+    #[inline]
+    pub fn leaf_ahead(&self, place: Probe<'_>) -> Option<FrameRef> {
+        Trunk::child(&self.leaf_parent(place).ok()?, place, Side::At).ok()
+    }
+
     /// Where the keys below the parent of the leaf at `place` end; none if they are the last.
     /// Reads no leaf. Stops: `Retry`, `NeedPage`.
     pub fn parent_end(&self, place: Probe<'_>) -> Outcome<Option<Vec<u8>>> {

@@ -1,8 +1,10 @@
 //! The steps by which a look-up's index leaf is fetched from memory before the look-up.
 //!
-//! Invariants: what the steps read is not believed; what comes of them are cache lines. The last
-//! one finds the key under a version of the leaf, and what it has found is believed only while the
-//! leaf still has that version: then a search would find the same.
+//! Invariants: what the steps read is not believed; what comes of them are cache lines and hints. The
+//! last one finds the key under a version of the leaf, and what it has found is believed only while
+//! the leaf still has that version: then a search would find the same.
+
+use std::cell::Cell;
 
 use super::{IndexTree, Keyed};
 use crate::base::RowId;
@@ -33,11 +35,31 @@ impl KeyPlace {
     }
 }
 
+/// What looking for a key ahead came to.
+#[derive(Clone, Copy, Debug)]
+pub enum FoundKey {
+    /// It has one entry, and that is here.
+    Here(KeyPlace),
+    /// The leaf is the key's, but does not decide: there is no entry, or more than one, or somebody
+    /// is changing it.
+    Undecided,
+    /// The key's leaf is another.
+    Elsewhere,
+}
+
 impl IndexTree {
     /// Asks for the beginning of the hinted leaf.
     #[inline]
     pub fn prefetch_leaf(&self, hint: LeafHint) -> Option<FrameRef> {
         hint.prefetch(self.tree(), HEAD_BYTES)
+    }
+
+    /// Finds the leaf of a key whose hint was wrong, by a descent: notes it in the hint and asks for
+    /// its beginning. None if the leaf is not in memory, or somebody is in the way.
+    #[inline]
+    pub fn prefetch_leaf_anew(&self, hint: &Cell<LeafHint>, key: &[u8]) -> Option<FrameRef> {
+        hint.set(LeafHint::new(self.tree(), self.trunk.leaf_ahead(Probe::before(key))?));
+        self.prefetch_leaf(hint.get())
     }
 
     /// Asks for what a search for `key` will read of the leaf, whose beginning is there.
@@ -50,22 +72,22 @@ impl IndexTree {
 
     /// The entry of a whole key, if it is in the leaf and the only one.
     #[inline]
-    pub fn find_ahead(&self, frame: FrameRef, key: &[u8]) -> Option<KeyPlace> {
-        let leaf = PageRead::begin(frame).ok()?;
-        let (node, place) = (self.likely_leaf(frame)?, Probe::before(key));
-        if !node.covers(place) {
-            return None;
-        }
+    pub fn find_ahead(&self, frame: FrameRef, key: &[u8]) -> FoundKey {
+        let Ok(leaf) = PageRead::begin(frame) else { return FoundKey::Undecided };
+        let place = Probe::before(key);
+        let Some(node) = self.likely_leaf(frame).filter(|node| node.covers(place)) else {
+            return FoundKey::Elsewhere;
+        };
         let (at, count) = (node.place_fetched(place), node.count());
         if at >= count || !node.begins_with(at, key) {
-            return None;
+            return FoundKey::Undecided;
         }
         let is_only = match at + 1 < count {
             true => !node.begins_with(at + 1, key),
             false => !node.upper_begins_with(key),
         };
         let found = KeyPlace { leaf, row: node.row(at), keyed: Keyed::by_bit(node.is_keyed()) };
-        (is_only && leaf.validate().is_ok()).then_some(found)
+        if is_only && leaf.validate().is_ok() { FoundKey::Here(found) } else { FoundKey::Undecided }
     }
 
     #[inline]

@@ -45,7 +45,7 @@ use super::descent::{
     page_problem,
 };
 
-pub use ahead::KeyPlace;
+pub use ahead::{FoundKey, KeyPlace};
 pub use batch::{Continue, IndexBatch, LeafStamp, ScanDirection};
 pub use bulk::IndexBuilder;
 pub use change::{Added, Judgement, Keep, Removed, UniqueAnswer};

@@ -452,7 +452,11 @@ fn a_place_found_ahead_is_good_until_its_leaf_changes() {
         let mut rows = Vec::new();
         tree.point(Near::Hints(&hints), key, &mut rows).unwrap();
         let leaf = tree.prefetch_leaf(hints.prefetch_key(tree.tree(), key).get());
-        tree.find_ahead(leaf.expect("it was found there"), key)
+        match tree.find_ahead(leaf.expect("it was found there"), key) {
+            FoundKey::Here(place) => Some(place),
+            FoundKey::Undecided => None,
+            FoundKey::Elsewhere => panic!("it was found there"),
+        }
     };
     let key = |n: u64| n.to_be_bytes();
     for n in 0..3000 {

@@ -1,14 +1,18 @@
 //! The steps by which a row's leaf is fetched from memory before the row is read.
 //!
 //! Invariants: nothing that is read here is believed: no version is taken and nothing validates.
-//! What comes of it are cache lines, and guesses as good as hints.
+//! What comes of it are cache lines, and hints.
+
+use std::cell::Cell;
 
 use super::leaf::layout_version;
+use super::tree::row_key;
 use super::{SlotIndex, TableTree};
 use crate::base::RowId;
 use crate::buffer::FrameRef;
 use crate::latch::RacyPage;
 use crate::page::PageKind;
+use crate::page::keynode::Probe;
 use crate::page::pax::Leaf;
 use crate::tree::hints::{LeafHint, is_leaf};
 
@@ -22,11 +26,20 @@ impl TableTree {
         hint.prefetch(self.id(), HEAD_BYTES)
     }
 
+    /// Finds the leaf of a row whose hint was wrong, by a descent: notes it in the hint and asks for
+    /// its beginning. None if the leaf is not in memory, or somebody is in the way.
+    #[inline]
+    pub fn prefetch_leaf_anew(&self, hint: &Cell<LeafHint>, row: RowId) -> Option<FrameRef> {
+        let leaf = self.trunk.leaf_ahead(Probe::before(&row_key(row)))?;
+        hint.set(LeafHint::new(self.id(), leaf));
+        self.prefetch_leaf(hint.get())
+    }
+
     /// Asks for what says where a row's values are, in a leaf whose beginning is there; answers
-    /// where the row seems to be.
+    /// where the row seems to be, none if its leaf is another.
     #[inline]
     pub fn prefetch_row(&self, frame: FrameRef, row: RowId, columns: &[u16]) -> Option<SlotIndex> {
-        let leaf = self.likely_leaf(frame)?;
+        let leaf = self.likely_leaf(frame).filter(|leaf| leaf.covers(row))?;
         let slot = leaf.likely_slot(row);
         leaf.prefetch_row(slot, columns);
         Some(slot)

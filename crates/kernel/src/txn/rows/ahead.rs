@@ -9,10 +9,14 @@
 //! Look-ups whose pages are on disk wait for these, one after the other: [`missing_pages`] says which
 //! they are, to be read all at once.
 //!
-//! Invariants: nothing is written, no row is believed: rows are read afterwards as if this had not
-//! been. Where a key's entry was found is kept for its look-up, which believes it only as long as
-//! the leaf has not changed ([`KeyPlace`]). A key whose leaf is not hinted is left out. Nothing is
-//! waited for.
+//! Where leaves are is looked for in the hints first. Where a hint is wrong, as most are when there are
+//! many more leaves than hints, a descent finds the leaf: inner nodes are few and mostly in the
+//! processor's cache. Such look-ups go the steps once more, together, behind the others.
+//!
+//! Invariants: nothing is written but hints, no row is believed: rows are read afterwards as if this
+//! had not been. Where a key's entry was found is kept for its look-up, which believes it only as long
+//! as the leaf has not changed ([`KeyPlace`]). What is not in memory is left out. Nothing is waited
+//! for.
 
 use std::cell::Cell;
 
@@ -20,7 +24,7 @@ use crate::base::{NeededPage, Outcome, RowId, Stop};
 use crate::buffer::FrameRef;
 use crate::page::pax::SlotIndex;
 use crate::tree::hints::{LeafHint, LeafHints};
-use crate::tree::index::{KeyPlace, Near};
+use crate::tree::index::{FoundKey, KeyPlace, Near};
 use crate::version::{IndexAccess, TableAccess, undo};
 
 /// Look-ups that go step by step together, and rows that are fetched before the first of them is
@@ -62,6 +66,20 @@ impl<'a> PointAhead<'a> {
         FoundAhead(self.place.get())
     }
 
+    /// Looks for its key in a leaf of its index.
+    #[inline]
+    fn find(&self, leaf: FrameRef) -> FoundKey {
+        self.index.tree.find_ahead(leaf, self.key)
+    }
+
+    /// Keeps where its key was found; the row, to be fetched next.
+    #[inline]
+    fn row_ahead<'r>(&'r self, place: KeyPlace, hints: &'r LeafHints) -> Option<RowAhead<'r>> {
+        self.place.set(Some(place));
+        let (row, _) = place.row()?;
+        Some(RowAhead::new(self.table, row, self.columns, hints))
+    }
+
     /// With what was found for the same key.
     pub fn with_found(self, found: FoundAhead) -> PointAhead<'a> {
         self.place.set(found.0);
@@ -76,7 +94,18 @@ struct RowAhead<'a> {
     row: RowId,
     columns: &'a [u16],
     hint: &'a Cell<LeafHint>,
-    at: Option<(FrameRef, SlotIndex)>,
+    at: At,
+}
+
+/// How far a row was found.
+#[derive(Clone, Copy)]
+enum At {
+    /// It is not looked for any more.
+    Nowhere,
+    /// Its leaf is here, as the hint says; its beginning is asked for.
+    Leaf(FrameRef),
+    /// It is here in its leaf.
+    Slot(FrameRef, SlotIndex),
 }
 
 /// Fetches what look-ups of these keys will read.
@@ -95,21 +124,35 @@ fn prefetch_some_points(points: &[PointAhead<'_>], hints: &LeafHints) {
     for ((leaf, point), hint) in leaves.iter_mut().zip(points).zip(hinted) {
         *leaf = hint.and_then(|hint| point.index.tree.prefetch_leaf(hint.get()));
     }
+    prefetch_searches(points, &leaves);
+    let (mut anew, mut rows) = ([None; WIDTH], [None; WIDTH]);
+    for (at, point) in points.iter().enumerate() {
+        match leaves[at].map_or(FoundKey::Elsewhere, |leaf| point.find(leaf)) {
+            FoundKey::Here(place) => rows[at] = point.row_ahead(place, hints),
+            FoundKey::Undecided => {}
+            FoundKey::Elsewhere => {
+                let hint = hints.of_key(point.index.tree.tree(), point.key);
+                anew[at] = point.index.tree.prefetch_leaf_anew(hint, point.key);
+            }
+        }
+    }
+    prefetch_searches(points, &anew);
+    for ((row, point), leaf) in rows.iter_mut().zip(points).zip(anew) {
+        if let Some(leaf) = leaf
+            && let FoundKey::Here(place) = point.find(leaf)
+        {
+            *row = point.row_ahead(place, hints);
+        }
+    }
+    prefetch_some_rows(&mut rows[..points.len()]);
+}
+
+fn prefetch_searches(points: &[PointAhead<'_>], leaves: &[Option<FrameRef>; WIDTH]) {
     for (leaf, point) in leaves.iter().zip(points) {
         if let Some(leaf) = leaf {
             point.index.tree.prefetch_search(*leaf, point.key);
         }
     }
-    let mut rows = [None; WIDTH];
-    for ((ahead, point), leaf) in rows.iter_mut().zip(points).zip(leaves) {
-        *ahead = leaf.and_then(|leaf| {
-            let place = point.index.tree.find_ahead(leaf, point.key)?;
-            point.place.set(Some(place));
-            let (row, _) = place.row()?;
-            Some(RowAhead::new(point.table, row, point.columns, hints))
-        });
-    }
-    prefetch_some_rows(&mut rows[..points.len()]);
 }
 
 /// Pages that look-ups of these keys will need first and that are not in memory, each once. Those
@@ -182,23 +225,46 @@ impl<'a> RowAhead<'a> {
         hints: &'a LeafHints,
     ) -> RowAhead<'a> {
         let hint = hints.prefetch_row(table.id(), row);
-        RowAhead { table, row, columns, hint, at: None }
+        RowAhead { table, row, columns, hint, at: At::Nowhere }
+    }
+
+    /// The leaf as the hint says, whose beginning is asked for.
+    #[inline]
+    fn hinted(&self) -> At {
+        self.table.tree.prefetch_leaf(self.hint.get()).map_or(At::Nowhere, At::Leaf)
+    }
+
+    /// The leaf as a descent says.
+    #[inline]
+    fn descended(&self) -> At {
+        let leaf = self.table.tree.prefetch_leaf_anew(self.hint, self.row);
+        leaf.map_or(At::Nowhere, At::Leaf)
+    }
+
+    /// Finds the row in its leaf, whose beginning is there; none if that is another's.
+    #[inline]
+    fn in_leaf(&self) -> Option<At> {
+        let At::Leaf(leaf) = self.at else { return None };
+        let slot = self.table.tree.prefetch_row(leaf, self.row, self.columns)?;
+        undo::prefetch_twin(leaf.side());
+        Some(At::Slot(leaf, slot))
     }
 }
 
 fn prefetch_some_rows(rows: &mut [Option<RowAhead<'_>>]) {
     for ahead in rows.iter_mut().flatten() {
-        let leaf = ahead.table.tree.prefetch_leaf(ahead.hint.get());
-        ahead.at = leaf.map(|leaf| (leaf, SlotIndex(0)));
+        ahead.at = ahead.hinted();
     }
     for ahead in rows.iter_mut().flatten() {
-        let Some((leaf, _)) = ahead.at else { continue };
-        undo::prefetch_twin(leaf.side());
-        let slot = ahead.table.tree.prefetch_row(leaf, ahead.row, ahead.columns);
-        ahead.at = slot.map(|slot| (leaf, slot));
+        ahead.at = ahead.in_leaf().unwrap_or_else(|| ahead.descended());
+    }
+    for ahead in rows.iter_mut().flatten() {
+        if let At::Leaf(_) = ahead.at {
+            ahead.at = ahead.in_leaf().unwrap_or(At::Nowhere);
+        }
     }
     for ahead in rows.iter().flatten() {
-        let Some((leaf, slot)) = ahead.at else { continue };
+        let At::Slot(leaf, slot) = ahead.at else { continue };
         undo::prefetch_twin_entry(leaf.side(), ahead.row);
         ahead.table.tree.prefetch_values(leaf, slot, ahead.columns);
     }

@@ -1,6 +1,10 @@
 //! Fetching ahead: its guesses are right where nothing moved, and it may be asked anything.
 
+use std::cell::Cell;
+
 use super::*;
+use crate::tree::hints::LeafHints;
+use crate::tree::index::FoundKey;
 use crate::txn::rows::{PointAhead, prefetch_points};
 
 const ROWS: i32 = 3_000;
@@ -35,7 +39,9 @@ fn a_hinted_key_leads_to_its_row_and_slot() {
         let hint = hints.prefetch_key(index.tree(), &key).get();
         let leaf = index.prefetch_leaf(hint).expect("it was found there");
         index.prefetch_search(leaf, &key);
-        let place = index.find_ahead(leaf, &key).expect("it is there, once");
+        let FoundKey::Here(place) = index.find_ahead(leaf, &key) else {
+            panic!("it is there, once")
+        };
         assert_eq!(place.row(), Some((*row, Keyed::Yes)));
         let hint = hints.prefetch_row(table.id(), *row).get();
         let leaf = table.prefetch_leaf(hint).expect("it was read there");
@@ -43,9 +49,38 @@ fn a_hinted_key_leads_to_its_row_and_slot() {
         table.prefetch_values(leaf, slot, &ALL);
         let there = table.read(*row, &mut |view| Ok((view.frame(), view.find(*row))));
         missed += usize::from(there.ok() != Some((leaf, Some(slot))));
-        assert!(index.find_ahead(leaf, &key).is_none(), "a leaf of another tree");
+        let found = index.find_ahead(leaf, &key);
+        assert!(matches!(found, FoundKey::Elsewhere), "a leaf of another tree");
     }
     assert_eq!(missed, 0, "rows are where nothing was taken out before them");
+}
+
+#[test]
+fn what_no_hint_or_a_wrong_one_leads_to_is_found_by_a_descent() {
+    let (world, rows) = filled();
+    let access = &*world.table;
+    let (index, table) = (&access.indexes[0], &access.tree);
+    // Of two hints nearly all are another leaf's.
+    for hints in [LeafHints::default(), LeafHints::new(1)] {
+        let mut random = fastrand::Rng::with_seed(seed(12));
+        for _ in 0..200 {
+            let asked: Vec<usize> = (0..40).map(|_| random.usize(..rows.len())).collect();
+            let keys: Vec<Vec<u8>> = asked.iter().map(|at| key_of(*at as i32)).collect();
+            let points: Vec<PointAhead<'_>> =
+                keys.iter().map(|key| PointAhead::at((access, index), key, &ALL)).collect();
+            prefetch_points(&points, &hints);
+            for (point, at) in points.iter().zip(&asked) {
+                let row = point.place.get().and_then(|place| place.row());
+                assert_eq!(row, Some((rows[*at], Keyed::Yes)));
+            }
+        }
+    }
+    for row in rows {
+        let hint = Cell::default();
+        let leaf = table.prefetch_leaf_anew(&hint, row);
+        assert_eq!(leaf, table.read(row, &mut |view| Ok(view.frame())).ok());
+        assert_eq!(leaf, table.prefetch_leaf(hint.get()));
+    }
 }
 
 #[test]
