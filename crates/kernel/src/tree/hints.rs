@@ -93,7 +93,7 @@ impl LeafHints {
 
     /// Of an index key and those that differ in the last byte only: 256 consecutive numbers.
     #[inline]
-    pub fn of_key(&self, tree: TreeId, key: &[u8]) -> &Cell<LeafHint> {
+    pub(super) fn of_key(&self, tree: TreeId, key: &[u8]) -> &Cell<LeafHint> {
         self.of_bytes(tree, &key[..key.len().saturating_sub(1)])
     }
 

@@ -131,8 +131,8 @@ fn prefetch_some_points(points: &[PointAhead<'_>], hints: &LeafHints) {
             FoundKey::Here(place) => rows[at] = point.row_ahead(place, hints),
             FoundKey::Undecided => {}
             FoundKey::Elsewhere => {
-                let hint = hints.of_key(point.index.tree.tree(), point.key);
-                anew[at] = point.index.tree.prefetch_leaf_anew(hint, point.key);
+                let tree = &point.index.tree;
+                anew[at] = hinted[at].and_then(|hint| tree.prefetch_leaf_anew(hint, point.key));
             }
         }
     }
@@ -241,7 +241,8 @@ impl<'a> RowAhead<'a> {
         leaf.map_or(At::Nowhere, At::Leaf)
     }
 
-    /// Finds the row in its leaf, whose beginning is there; none if that is another's.
+    /// Finds the row in its leaf, whose beginning is there; none if that is another's, or the row
+    /// is found or given up.
     #[inline]
     fn in_leaf(&self) -> Option<At> {
         let At::Leaf(leaf) = self.at else { return None };
@@ -259,9 +260,7 @@ fn prefetch_some_rows(rows: &mut [Option<RowAhead<'_>>]) {
         ahead.at = ahead.in_leaf().unwrap_or_else(|| ahead.descended());
     }
     for ahead in rows.iter_mut().flatten() {
-        if let At::Leaf(_) = ahead.at {
-            ahead.at = ahead.in_leaf().unwrap_or(At::Nowhere);
-        }
+        ahead.at = ahead.in_leaf().unwrap_or(ahead.at);
     }
     for ahead in rows.iter().flatten() {
         let At::Slot(leaf, slot) = ahead.at else { continue };
