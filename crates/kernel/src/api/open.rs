@@ -39,7 +39,7 @@ pub struct RecoveryReport {
     /// Bytes of redo replayed.
     pub bytes: u64,
     /// Bytes of redo that were in memory at once, at most: about
-    /// [`Options::recovery_round_bytes`] for each log, more only for a row that is larger.
+    /// [`Options::recovery_round`] for each log, more only for a row that is larger.
     pub held_bytes_max: usize,
     /// Durable commits that no client was told of and that depended on lost ones (rule 9.3).
     pub commits_cut: u64,
@@ -163,7 +163,7 @@ pub(super) fn recover(
         Some(manifest) => {
             let mut restart = Restart {
                 machine: &machine,
-                round_bytes: options.recovery_round_bytes,
+                round_bytes: options.recovery_round(usize::from(manifest.homes)),
                 old_logs,
                 definitions: &mut state.definitions,
                 report: &mut report,
@@ -441,7 +441,8 @@ pub(super) fn inspect(
     let readers = (0..homes).map(|home| examined.reader(disk, HomeId(home)));
     let readers = readers.collect::<Result<Vec<_>>>()?;
     let workers = machine.threads.replaying(state.pages);
-    let how = ReplayOptions { workers, round_bytes: options.recovery_round_bytes };
+    let round_bytes = options.recovery_round(usize::from(homes));
+    let how = ReplayOptions { workers, round_bytes };
     let replayed = replay(readers, &mut definitions, how, &mut |_| ())?;
     progress(&format!("{} commits, {} row changes", replayed.commits, replayed.changes));
     let catalog = build_catalog(&definitions, &versions, machine.threads.computing())?;

@@ -64,7 +64,7 @@ pub struct Options {
     /// Bytes of one log buffer; a record has half of it at most.
     pub log_buffer_bytes: usize,
     /// Bytes of each log that recovery reads into memory at once; a larger commit is replayed in
-    /// pieces of as many.
+    /// pieces of as many. 0: [`Options::recovery_round`].
     pub recovery_round_bytes: usize,
     /// A checkpoint begins so long after the last one, if anything was committed since; 0: never
     /// for that reason.
@@ -104,7 +104,24 @@ pub struct Options {
     pub lock_note: String,
 }
 
+/// Bytes of redo in a round of recovery: of each log at least, and of all together where a pool is large.
+const ROUND_LEAST: usize = 8 << 20;
+const ROUND_OF_ALL: u64 = 64 << 20;
+
 impl Options {
+    /// Bytes of each of `logs` logs that recovery reads into memory at once. Unless the option says: of all together
+    /// 64 MB or the 32nd part of a smaller pool, of each 8 MB at least. The more a round has, the more changes of a
+    /// leaf are made together.
+    pub fn recovery_round(&self, logs: usize) -> usize {
+        match self.recovery_round_bytes {
+            0 => {
+                let of_all = (self.buffer_pool_bytes / 32).min(ROUND_OF_ALL) as usize;
+                (of_all / logs.max(1)).max(ROUND_LEAST)
+            }
+            bytes => bytes,
+        }
+    }
+
     /// What they say of so many instances' executors.
     pub(super) fn of_runtime(&self, instances: u16) -> RuntimeOptions {
         // With none admitted nothing would ever start.
@@ -151,7 +168,7 @@ impl Default for Options {
             undo_bytes: 1 << 30,
             log_segment_bytes: 32 << 20,
             log_buffer_bytes: 1 << 20,
-            recovery_round_bytes: 8 << 20,
+            recovery_round_bytes: 0,
             checkpoint_interval_ms: 60_000,
             checkpoint_wal_bytes: 1 << 30,
             checkpoint_pin_bytes: 0,

@@ -528,6 +528,18 @@ impl PageReservation {
         self.frames.last().copied()
     }
 
+    /// Writes to each frame's memory, so that the system gives it now if it has not yet, instead of under the latches
+    /// of a change: it clears two megabytes for that.
+    pub fn touch(&self) {
+        for frame in &self.frames {
+            if let Ok(mut page) = PageWrite::lock(*frame) {
+                let first = &mut page.bytes_mut()[0];
+                *first = std::hint::black_box(*first);
+                page.unchanged();
+            }
+        }
+    }
+
     /// Frames left.
     pub fn len(&self) -> usize {
         self.frames.len()

@@ -18,8 +18,8 @@
 //!   the first invariant holds. If the row keeps the value, and the index needs another entry, it cannot be made: the
 //!   start ends.
 //! - Under the row's leaf only keys are copied; the index is latched later, with nothing held (tree
-//!   rule 20). That an entry is still [`Pending`] nobody sees: nobody reads during replay, and each pass
-//!   of a worker ends with [`KeptEntries::flush`], before definitions change.
+//!   rule 20; module `entries`). That an entry is only noted nobody sees: nobody reads during replay, and what
+//!   was noted is made at the end of each pass, before definitions change.
 //!
 //! The *exact* and *keyed* bits (rule 5.7) may stay set while entries go. A bit says of a leaf that
 //! each of its entries leads to a row with that key, in the state at the end of replay, for nobody
@@ -32,30 +32,26 @@
 //! and entry agree, and a bit that was true stays true; it is leaving the entry that would make it
 //! false. Adding clears *exact* as everywhere.
 
-use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashSet;
 
+use super::entries::{Becomes, Noted, Notes};
 use crate::base::{Error, Outcome, Result, RowId, TreeId};
 use crate::buffer::until_done;
 use crate::catalog::{IndexDef, TableDef};
 use crate::page::keynode::{KEY_BYTES_MAX, ROW_BYTES};
 use crate::page::overflow::Form;
-use crate::page::pax::{RowState, SlotIndex};
+use crate::page::pax::{RowState, SlotIndex, Took};
 use crate::sync::mutant;
 use crate::tree::descent::Onward;
-use crate::tree::hints::LeafHints;
-use crate::tree::index::{IndexTree, Keep, Keys, Near, Others};
+use crate::tree::index::{IndexTree, Keep, Near};
 use crate::tree::table::{LeafView, LeafWrite, TableTree, Watch};
 use crate::version::undo::{copy_held, copy_newest, resolve_own_keys};
 use crate::version::{IndexAccess, Presence, RowBuffer, Unique};
 
-/// Changes of entries that wait to be made together, of one index and one worker: so many that
-/// several mostly meet in one leaf, wherever their keys are.
-const PENDING_MAX: usize = 1 << 12;
-/// Bytes of their keys beyond which they are not waited with.
-const PENDING_BYTES_MAX: usize = 1 << 18;
+/// Entries of rows whose keys could not be read that are taken out at a time.
+const FOUND_MAX: usize = 1 << 12;
 
 /// One index that replay keeps.
 struct KeptIndex {
@@ -87,7 +83,7 @@ impl KeptIndex {
                     key.truncate(key.len() - ROW_BYTES);
                     found.push((key, node.row(at)));
                 }
-                if found.len() < PENDING_MAX { Onward::Go } else { Onward::Pause }
+                if found.len() < FOUND_MAX { Onward::Go } else { Onward::Pause }
             })?;
             for (key, row) in found {
                 if self.key_of(rows, row)?.as_ref() != Some(&key) {
@@ -238,111 +234,6 @@ enum Has {
     Unread,
 }
 
-/// What is to become of an entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Becomes {
-    Present,
-    Absent,
-}
-
-/// A change of an entry; its key is in [`Pending::bytes`].
-#[derive(Clone, Copy)]
-struct Change {
-    /// The key's first bytes, which decide most comparisons.
-    head: u64,
-    start: usize,
-    len: usize,
-    row: RowId,
-    becomes: Becomes,
-}
-
-impl Change {
-    fn key(self, bytes: &[u8]) -> &[u8] {
-        &bytes[self.start..self.start + self.len]
-    }
-
-    /// In order of the entries; of those of one entry the later ones come first.
-    fn order(&self, other: &Change, bytes: &[u8]) -> Ordering {
-        let by_head = self.head.cmp(&other.head);
-        let by_key = by_head.then_with(|| self.key(bytes).cmp(other.key(bytes)));
-        by_key.then(self.row.cmp(&other.row)).then(other.start.cmp(&self.start))
-    }
-}
-
-/// The first eight bytes, big-endian, of zeros if there are fewer: keys of one index are prefix-free,
-/// so the order of heads that differ is the keys' order.
-fn head_of(key: &[u8]) -> u64 {
-    let mut head = [0; 8];
-    let shared = key.len().min(8);
-    head[..shared].copy_from_slice(&key[..shared]);
-    u64::from_be_bytes(head)
-}
-
-/// Changes of one index's entries that are still to be made.
-#[derive(Default)]
-struct Pending {
-    bytes: Vec<u8>,
-    changes: Vec<Change>,
-}
-
-impl Pending {
-    /// Answers how many bytes that takes.
-    fn push(&mut self, key: &[u8], row: RowId, becomes: Becomes) -> usize {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(key);
-        let head = head_of(key);
-        self.changes.push(Change { head, start, len: key.len(), row, becomes });
-        key.len() + size_of::<Change>()
-    }
-
-    fn is_full(&self) -> bool {
-        self.changes.len() >= PENDING_MAX || self.bytes.len() >= PENDING_BYTES_MAX
-    }
-
-    /// Makes the changes, in order of the entries: so those of one leaf are made together, and the
-    /// next leaf is mostly near. Of several changes of one entry only the last counts.
-    fn flush(&mut self, tree: &IndexTree, hints: &LeafHints) -> Result<()> {
-        let Pending { bytes, changes } = self;
-        changes.sort_unstable_by(|a, b| a.order(b, bytes));
-        changes.dedup_by(|next, first| {
-            let is_same = next.row == first.row && next.key(bytes) == first.key(bytes);
-            if is_same && mutant("replay-first-change-of-entry-counts") {
-                *first = *next;
-            }
-            is_same
-        });
-        let near = Near::Hints(hints);
-        let mut rest = changes.as_slice();
-        while let Some(first) = rest.first() {
-            let entry = (first.key(bytes), first.row);
-            let done = match first.becomes {
-                Becomes::Absent => {
-                    until_done(tree.pool(), || {
-                        tree.remove_near(near, entry, &mut || Ok(Keep::No))
-                    })?;
-                    1
-                }
-                Becomes::Present => {
-                    let run = rest.iter().take_while(|it| it.becomes == Becomes::Present);
-                    let run = run.map(|it| (it.key(bytes), it.row));
-                    let others = Others::May;
-                    match until_done(tree.pool(), || {
-                        tree.insert_together(near, run.clone(), Keys::One, others)
-                    })? {
-                        0 => until_done(tree.pool(), || tree.insert(near, entry, Keys::One))
-                            .map(|_| 1)?,
-                        together => together,
-                    }
-                }
-            };
-            rest = &rest[done..];
-        }
-        bytes.clear();
-        changes.clear();
-        Ok(())
-    }
-}
-
 /// One worker's part in keeping the indexes of one table: watches a row while it is changed, then
 /// notes what becomes of its entries.
 pub(super) struct KeptEntries<'d> {
@@ -352,18 +243,23 @@ pub(super) struct KeptEntries<'d> {
     after: Seen,
     keys: (Vec<u8>, Vec<u8>),
     /// In the order of [`KeptIndexes::indexes`].
-    pending: Vec<Pending>,
+    noted: Vec<Noted<'d>>,
 }
 
 impl<'d> KeptEntries<'d> {
-    pub fn new(kept: &'d KeptIndexes, tree: &'d TableTree) -> KeptEntries<'d> {
+    /// Goes on with what `notes` have of these indexes.
+    pub fn new(
+        kept: &'d KeptIndexes,
+        tree: &'d TableTree,
+        notes: &mut Notes<'d>,
+    ) -> KeptEntries<'d> {
         KeptEntries {
             kept,
             tree,
             before: Seen::default(),
             after: Seen::default(),
             keys: (Vec::new(), Vec::new()),
-            pending: kept.indexes.iter().map(|_| Pending::default()).collect(),
+            noted: kept.trees().map(|tree| notes.take(tree)).collect(),
         }
     }
 
@@ -385,13 +281,32 @@ impl<'d> KeptEntries<'d> {
         self
     }
 
-    /// The change of `row` that was watched is made: notes what becomes of its entries, and makes
-    /// what is noted of an index if it is much. Answers how many bytes were noted.
-    pub fn changed(&mut self, row: RowId, hints: &LeafHints) -> Result<usize> {
+    /// A row is to be taken out of a leaf that is held, where it is in `slot`. `Took::No`: a key has a long value,
+    /// which cannot be read meanwhile.
+    pub fn watch_held(&mut self, leaf: &LeafWrite<'_>, slot: SlotIndex) -> Took {
+        self.watch_all();
+        self.before.see(leaf, slot, &self.kept.columns);
+        if self.before.row.next_long(0).is_some() { Took::No } else { Took::Yes }
+    }
+
+    /// A row that was not there has been put in with these values, all that its layout has and none of them long:
+    /// notes its entries, as [`KeptEntries::changed`].
+    pub fn inserted(&mut self, row: RowId, values: &[Option<&[u8]>]) -> Result<usize> {
+        self.watch_all();
+        for column in &self.kept.columns {
+            self.after.row.push(values[usize::from(*column)]);
+        }
+        self.after.is_there = true;
+        self.changed(row)
+    }
+
+    /// The change of `row` that was watched is made: notes what becomes of its entries. Answers how many
+    /// bytes that takes.
+    pub fn changed(&mut self, row: RowId) -> Result<usize> {
         self.after.resolve(self.tree);
-        let mut noted = 0;
+        let mut bytes = 0;
         let (old, new) = (&mut self.keys.0, &mut self.keys.1);
-        for (index, pending) in self.kept.indexes.iter().zip(&mut self.pending) {
+        for (index, noted) in self.kept.indexes.iter().zip(&mut self.noted) {
             let had = self.before.key(index, old);
             let has = self.after.key(index, new);
             if had == Has::It && has == Has::It && old == new {
@@ -401,11 +316,7 @@ impl<'d> KeptEntries<'d> {
                 if had == Has::Unread && self.before.is_alike(&self.after, index) {
                     continue;
                 }
-                let (tree, index) = (self.tree.id(), index.id);
-                let detail = format!(
-                    "the key of row {row} of tree {tree} in index {index} has a long value that cannot be read"
-                );
-                return Err(Error::Corrupt { page: None, detail });
+                return Err(self.wrong_key(row, index, "has a long value that cannot be read"));
             }
             if had == Has::Unread {
                 index.unread.lock().expect("no worker panics").insert(row);
@@ -415,24 +326,36 @@ impl<'d> KeptEntries<'d> {
                 || !has && mutant("replay-entry-left-by-delete");
             // A key that no index takes has no entry; only a row that never was has one.
             if had && old.len() <= KEY_BYTES_MAX && !is_left {
-                noted += pending.push(old, row, Becomes::Absent);
+                bytes += noted.push(old, row, Becomes::Absent);
+            }
+            if has && new.len() > KEY_BYTES_MAX {
+                return Err(self.wrong_key(row, index, "is longer than one can be"));
             }
             if has && !mutant("replay-new-entry-not-added") {
-                noted += pending.push(new, row, Becomes::Present);
-            }
-            if pending.is_full() {
-                pending.flush(&index.access.tree, hints)?;
+                bytes += noted.push(new, row, Becomes::Present);
             }
         }
-        Ok(noted)
+        Ok(bytes)
     }
 
-    /// Makes all changes that were noted, and gives their memory back.
-    pub fn flush(&mut self, hints: &LeafHints) -> Result<()> {
-        let mut all = self.kept.indexes.iter().zip(&mut self.pending);
-        all.try_for_each(|(index, pending)| {
-            std::mem::take(pending).flush(&index.access.tree, hints)
-        })
+    #[cold]
+    fn wrong_key(&self, row: RowId, index: &KeptIndex, what: &str) -> Error {
+        let (tree, index) = (self.tree.id(), index.id);
+        let detail = format!("the key of row {row} of tree {tree} in index {index} {what}");
+        Error::Corrupt { page: None, detail }
+    }
+
+    /// Gives back what was noted.
+    pub fn put_back(&mut self, notes: &mut Notes<'d>) {
+        self.noted.drain(..).for_each(|noted| notes.put(noted));
+    }
+
+    /// Makes all that was noted, here and of other indexes.
+    pub fn make_all(&mut self, notes: &mut Notes<'d>) -> Result<()> {
+        self.put_back(notes);
+        notes.make()?;
+        self.noted.extend(self.kept.trees().map(|tree| notes.take(tree)));
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@
 //! `api` calls this before any instance runs. `log` finds the cut; `tree` stores the rows.
 
 mod definitions;
+mod entries;
 mod feed;
 mod indexes;
 mod kept;
@@ -17,6 +18,7 @@ mod load;
 mod longs;
 mod order;
 mod parsed;
+mod pass;
 mod replay;
 #[cfg(all(test, not(loom)))]
 mod tests;

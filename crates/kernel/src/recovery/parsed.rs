@@ -1,4 +1,4 @@
-//! What a round has to do, taken apart: for each tree and worker the changes of its rows.
+//! What a round has to do, taken apart: for each tree and share of its rows the changes of these.
 //!
 //! Invariants: a run of one log's commits (or a piece of a large commit) becomes one [`Parsed`], whose
 //! lists are in order of (cts, position); those of several runs of one log follow each other. An
@@ -16,8 +16,8 @@ use crate::page::overflow::StoredLong;
 use crate::sync::prefetch_line;
 use crate::txn::redo::{Change, Changes, NamesLongs, RedoReader, Values};
 
-/// Rows that go to one worker together, so that ascending rows stay ascending.
-const ROWS_TOGETHER: u64 = 1 << 10;
+/// Rows that are in one share together, so that ascending rows stay ascending.
+const ROWS_TOGETHER: u64 = 1 << 12;
 /// Trees whose lists are found without a search, as a power of two.
 const KNOWN_LOG2: u32 = 6;
 
@@ -29,7 +29,7 @@ pub(super) enum What {
     Delete,
 }
 
-/// A change on its way to its worker.
+/// A change on its way to who makes it.
 #[derive(Clone, Copy)]
 pub(super) struct Item {
     pub row: RowId,
@@ -108,10 +108,10 @@ impl Item {
     }
 }
 
-/// The changes of one tree, by worker.
+/// The changes of one tree, by share.
 struct OfTree {
     tree: TreeId,
-    of_worker: Vec<Vec<Item>>,
+    of_share: Vec<Vec<Item>>,
 }
 
 /// The changes of a [`Parsed`].
@@ -120,23 +120,24 @@ pub(super) struct Lists {
     places: HashMap<TreeId, u32>,
     /// The places of some of them, by the number's last bits.
     known: [(TreeId, u32); 1 << KNOWN_LOG2],
-    workers: usize,
+    shares: usize,
 }
 
 impl Lists {
-    pub fn new(workers: usize) -> Lists {
+    /// Each tree's rows in `shares` shares.
+    pub fn new(shares: usize) -> Lists {
         let known = [(TreeId(0), u32::MAX); 1 << KNOWN_LOG2];
-        Lists { trees: Vec::new(), places: HashMap::default(), known, workers }
+        Lists { trees: Vec::new(), places: HashMap::default(), known, shares }
     }
 
     /// Forgets the changes; keeps memory for as many of the trees that had any.
     fn clear(&mut self) {
         self.places.clear();
         self.known.fill((TreeId(0), u32::MAX));
-        self.trees.retain(|it| it.of_worker.iter().any(|items| !items.is_empty()));
+        self.trees.retain(|it| it.of_share.iter().any(|items| !items.is_empty()));
         for (place, of_tree) in self.trees.iter_mut().enumerate() {
             self.places.insert(of_tree.tree, place as u32);
-            for items in &mut of_tree.of_worker {
+            for items in &mut of_tree.of_share {
                 let needed = items.len();
                 items.clear();
                 items.shrink_to(4 * needed);
@@ -148,9 +149,9 @@ impl Lists {
     fn of_tree(&mut self, tree: TreeId) -> &mut OfTree {
         let known = &mut self.known[tree.0 as usize % (1 << KNOWN_LOG2)];
         if known.0 != tree || known.1 == u32::MAX {
-            let (trees, workers) = (&mut self.trees, self.workers);
+            let (trees, shares) = (&mut self.trees, self.shares);
             let place = self.places.entry(tree).or_insert_with(|| {
-                trees.push(OfTree { tree, of_worker: vec![Vec::new(); workers] });
+                trees.push(OfTree { tree, of_share: vec![Vec::new(); shares] });
                 trees.len() as u32 - 1
             });
             *known = (tree, *place);
@@ -186,7 +187,7 @@ pub(super) struct Longs<'a> {
     pub values: Vec<StoredLong<'a>>,
 }
 
-/// One run of commits of a round: for each tree and worker its changes in order, and the commits
+/// One run of commits of a round: for each tree and share its changes in order, and the commits
 /// that change definitions.
 pub(super) struct Parsed<'a> {
     bytes: &'a [u8],
@@ -220,10 +221,10 @@ pub(super) fn row_of(change: &Change<'_>) -> Option<(TreeId, RowId)> {
 }
 
 #[inline]
-fn worker_of(tree: TreeId, row: RowId, workers: usize) -> usize {
+fn share_of(tree: TreeId, row: RowId, shares: usize) -> usize {
     let place = (row.0 / ROWS_TOGETHER) ^ u64::from(tree.0) << 40;
     let hash = u128::from(place.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    ((hash * workers as u128) >> 64) as usize
+    ((hash * shares as u128) >> 64) as usize
 }
 
 impl<'a> Parsed<'a> {
@@ -264,9 +265,9 @@ impl<'a> Parsed<'a> {
     }
 
     /// Takes the changes of a commit, or of a piece of one, whose bytes begin at `start`, to their
-    /// workers.
+    /// shares.
     pub fn take(&mut self, cts: Cts, start: usize, reader: &mut RedoReader<'a>) -> Result<Defines> {
-        let workers = self.lists.workers;
+        let shares = self.lists.shares;
         let mut defines = Defines::No;
         while let Some(change) = reader.next() {
             let ((tree, row), what, count) = match change? {
@@ -287,8 +288,8 @@ impl<'a> Parsed<'a> {
             if longs == NamesLongs::Yes {
                 item = item.with_longs();
             }
-            let worker = worker_of(tree, row, workers);
-            self.lists.of_tree(tree).of_worker[worker].push(item);
+            let share = share_of(tree, row, shares);
+            self.lists.of_tree(tree).of_share[share].push(item);
         }
         if !reader.longs().is_empty() {
             let (first, values) = (reader.longs_before(), reader.longs().to_vec());
@@ -306,7 +307,7 @@ impl<'a> Parsed<'a> {
     /// the first cut, the last at or above the last one.
     fn note_trees(&self, cuts: &[Cts], spans: &mut [Vec<TreeId>]) {
         for of_tree in &self.lists.trees {
-            for mut items in of_tree.of_worker.iter().map(Vec::as_slice) {
+            for mut items in of_tree.of_share.iter().map(Vec::as_slice) {
                 while let Some(first) = items.first() {
                     let span = cuts.partition_point(|cut| *cut <= first.cts);
                     spans[span].push(of_tree.tree);
@@ -317,10 +318,10 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// The changes of a tree's rows that are `worker`'s, at or above `from` and below `below`.
-    pub fn items(&self, tree: TreeId, worker: usize, (from, below): Span) -> &[Item] {
+    /// The changes of one share of a tree's rows, at or above `from` and below `below`.
+    pub fn items(&self, (tree, share): (TreeId, usize), (from, below): Span) -> &[Item] {
         let Some(place) = self.lists.places.get(&tree) else { return &[] };
-        let items = self.lists.trees[*place as usize].of_worker[worker].as_slice();
+        let items = self.lists.trees[*place as usize].of_share[share].as_slice();
         let end = below.map_or(items.len(), |below| before(items, below));
         &items[before(items, from).min(end)..end]
     }

@@ -1,9 +1,9 @@
 //! Replay in parallel: rounds of reading (a thread a log), taking apart and applying (a thread a core).
 //!
 //! Invariants: a round takes all commits of all logs up to one cts, so every later round is later
-//! in time; within a round each row belongs to one worker, which applies its changes in order of
-//! (cts, position), but row by row (`worker` says why it may); a commit that changes definitions ends the commits before it: its definitions
-//! take effect on one thread, then its rows go with those after it (rule 9.5). A commit larger than a
+//! in time; within a round each row is one worker's (`pass`), which applies its changes in order of
+//! (cts, position), but row by row (`worker` says why it may); a commit that changes definitions ends the commits
+//! before it: its definitions take effect on one thread, then its rows go with those after it (rule 9.5). A commit larger than a
 //! round comes alone, after all before it, in pieces: its definitions first, in a pass of their own, as
 //! those of smaller commits do, so that rows of trees that it dropped are passed over. No queue connects
 //! threads, so none can deadlock.
@@ -11,15 +11,19 @@
 use std::time::{Duration, Instant};
 
 use super::definitions::Definitions;
+use super::entries::make_all;
 use super::feed::Feed;
 use super::order::Sorter;
 use super::parsed::{Lists, Parsed, SOURCES_MAX, Span, row_of, trees_between};
-use super::worker::apply_share;
+use super::pass::Pass;
 use crate::base::{Cts, Result, TreeId};
 use crate::catalog::CATALOG_TREE;
 use crate::log::LogReader;
 use crate::sync::in_parallel;
 use crate::txn::redo::{Change, RedoReader};
+
+/// How much more memory changes of entries may take in a round than the redo that they follow from.
+const NOTED_TO_REDO: usize = 2;
 
 /// What a replay did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,11 +55,14 @@ struct Memory {
     lists: Vec<Lists>,
     /// One a worker.
     sorters: Vec<Sorter>,
+    /// Bytes of changes of entries that a worker may put off.
+    noted_max: usize,
 }
 
 impl Memory {
-    fn new(workers: usize) -> Memory {
-        Memory { lists: Vec::new(), sorters: (0..workers).map(|_| Sorter::default()).collect() }
+    fn new(workers: usize, redo_bytes: usize) -> Memory {
+        let sorters = (0..workers).map(|_| Sorter::default()).collect();
+        Memory { lists: Vec::new(), sorters, noted_max: NOTED_TO_REDO * redo_bytes / workers }
     }
 
     fn lists(&mut self) -> Lists {
@@ -75,7 +82,7 @@ pub fn replay(
     let began = Instant::now();
     let mut feeds: Vec<Feed> = logs.into_iter().map(Feed::new).collect();
     let mut done = Replayed::default();
-    let mut memory = Memory::new(workers);
+    let mut memory = Memory::new(workers, round_bytes * feeds.len());
     loop {
         in_parallel(feeds.iter_mut().map(|feed| move || feed.fill(round_bytes)))?;
         if feeds.iter().all(Feed::is_empty) {
@@ -196,8 +203,10 @@ fn apply(
     if what.1.is_empty() {
         return Ok(());
     }
-    let sorters = memory.sorters.iter_mut().enumerate();
-    let work = sorters
-        .map(|(worker, sorter)| move || apply_share(parsed, what, definitions, worker, sorter));
-    in_parallel(work).map(drop)
+    let workers = memory.sorters.len();
+    let pass = Pass::new(parsed, what, definitions, (workers, memory.noted_max));
+    let pass = &pass;
+    let busy = memory.sorters.iter_mut().take(pass.units());
+    let noted = in_parallel(busy.map(|sorter| move || pass.work(sorter)))?;
+    make_all(noted.into_iter().flatten(), workers)
 }

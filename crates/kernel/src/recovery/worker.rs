@@ -1,142 +1,141 @@
-//! One worker of a pass: applies its changes, tree by tree, row by row.
+//! What a worker of a pass does in one share of a tree's rows: applies their changes, row by row.
 //!
 //! Invariants: the order of a row's changes is kept (`order`), that of different rows is not: nothing
 //! that a change does depends on another row. A row is inserted, changed or removed by its number;
-//! entries of kept indexes are each of one row (`kept`); a long value belongs to the change that names
-//! it. So the state after a pass is the same in every order that keeps each row's. Rows of one leaf
+//! entries of kept indexes are each of one row (`kept`), and only noted here; a long value belongs to the change
+//! that names it. So the state after a pass is the same in every order that keeps each row's. Rows of one leaf
 //! follow each other: the leaf is found, latched and fetched from memory once for all its changes of
 //! a round, and while it is held nothing is waited for. What a held leaf does not take is made by
 //! itself, with nothing held before.
 
-use std::cell::OnceCell;
-
-use super::definitions::{Definitions, Rows};
+use super::definitions::Rows;
+use super::entries::Notes;
 use super::kept::KeptEntries;
-use super::order::Sorter;
-use super::parsed::{Item, Longs, Parsed, Span, What};
-use crate::base::{Error, HomeId, Result, TreeId};
+use super::parsed::{Item, Longs, Parsed, What};
+use crate::base::{Error, HomeId, Result};
 use crate::buffer::until_done;
 use crate::page::pax::Took;
-use crate::tree::hints::LeafHints;
 use crate::tree::overflow::{NewLong, write_stored};
 use crate::tree::table::{HeldLeaf, RestoreCursor, Restored, TableTree, Unwatched, Watch};
 use crate::txn::redo::RedoValue;
 
-/// Places in indexes that a worker remembers, as a power of two.
-const HINTS_LOG2: u32 = 12;
-
-/// Bytes of changed entries that a worker may note, of all indexes together, before it makes them all.
-const NOTED_BYTES_MAX: usize = 8 << 20;
-
 /// Changes whose bytes are asked for before they are needed.
 const AHEAD: usize = 12;
 
-/// Applies all that is `worker`'s in a span of time, where `trees` have changes.
-pub(super) fn apply_share(
-    parsed: &[Parsed<'_>],
-    (span, trees): (Span, &[TreeId]),
-    definitions: &Definitions,
-    worker: usize,
-    sorter: &mut Sorter,
-) -> Result<()> {
-    let home = HomeId(worker as u16 % definitions.homes);
-    let hints = OnceCell::new();
-    for tree in trees {
-        // None: nobody owns it.
-        let Some(rows) = definitions.rows(*tree) else { continue };
-        let items = sorter.order(parsed.iter().map(|part| part.items(*tree, worker, span)));
-        Worker::new(parsed, rows, home, &hints).run(items)?;
-    }
-    Ok(())
-}
-
-/// One worker's part of a pass in one tree.
-struct Worker<'d> {
+/// A worker that is at one tree.
+pub(super) struct Worker<'d, 'n> {
     parsed: &'d [Parsed<'d>],
     tree: &'d TableTree,
     cursor: RestoreCursor,
     /// If it has indexes that are kept.
     entries: Option<KeptEntries<'d>>,
-    /// Where index entries were put last.
-    hints: &'d OnceCell<LeafHints>,
-    /// Bytes of changes of entries that were noted since all were made.
-    noted: usize,
+    notes: &'n mut Notes<'d>,
+    /// More is noted than is to be waited with.
+    is_much: bool,
 }
 
-impl<'d> Worker<'d> {
-    fn new(
+impl<'d, 'n> Worker<'d, 'n> {
+    pub fn new(
         parsed: &'d [Parsed<'d>],
         rows: &'d Rows,
         home: HomeId,
-        hints: &'d OnceCell<LeafHints>,
-    ) -> Worker<'d> {
-        let entries = (!rows.kept.is_empty()).then(|| KeptEntries::new(&rows.kept, &rows.tree));
+        notes: &'n mut Notes<'d>,
+    ) -> Worker<'d, 'n> {
+        let entries =
+            (!rows.kept.is_empty()).then(|| KeptEntries::new(&rows.kept, &rows.tree, notes));
         let cursor = RestoreCursor::new(home);
-        Worker { parsed, tree: &rows.tree, cursor, entries, hints, noted: 0 }
+        Worker { parsed, tree: &rows.tree, cursor, entries, notes, is_much: false }
     }
 
-    fn run(&mut self, items: &[Item]) -> Result<()> {
+    /// Applies `items`, in that order.
+    pub fn run(&mut self, items: &[Item]) -> Result<()> {
         let mut held: Option<HeldLeaf<'d>> = None;
         let mut columns = Vec::new();
         for (at, item) in items.iter().enumerate() {
             if let Some(ahead) = items.get(at + AHEAD) {
                 self.parsed[ahead.source()].prefetch(*ahead);
             }
-            if item.names_longs() || self.is_watched(*item) {
+            if item.names_longs() || self.changes_keys(*item) {
                 held = None;
                 self.apply(*item)?;
-                continue;
+            } else {
+                if held.as_ref().is_none_or(|leaf| !leaf.covers(item.row)) {
+                    // Before the next one is taken.
+                    drop(held.take());
+                    let hold = || self.tree.hold(&mut self.cursor, item.row);
+                    held = until_done(self.tree.pool(), hold)?;
+                }
+                let took = match &mut held {
+                    Some(leaf) => self.take(leaf, *item, &mut columns)?,
+                    None => Took::No,
+                };
+                if took == Took::No {
+                    held = None;
+                    self.apply(*item)?;
+                }
             }
-            if held.as_ref().is_none_or(|leaf| !leaf.covers(item.row)) {
-                // Before the next one is taken.
-                drop(held.take());
-                held = until_done(self.tree.pool(), || self.tree.hold(&mut self.cursor, item.row))?;
-            }
-            let took = held.as_mut().map(|leaf| self.take(leaf, *item, &mut columns));
-            if took != Some(Took::Yes) {
+            if std::mem::take(&mut self.is_much)
+                && let Some(entries) = &mut self.entries
+            {
                 held = None;
-                self.apply(*item)?;
+                entries.make_all(self.notes)?;
             }
         }
         drop(held);
-        self.finish()
+        if let Some(entries) = &mut self.entries {
+            entries.put_back(self.notes);
+        }
+        Ok(())
     }
 
-    /// Whether entries of kept indexes may follow from the change.
-    fn is_watched(&self, item: Item) -> bool {
+    /// Whether it is an update by which entries of kept indexes may have to change: some of its values may be
+    /// made in a held leaf and others not, so that nobody knew what the row's key was.
+    fn changes_keys(&self, item: Item) -> bool {
         let Some(entries) = &self.entries else { return false };
-        match item.what() {
-            What::Update => self.parsed[item.source()].columns(item).any(|it| entries.is_key(it.0)),
-            What::Insert | What::Delete => true,
-        }
+        item.what() == What::Update
+            && self.parsed[item.source()].columns(item).any(|it| entries.is_key(it.0))
     }
 
     /// Makes a change in a leaf that is held, if it is one that the leaf takes.
     #[inline]
     fn take(
-        &self,
+        &mut self,
         leaf: &mut HeldLeaf<'_>,
         item: Item,
         columns: &mut Vec<Option<&'d [u8]>>,
-    ) -> Took {
-        let part = &self.parsed[item.source()];
-        match item.what() {
+    ) -> Result<Took> {
+        let Worker { parsed, entries, notes, is_much, .. } = self;
+        let part = &parsed[item.source()];
+        let took = match item.what() {
             What::Insert => {
                 columns.clear();
                 columns.extend(part.values(item).map(inline));
-                leaf.row(item.row, columns)
+                let took = leaf.row(item.row, columns);
+                if let (Took::Yes, Some(entries)) = (took, entries) {
+                    *is_much |= notes.add(entries.inserted(item.row, columns)?);
+                }
+                took
             }
             What::Update => {
                 let changes = part.columns(item).map(|(column, value)| (column, inline(value)));
                 leaf.columns(item.row, changes)
             }
-            What::Delete => leaf.remove(item.row),
-        }
+            What::Delete => {
+                let Some(entries) = entries else { return Ok(leaf.remove(item.row)) };
+                let watched = leaf.slot(item.row).map(|slot| entries.watch_held(leaf.leaf(), slot));
+                if watched != Some(Took::Yes) || leaf.remove(item.row) == Took::No {
+                    return Ok(Took::No);
+                }
+                *is_much |= notes.add(entries.changed(item.row)?);
+                Took::Yes
+            }
+        };
+        Ok(took)
     }
 
     /// Makes a change by itself, whatever it needs.
     fn apply(&mut self, item: Item) -> Result<()> {
-        let Worker { parsed, tree, cursor, entries, .. } = self;
+        let Worker { parsed, tree, cursor, entries, notes, is_much } = self;
         let part = &parsed[item.source()];
         let mut watched = match item.what() {
             What::Update => entries
@@ -149,19 +148,9 @@ impl<'d> Worker<'d> {
             None => store(tree, cursor, part, item, &mut Unwatched)?,
         }
         if let Some(entries) = watched {
-            let hints = self.hints.get_or_init(|| LeafHints::new(HINTS_LOG2));
-            self.noted += entries.changed(item.row, hints)?;
+            *is_much |= notes.add(entries.changed(item.row)?);
         }
-        if self.noted > NOTED_BYTES_MAX { self.finish() } else { Ok(()) }
-    }
-
-    /// Makes all changes of entries that were put off: at the end of a tree, or when they are many.
-    fn finish(&mut self) -> Result<()> {
-        self.noted = 0;
-        match (&mut self.entries, self.hints.get()) {
-            (Some(entries), Some(hints)) => entries.flush(hints),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 

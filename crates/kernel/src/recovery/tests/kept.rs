@@ -28,7 +28,7 @@ use crate::txn::SequenceState;
 use crate::version::VersionSpace;
 
 /// An index's entries.
-type Entries = BTreeSet<(Vec<u8>, u64)>;
+pub(super) type Entries = BTreeSet<(Vec<u8>, u64)>;
 
 /// A database that is being recovered.
 struct Recovering {
@@ -100,7 +100,7 @@ fn entries_and_bits(tree: &IndexTree) -> BTreeMap<(Vec<u8>, u64), (bool, Keyed)>
     entries
 }
 
-fn entries(tree: &IndexTree) -> Entries {
+pub(super) fn entries(tree: &IndexTree) -> Entries {
     entries_and_bits(tree).into_keys().collect()
 }
 
@@ -353,6 +353,7 @@ fn what_replay_keeps_is_what_a_whole_build_makes() {
 fn several_workers_keep_one_index() {
     // Larger commits come alone, in pieces.
     both_ways("four workers", ReplayOptions { workers: 4, round_bytes: 32 << 10 });
+    both_ways("all in one round", ReplayOptions { workers: 7, round_bytes: 16 << 20 });
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Replay of histories that are made up: logs, and what they should come to.
 #![expect(clippy::unwrap_used, reason = "clippy sees helpers here as no tests under cfg(all)")]
 
+mod entries;
 mod kept;
 mod world;
 

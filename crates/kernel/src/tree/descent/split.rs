@@ -73,6 +73,7 @@ impl Trunk {
         let mut wanted = Vec::new();
         for _ in 0..STEPS_MAX {
             let mut reserved = self.pool.reserve(home, 1)?;
+            reserved.touch();
             match self.split_step(place, level, how, &mut wanted, &mut reserved) {
                 Ok(Step::Done) if level == 0 => return Ok(()),
                 Ok(Step::Done) => level -= 1,

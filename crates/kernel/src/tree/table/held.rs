@@ -45,6 +45,17 @@ impl HeldLeaf<'_> {
         self.lower <= row.0 && row.0 < self.upper || mutant("replay-held-leaf-fence-unchecked")
     }
 
+    /// The leaf as it stands.
+    pub fn leaf(&self) -> &LeafWrite<'_> {
+        &self.leaf
+    }
+
+    /// Where a row is.
+    #[inline]
+    pub fn slot(&self, row: RowId) -> Option<SlotIndex> {
+        self.leaf.view().find(row)
+    }
+
     /// Changes columns of a row; see [`TableTree::restore_columns`].
     #[inline]
     pub fn columns<'v>(
