@@ -161,7 +161,7 @@ pub(super) struct Notes<'d> {
 }
 
 impl<'d> Notes<'d> {
-    /// Nothing yet. Beyond `bytes_max` bytes, of all indexes together, it is made what was noted.
+    /// Nothing yet. Beyond `bytes_max` bytes, of all indexes together, they are many.
     pub fn new(bytes_max: usize) -> Notes<'d> {
         Notes { of_index: FxHashMap::default(), bytes: 0, bytes_max: bytes_max.min(NOTED_MOST) }
     }
@@ -177,9 +177,13 @@ impl<'d> Notes<'d> {
         self.of_index.insert(noted.tree.tree(), noted);
     }
 
-    /// So many bytes more were noted, of whatever index. Answers whether it is too much now.
-    pub fn add(&mut self, bytes: usize) -> bool {
+    /// So many bytes more were noted, of whatever index.
+    pub fn add(&mut self, bytes: usize) {
         self.bytes += bytes;
+    }
+
+    /// Whether it is time to make what was noted.
+    pub fn are_many(&self) -> bool {
         self.bytes > self.bytes_max
     }
 

@@ -30,8 +30,6 @@ pub(super) struct Worker<'d, 'n> {
     /// If it has indexes that are kept.
     entries: Option<KeptEntries<'d>>,
     notes: &'n mut Notes<'d>,
-    /// More is noted than is to be waited with.
-    is_much: bool,
 }
 
 impl<'d, 'n> Worker<'d, 'n> {
@@ -44,7 +42,7 @@ impl<'d, 'n> Worker<'d, 'n> {
         let entries =
             (!rows.kept.is_empty()).then(|| KeptEntries::new(&rows.kept, &rows.tree, notes));
         let cursor = RestoreCursor::new(home);
-        Worker { parsed, tree: &rows.tree, cursor, entries, notes, is_much: false }
+        Worker { parsed, tree: &rows.tree, cursor, entries, notes }
     }
 
     /// Applies `items`, in that order.
@@ -74,7 +72,7 @@ impl<'d, 'n> Worker<'d, 'n> {
                     self.apply(*item)?;
                 }
             }
-            if std::mem::take(&mut self.is_much)
+            if self.notes.are_many()
                 && let Some(entries) = &mut self.entries
             {
                 held = None;
@@ -104,7 +102,7 @@ impl<'d, 'n> Worker<'d, 'n> {
         item: Item,
         columns: &mut Vec<Option<&'d [u8]>>,
     ) -> Result<Took> {
-        let Worker { parsed, entries, notes, is_much, .. } = self;
+        let Worker { parsed, entries, notes, .. } = self;
         let part = &parsed[item.source()];
         let took = match item.what() {
             What::Insert => {
@@ -112,7 +110,7 @@ impl<'d, 'n> Worker<'d, 'n> {
                 columns.extend(part.values(item).map(inline));
                 let took = leaf.row(item.row, columns);
                 if let (Took::Yes, Some(entries)) = (took, entries) {
-                    *is_much |= notes.add(entries.inserted(item.row, columns)?);
+                    notes.add(entries.inserted(item.row, columns)?);
                 }
                 took
             }
@@ -126,7 +124,7 @@ impl<'d, 'n> Worker<'d, 'n> {
                 if watched != Some(Took::Yes) || leaf.remove(item.row) == Took::No {
                     return Ok(Took::No);
                 }
-                *is_much |= notes.add(entries.changed(item.row)?);
+                notes.add(entries.changed(item.row)?);
                 Took::Yes
             }
         };
@@ -135,7 +133,7 @@ impl<'d, 'n> Worker<'d, 'n> {
 
     /// Makes a change by itself, whatever it needs.
     fn apply(&mut self, item: Item) -> Result<()> {
-        let Worker { parsed, tree, cursor, entries, notes, is_much } = self;
+        let Worker { parsed, tree, cursor, entries, notes } = self;
         let part = &parsed[item.source()];
         let mut watched = match item.what() {
             What::Update => entries
@@ -148,7 +146,7 @@ impl<'d, 'n> Worker<'d, 'n> {
             None => store(tree, cursor, part, item, &mut Unwatched)?,
         }
         if let Some(entries) = watched {
-            *is_much |= notes.add(entries.changed(item.row)?);
+            notes.add(entries.changed(item.row)?);
         }
         Ok(())
     }

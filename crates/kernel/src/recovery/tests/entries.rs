@@ -33,8 +33,8 @@ fn note<'d>(
                 Becomes::Present => model.insert((key.clone(), row)),
                 Becomes::Absent => model.remove(&(key.clone(), row)),
             };
-            let bytes = noted.push(&key, RowId(row), becomes);
-            if notes.add(bytes) {
+            notes.add(noted.push(&key, RowId(row), becomes));
+            if notes.are_many() {
                 notes.put(noted);
                 notes.make().expect("room");
                 noted = notes.take(tree);
