@@ -345,7 +345,7 @@ fn is_freed(tree: &IndexTree) -> bool {
 
 #[test]
 fn what_replay_keeps_is_what_a_whole_build_makes() {
-    // All between two definitions at once, so that changes of entries come to a full batch.
+    // All between two definitions at once.
     both_ways("one worker", ReplayOptions { workers: 1, round_bytes: 16 << 20 });
 }
 
