@@ -22,7 +22,9 @@ use crate::checkpoint::ImagedTree;
 use crate::io::{Disk, Entropy, RealEntropy, RealTime, TimeSource};
 use crate::log::manifest::{Incarnation, Manifest};
 use crate::log::{self, Leftovers, LogOptions, LogWriter, Retention, StableMarks, Swap};
-use crate::recovery::{Definitions, Places, ReplayOptions, Replayed, build_catalog, load, replay};
+use crate::recovery::{
+    Definitions, Places, ReplayOptions, Replayed, Workers, build_catalog, load, replay,
+};
 use crate::runtime::{Clock, Hub};
 use crate::store::PageStore;
 use crate::tree::table::SideTables;
@@ -102,10 +104,13 @@ impl Threads {
     }
 
     /// Threads that replay over the `pages` of a checkpoint.
-    fn replaying(self, pages: u64) -> usize {
+    fn replaying(self, pages: u64) -> Workers {
+        let computing = self.computing();
         match self {
-            Threads::ForAllCores if pages > 0 => READING_PER_CORE * self.computing(),
-            _ => self.computing(),
+            Threads::ForAllCores if pages > 0 => {
+                Workers { computing, reading: READING_PER_CORE * computing }
+            }
+            _ => Workers { computing, reading: computing },
         }
     }
 }

@@ -246,6 +246,18 @@ impl BufferPool {
         }
     }
 
+    /// Begins the load of `place` for a thread, unless somebody loads it: a thread that has several loads under
+    /// way waits for no other.
+    pub(crate) fn load_as_thread_if_nobody(&self, place: Place) -> bool {
+        let mut loads = self.loads(place);
+        let is_loaded = loads.under_way.contains_key(&place);
+        let is_free = !is_loaded || mutant("loaded-ahead-while-another-loads");
+        if is_free {
+            loads.begin(place, LoadedBy::Thread);
+        }
+        is_free
+    }
+
     /// The task's load of `place` has ended; if a thread has taken it over, that ends it.
     pub fn end_load(&self, place: Place, id: LoadId) {
         if self.is_still_loading(place, id) {
@@ -285,10 +297,7 @@ impl BufferPool {
         let kind = header::kind(view).unwrap_or(PageKind::Free);
         // A checkpoint that is read has trees with numbers of their own.
         let tree = header::tree(parent.owned());
-        let mut page = self.allocate_for(reserved, (kind, tree), needed.place);
-        let pid = page.pid();
-        *page.bytes_mut() = *contents;
-        header::unseal(page.bytes_mut(), pid);
+        let mut page = self.allocate_with(contents, needed.place, reserved);
         header::set_tree(page.bytes_mut(), tree);
         page.frame().set_parent_hint(parent.frame());
         page.frame().warm();
@@ -346,20 +355,28 @@ impl BufferPool {
         let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
         let read = store.read(needed.place, &mut buffer);
         let contents = buffer.first_chunk().expect("a buffer of a page");
-        let installed = read.and_then(|_| {
-            loop {
-                match self.install(needed, contents, &mut reserved) {
-                    Ok(()) => return Ok(()),
-                    Err(Stop::Error(error)) => return Err(error),
-                    Err(_) => crate::sync::spin(),
-                }
-            }
-        });
+        let installed = read.and_then(|_| self.install_now(needed, contents, &mut reserved));
         self.put_back_all(reserved);
         // What was read may be of a page that is there no more; else it is damage.
         match installed {
             Err(error) if self.is_needed(needed) => Err(error),
             _ => Ok(()),
+        }
+    }
+
+    /// As [`BufferPool::install`], waiting for who uses the parent.
+    pub(super) fn install_now(
+        &self,
+        needed: NeededPage,
+        contents: &[u8; PAGE_BYTES],
+        reserved: &mut PageReservation,
+    ) -> Result<()> {
+        loop {
+            match self.install(needed, contents, reserved) {
+                Ok(()) => return Ok(()),
+                Err(Stop::Error(error)) => return Err(error),
+                Err(_) => crate::sync::spin(),
+            }
         }
     }
 

@@ -302,15 +302,17 @@ impl BufferPool {
         page
     }
 
-    /// As [`BufferPool::allocate`], for the contents of a page that was evicted to `place`.
-    pub(super) fn allocate_for(
+    /// A page that was evicted to `place`, with its contents: they are no overflow page's.
+    pub(super) fn allocate_with(
         &self,
-        reservation: &mut PageReservation,
-        (kind, tree): (PageKind, TreeId),
+        contents: &[u8; PAGE_BYTES],
         place: Place,
+        reservation: &mut PageReservation,
     ) -> PageWrite {
-        let pid = self.next_pid(reservation.home);
-        let page = self.allocate_as(reservation, kind, tree, pid);
+        let mut page = self.take_frame(reservation, self.next_pid(reservation.home));
+        let pid = page.pid();
+        *page.bytes_mut() = *contents;
+        header::unseal(page.bytes_mut(), pid);
         note(page.frame(), Noted::Came(place));
         page
     }
@@ -345,10 +347,21 @@ impl BufferPool {
         tree: TreeId,
         pid: Pid,
     ) -> PageWrite {
+        let mut page = self.take_frame(reservation, pid);
+        header::format(page.bytes_mut(), kind, pid, tree);
+        if kind == PageKind::Overflow {
+            let is_known = self.partition(pid).overflow.set(pid, page.frame());
+            assert!(is_known, "a home's overflow pages are as many as its memory has room for");
+        }
+        page
+    }
+
+    /// A frame of the reservation for that page, exclusively latched; in it is what was there before.
+    fn take_frame(&self, reservation: &mut PageReservation, pid: Pid) -> PageWrite {
         let frame = reservation.frames.pop().expect("a change reserves all frames that it uses");
         // A stale optimistic reader holds nothing; a stale writer (a cached append position) holds
         // the latch for the moment that it takes to see that the page is another.
-        let mut page = loop {
+        let page = loop {
             if let Ok(page) = PageWrite::lock(frame) {
                 break page;
             }
@@ -356,11 +369,6 @@ impl BufferPool {
         frame.set_pid(pid);
         frame.clear_words();
         frame.side().store(std::ptr::null_mut());
-        header::format(page.bytes_mut(), kind, pid, tree);
-        if kind == PageKind::Overflow {
-            let is_known = self.partition(pid).overflow.set(pid, frame);
-            assert!(is_known, "a home's overflow pages are as many as its memory has room for");
-        }
         page
     }
 

@@ -8,14 +8,16 @@
 //! order. A worker that has noted more than its part of the memory ([`Notes::new`]) makes all of its own at once, in
 //! whatever range they are: what it notes later is made later.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 use rustc_hash::FxHashMap;
 
-use crate::base::{Result, RowId, TreeId};
+use super::ahead::{load_all, note_missing};
+use super::replay::Workers;
+use crate::base::{NeededPage, Result, RowId, TreeId};
 use crate::buffer::until_done;
 use crate::page::keynode::KEY_BYTES_MAX;
-use crate::sync::{in_parallel, mutant};
+use crate::sync::{in_turns, mutant};
 use crate::tree::hints::LeafHints;
 use crate::tree::index::{IndexTree, Keep, Keys, Near, Others};
 
@@ -212,14 +214,12 @@ struct OfIndex<'d> {
     lists: Vec<Noted<'d>>,
     /// For each list where its part of each range ends.
     ends: Vec<Vec<usize>>,
-    /// Who makes the first range; the next ones follow.
-    first_worker: usize,
 }
 
 impl<'d> OfIndex<'d> {
-    fn new(lists: Vec<Noted<'d>>, workers: usize, first_worker: usize) -> OfIndex<'d> {
+    fn new(lists: Vec<Noted<'d>>, parts_max: usize) -> OfIndex<'d> {
         let total: usize = lists.iter().map(|list| list.changes.len()).sum();
-        let parts = (total / PART_MIN).clamp(1, workers);
+        let parts = (total / PART_MIN).clamp(1, parts_max);
         let step = (total / (parts * SAMPLES)).max(1);
         let samples = lists.iter().flat_map(|list| {
             (step / 2..list.changes.len()).step_by(step).map(move |at| list.at(at))
@@ -233,52 +233,75 @@ impl<'d> OfIndex<'d> {
             ends.chain([list.changes.len()]).collect()
         });
         let ends = ends.collect();
-        OfIndex { lists, ends, first_worker }
+        OfIndex { lists, ends }
     }
 
-    /// Makes the changes of the range that is `worker`'s, if one is.
-    fn make(&self, (worker, workers): (usize, usize), hints: &LeafHints) -> Result<()> {
-        let part = (worker + workers - self.first_worker) % workers;
-        if part > 0 && mutant("replay-second-range-not-made") {
-            return Ok(());
-        }
+    /// The changes of one range, in the order of the entries.
+    fn range(&self, part: usize) -> Vec<Placed<'_>> {
         let mut changes = Vec::new();
+        if part > 0 && mutant("replay-second-range-not-made") {
+            return changes;
+        }
         for (list, ends) in self.lists.iter().zip(&self.ends) {
-            let Some(end) = ends.get(part) else { return Ok(()) };
             let start = part.checked_sub(1).map_or(0, |before| ends[before]);
-            changes.extend((start..*end).map(|at| list.at(at)));
+            changes.extend((start..ends[part]).map(|at| list.at(at)));
         }
         // A stable sort, for it makes use of what is sorted.
         changes.sort_by(Placed::order);
-        let Some(first) = self.lists.first() else { return Ok(()) };
-        make(first.tree, &changes, hints)
+        changes
     }
 
-    fn parts(&self) -> usize {
-        self.ends.first().map_or(0, Vec::len)
+    /// Its ranges, by their numbers.
+    fn parts(&self) -> impl Iterator<Item = (&OfIndex<'d>, usize)> {
+        let count = self.ends.first().map_or(0, Vec::len);
+        (0..count).map(move |part| (self, part))
     }
 }
 
+/// A range of an index's keys: what is to become of entries there, in their order.
+struct Range<'n> {
+    tree: &'n IndexTree,
+    changes: Vec<Placed<'n>>,
+}
+
+/// Puts ranges together, and notes the leaves of them that are not in memory.
+fn put_together<'n>(
+    parts: &mut dyn Iterator<Item = &(&'n OfIndex<'n>, usize)>,
+) -> Result<(Vec<Range<'n>>, Vec<NeededPage>)> {
+    let (mut ranges, mut missing) = (Vec::new(), Vec::new());
+    for (index, part) in parts {
+        let Some(Noted { tree, .. }) = index.lists.first() else { continue };
+        let changes = index.range(*part);
+        let look = |key: &_, missing: &mut _| tree.missing_leaf(key, missing);
+        note_missing(tree.pool(), changes.iter().map(|it| it.key), look, &mut missing)?;
+        ranges.push(Range { tree, changes });
+    }
+    Ok((ranges, missing))
+}
+
 /// Makes what the workers of a pass have noted (each list is settled), each a range of the keys.
-pub(super) fn make_all<'d>(noted: impl Iterator<Item = Noted<'d>>, workers: usize) -> Result<()> {
-    let mut noted: Vec<Noted<'d>> = noted.collect();
+pub(super) fn make_all(mut noted: Vec<Noted<'_>>, workers: Workers) -> Result<()> {
+    let Some(pool) = noted.first().map(|it| it.tree.pool()) else { return Ok(()) };
     noted.sort_by_key(|it| it.tree.tree());
-    let (mut indexes, mut given) = (Vec::new(), 0);
+    let mut indexes = Vec::new();
     while let Some(last) = noted.last() {
         let tree = last.tree.tree();
         let from = noted.partition_point(|it| it.tree.tree() < tree);
-        let index = OfIndex::new(noted.split_off(from), workers, given % workers);
-        given += index.parts();
-        indexes.push(index);
+        indexes.push(OfIndex::new(noted.split_off(from), workers.reading));
     }
-    // Fewer, if there is less to do.
-    let busy = given.min(workers);
-    let indexes = &indexes;
-    let work = (0..busy).map(|worker| {
-        move || {
-            let hints = LeafHints::new(HINTS_LOG2);
-            indexes.iter().try_for_each(|index| index.make((worker, workers), &hints))
+    let parts: Vec<_> = indexes.iter().flat_map(OfIndex::parts).collect();
+    let ranges = in_turns(&parts, workers.computing, |parts| put_together(parts))?;
+    let (ranges, missing): (Vec<_>, Vec<_>) = ranges.into_iter().unzip();
+    let threads = load_all(pool, missing.concat(), workers)?;
+    let mut ranges: Vec<Range<'_>> = ranges.into_iter().flatten().collect();
+    // The large ones first, so that in the end nobody waits long for another.
+    ranges.sort_unstable_by_key(|range| Reverse(range.changes.len()));
+    in_turns(&ranges, threads, |ranges| {
+        let hints = LeafHints::new(HINTS_LOG2);
+        for range in ranges {
+            make(range.tree, &range.changes, &hints)?;
         }
-    });
-    in_parallel(work).map(drop)
+        Ok(())
+    })?;
+    Ok(())
 }

@@ -9,6 +9,7 @@
 //!
 //! `api` calls this before any instance runs. `log` finds the cut; `tree` stores the rows.
 
+mod ahead;
 mod definitions;
 mod entries;
 mod feed;
@@ -28,5 +29,5 @@ mod worker;
 pub use definitions::{Definitions, Loaded, catalog_objects};
 pub use indexes::build_catalog;
 pub use load::{LoadedCheckpoint, Places, load};
-pub use replay::{ReplayOptions, Replayed, replay};
+pub use replay::{ReplayOptions, Replayed, Workers, replay};
 pub use view::{CheckpointView, view};

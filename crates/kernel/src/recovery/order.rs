@@ -16,48 +16,46 @@ const DIGITS_FROM: usize = 1 << 9;
 /// Memory to sort in, kept from tree to tree.
 #[derive(Default)]
 pub(super) struct Sorter {
-    items: Vec<Item>,
     spare: Vec<Item>,
 }
 
 impl Sorter {
     /// The items of all lists in the order in which they are to be applied.
-    pub fn order<'i>(&mut self, lists: impl Iterator<Item = &'i [Item]>) -> &[Item] {
-        self.items.clear();
-        lists.for_each(|list| self.items.extend_from_slice(list));
-        self.by_row();
+    pub fn order(&mut self, lists: &[&[Item]]) -> Vec<Item> {
+        let mut items = lists.concat();
+        self.by_row(&mut items);
         if !mutant("replay-log-after-log") {
-            by_time(&mut self.items);
+            by_time(&mut items);
         }
-        &self.items
+        items
     }
 
-    fn by_row(&mut self) {
-        let rows = self.items.iter().map(|item| item.row.0);
+    fn by_row(&mut self, items: &mut Vec<Item>) {
+        let rows = items.iter().map(|item| item.row.0);
         let (least, most) = rows.fold((u64::MAX, 0), |(a, b), row| (a.min(row), b.max(row)));
-        if self.items.is_sorted_by_key(|item| item.row) {
+        if items.is_sorted_by_key(|item| item.row) {
             return;
         }
         let bits = u64::BITS - (most - least).leading_zeros();
-        if self.items.len() < DIGITS_FROM || bits > 4 * DIGIT_BITS {
-            self.items.sort_by_key(|item| item.row);
+        if items.len() < DIGITS_FROM || bits > 4 * DIGIT_BITS {
+            items.sort_by_key(|item| item.row);
             return;
         }
         for shift in (0..bits).step_by(DIGIT_BITS as usize) {
             let digit = |item: &Item| (item.row.0 - least) >> shift & ((1 << DIGIT_BITS) - 1);
             let mut starts = [0_usize; 1 << DIGIT_BITS];
-            self.items.iter().for_each(|item| starts[digit(item) as usize] += 1);
+            items.iter().for_each(|item| starts[digit(item) as usize] += 1);
             let mut start = 0;
             for place in &mut starts {
                 start += std::mem::replace(place, start);
             }
-            self.spare.resize(self.items.len(), self.items[0]);
-            for item in &self.items {
+            self.spare.resize(items.len(), items[0]);
+            for item in items.iter() {
                 let place = &mut starts[digit(item) as usize];
                 self.spare[*place] = *item;
                 *place += 1;
             }
-            std::mem::swap(&mut self.items, &mut self.spare);
+            std::mem::swap(items, &mut self.spare);
         }
     }
 }
@@ -112,9 +110,9 @@ mod tests {
             // A log may come in parts.
             let parts = lists.iter().flat_map(|list| list.chunks(rng.usize(1..4000)));
             let parts: Vec<&[Item]> = parts.collect();
-            let found = sorter.order(parts.into_iter());
+            let found = sorter.order(&parts);
             let numbers = |items: &[Item]| items.iter().map(|it| it.number()).collect::<Vec<_>>();
-            assert_eq!(numbers(found), numbers(&expected));
+            assert_eq!(numbers(&found), numbers(&expected));
         }
     }
 }

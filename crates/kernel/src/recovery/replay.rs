@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use super::definitions::Definitions;
 use super::entries::make_all;
 use super::feed::Feed;
-use super::order::Sorter;
 use super::parsed::{Lists, Parsed, SOURCES_MAX, Span, row_of, trees_between};
 use super::pass::Pass;
 use crate::base::{Cts, Result, TreeId};
@@ -40,11 +39,20 @@ pub struct Replayed {
     pub elapsed: Duration,
 }
 
+/// How many threads replay.
+#[derive(Clone, Copy, Debug)]
+pub struct Workers {
+    /// While they hardly wait.
+    pub computing: usize,
+    /// While they wait for pages, of which each reads one after the other; no fewer.
+    pub reading: usize,
+}
+
 /// How a replay goes.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayOptions {
     /// Threads that apply changes.
-    pub workers: usize,
+    pub workers: Workers,
     /// Bytes that a round reads of each log, about; a larger commit is replayed in pieces of as
     /// many.
     pub round_bytes: usize,
@@ -53,20 +61,14 @@ pub struct ReplayOptions {
 /// What is kept from round to round, for its memory.
 struct Memory {
     lists: Vec<Lists>,
-    /// One a worker.
-    sorters: Vec<Sorter>,
-    /// Bytes of changes of entries that a worker may put off.
+    workers: Workers,
+    /// Bytes of changes of entries that all workers may put off.
     noted_max: usize,
 }
 
 impl Memory {
-    fn new(workers: usize, redo_bytes: usize) -> Memory {
-        let sorters = (0..workers).map(|_| Sorter::default()).collect();
-        Memory { lists: Vec::new(), sorters, noted_max: NOTED_TO_REDO * redo_bytes / workers }
-    }
-
     fn lists(&mut self) -> Lists {
-        self.lists.pop().unwrap_or_else(|| Lists::new(self.sorters.len()))
+        self.lists.pop().unwrap_or_else(|| Lists::new(self.workers.reading))
     }
 }
 
@@ -82,7 +84,8 @@ pub fn replay(
     let began = Instant::now();
     let mut feeds: Vec<Feed> = logs.into_iter().map(Feed::new).collect();
     let mut done = Replayed::default();
-    let mut memory = Memory::new(workers, round_bytes * feeds.len());
+    let noted_max = NOTED_TO_REDO * round_bytes * feeds.len();
+    let mut memory = Memory { lists: Vec::new(), workers, noted_max };
     loop {
         in_parallel(feeds.iter_mut().map(|feed| move || feed.fill(round_bytes)))?;
         if feeds.iter().all(Feed::is_empty) {
@@ -121,7 +124,7 @@ fn round(
 ) -> Result<()> {
     // One log may have much more to say than the others: with few logs each is taken apart by several.
     let runs_each =
-        (memory.sorters.len() / feeds.len().max(1)).clamp(1, SOURCES_MAX / feeds.len().max(1));
+        (memory.workers.reading / feeds.len().max(1)).clamp(1, SOURCES_MAX / feeds.len().max(1));
     let runs = feeds.iter().flat_map(|feed| feed.up_to(to, runs_each).map(move |run| (feed, run)));
     let work: Vec<_> =
         runs.enumerate().map(|(source, (feed, run))| (feed, run, source, memory.lists())).collect();
@@ -198,15 +201,12 @@ fn apply(
     parsed: &[Parsed<'_>],
     what: (Span, &[TreeId]),
     definitions: &Definitions,
-    memory: &mut Memory,
+    memory: &Memory,
 ) -> Result<()> {
     if what.1.is_empty() {
         return Ok(());
     }
-    let workers = memory.sorters.len();
-    let pass = Pass::new(parsed, what, definitions, (workers, memory.noted_max));
-    let pass = &pass;
-    let busy = memory.sorters.iter_mut().take(pass.units());
-    let noted = in_parallel(busy.map(|sorter| move || pass.work(sorter)))?;
-    make_all(noted.into_iter().flatten(), workers)
+    let Memory { workers, noted_max, .. } = *memory;
+    let pass = Pass::new(parsed, what, definitions, workers.reading);
+    make_all(pass.run(workers, noted_max)?, workers)
 }

@@ -6,7 +6,7 @@
 //! [`point`] marks the rare windows of a protocol (between *preparing* and the clock reading,
 //! inside a latch, before a fence). With feature `interleave` the simulator suspends the whole
 //! instance there; otherwise it is nothing. [`ledger`] counts writes by site with feature `ledger`;
-//! otherwise it is nothing, too. [`in_parallel`] lends threads to work that blocks them.
+//! otherwise it is nothing, too. [`in_parallel`] and [`in_turns`] lend threads to work that blocks them.
 
 #[cfg(all(not(loom), not(feature = "interleave"), feature = "ledger"))]
 pub use ledger::Mutex;
@@ -44,7 +44,7 @@ mod prefetch;
 #[cfg(feature = "mutants")]
 pub use mutant::activate_mutant;
 pub use mutant::mutant;
-pub use parallel::in_parallel;
+pub use parallel::{in_parallel, in_turns};
 #[cfg(feature = "interleave")]
 pub use point::with_hook;
 pub use point::{Decider, PointHook, Within, point, stays, within};

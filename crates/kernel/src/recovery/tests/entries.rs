@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use super::kept::{Entries, entries};
-use super::seeded;
+use super::{seeded, workers};
 use crate::base::{HomeId, PAGE_BYTES, RowId, TreeId};
 use crate::buffer::BufferPool;
 use crate::recovery::entries::{Becomes, Noted, Notes, make_all};
@@ -49,19 +49,19 @@ fn note<'d>(
 fn what_workers_note_of_an_index_is_made_whoever_makes_it() {
     let mut rng = seeded("entries");
     let pool = BufferPool::new(2, 3000 * (PAGE_BYTES + 64)).unwrap();
-    for workers in [1, 2, 7] {
+    for count in [1, 2, 7] {
         let made = |at| IndexTree::create(pool.clone(), HomeId(0), TreeId(9 + at as u32));
         let trees: Vec<IndexTree> = (0..INDEXES).map(|at| made(at).unwrap()).collect();
         let mut models = vec![Entries::new(); INDEXES];
         for pass in 0..20 {
             let mut noted = Vec::new();
-            for worker in 0..workers {
-                noted.extend(note(&mut rng, (worker, workers), &trees, &mut models));
+            for worker in 0..count {
+                noted.extend(note(&mut rng, (worker, count), &trees, &mut models));
             }
-            make_all(noted.into_iter(), workers as usize).unwrap();
+            make_all(noted, workers(count as usize)).unwrap();
             for (tree, model) in trees.iter().zip(&models) {
                 let found = entries(tree);
-                assert!(found == *model, "{workers} workers, pass {pass}, tree {}", tree.tree());
+                assert!(found == *model, "{count} workers, pass {pass}, tree {}", tree.tree());
             }
         }
         trees.iter().for_each(|tree| tree.free().unwrap());

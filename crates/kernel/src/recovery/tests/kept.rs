@@ -12,7 +12,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::world::{Row, World};
-use super::{Commit, HOMES, logs_of, seeded};
+use super::{Commit, HOMES, logs_of, seeded, workers};
 use crate::base::{Cts, Error, PAGE_BYTES, Result, RowId, Stop, TreeId};
 use crate::buffer::{BufferPool, until_done};
 use crate::catalog::{Catalog, IndexDef, IndexKind, Oid};
@@ -346,14 +346,14 @@ fn is_freed(tree: &IndexTree) -> bool {
 #[test]
 fn what_replay_keeps_is_what_a_whole_build_makes() {
     // All between two definitions at once.
-    both_ways("one worker", ReplayOptions { workers: 1, round_bytes: 16 << 20 });
+    both_ways("one worker", ReplayOptions { workers: workers(1), round_bytes: 16 << 20 });
 }
 
 #[test]
 fn several_workers_keep_one_index() {
     // Larger commits come alone, in pieces.
-    both_ways("four workers", ReplayOptions { workers: 4, round_bytes: 32 << 10 });
-    both_ways("all in one round", ReplayOptions { workers: 7, round_bytes: 16 << 20 });
+    both_ways("four workers", ReplayOptions { workers: workers(4), round_bytes: 32 << 10 });
+    both_ways("all in one round", ReplayOptions { workers: workers(7), round_bytes: 16 << 20 });
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn a_table_without_its_tree_is_damage() {
     world.create_table();
     world.commit();
     let mut half = Recovering::new();
-    let options = ReplayOptions { workers: 1, round_bytes: 1 << 20 };
+    let options = ReplayOptions { workers: workers(1), round_bytes: 1 << 20 };
     half.replay(&world.take_commits(), options).unwrap();
     let catalog = half.definitions.tree(crate::catalog::CATALOG_TREE).unwrap().clone();
     let loaded = Loaded {

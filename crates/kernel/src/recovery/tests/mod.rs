@@ -12,9 +12,15 @@ use crate::base::{Cts, HomeId, PAGE_BYTES, Stop, WaitFor};
 use crate::io::{Disk, IoChoice, MemoryDisk};
 use crate::log::manifest::Manifest;
 use crate::log::{self, Load, LogOptions, LogReader, LogWriter, Unflushed};
+use crate::recovery::Workers;
 
 /// Logs of a history.
 const HOMES: u16 = 2;
+
+/// So many threads while pages are read, and half as many else.
+fn workers(reading: usize) -> Workers {
+    Workers { computing: reading.div_ceil(2), reading }
+}
 
 /// One commit of a history.
 struct Commit {

@@ -7,7 +7,7 @@
 //! twin, one that is out has it parked; it is loaded once; one that has changed does not leave; and what
 //! a load has read is not believed when the leaf has come, changed and gone meanwhile. As in `loom_merge`,
 //! pages' bytes are no atomics here. Mutants caught here: `evicted-while-it-is-loaded`,
-//! `load-installed-though-taken-over`, `evict-with-twin`.
+//! `load-installed-though-taken-over`, `loaded-ahead-while-another-loads`, `evict-with-twin`.
 
 use loom::sync::Mutex;
 use loom::thread;
@@ -139,6 +139,17 @@ impl World {
     /// As a thread does that blocks: it takes a task's load over.
     fn load_now(&self, needed: NeededPage) {
         self.pool().load_as_thread(needed.place);
+        self.load_begun(needed);
+    }
+
+    /// As a thread does that loads several pages: it waits for nobody.
+    fn load_ahead(&self, needed: NeededPage) {
+        if self.pool().load_as_thread_if_nobody(needed.place) {
+            self.load_begun(needed);
+        }
+    }
+
+    fn load_begun(&self, needed: NeededPage) {
         let contents = self.disk.lock().unwrap().clone();
         let mut reserved = self.pool().reserve(HOME, 1).expect("there is room");
         while self.pool().install(needed, &contents, &mut reserved).is_err() {
@@ -279,6 +290,20 @@ fn loom_loads_a_reader_and_a_thread_that_writes_the_place_anew() {
         world.change(World::load_now);
         world.write_anew_and_evict();
         reader.join().unwrap();
+        world.check_end(NEW);
+    });
+}
+
+/// Two threads load at once; what one has read may have changed by the time that it has.
+#[test]
+fn loom_loads_ahead_of_a_thread_that_writes_the_place_anew() {
+    model(3, || {
+        let world = evicted();
+        let needed = world.look().err().expect("it is out");
+        let ahead = spawn(&world, move |world| world.load_ahead(needed));
+        world.change(World::load_now);
+        world.write_anew_and_evict();
+        ahead.join().unwrap();
         world.check_end(NEW);
     });
 }

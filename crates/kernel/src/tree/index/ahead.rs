@@ -7,7 +7,7 @@
 use std::cell::Cell;
 
 use super::{IndexTree, Keyed};
-use crate::base::RowId;
+use crate::base::{NeededPage, Outcome, RowId};
 use crate::buffer::{FrameRef, PageRead};
 use crate::latch::RacyPage;
 use crate::page::PageKind;
@@ -48,6 +48,16 @@ pub enum FoundKey {
 }
 
 impl IndexTree {
+    /// Notes the leaf where entries of `key` begin if it is not in memory; answers where it ends, none if it is the
+    /// last. Stops: `Retry`, `NeedPage` of an inner node.
+    pub fn missing_leaf(
+        &self,
+        key: &[u8],
+        missing: &mut Vec<NeededPage>,
+    ) -> Outcome<Option<Vec<u8>>> {
+        self.trunk.missing_leaves(Probe::before(key), 1, missing)
+    }
+
     /// Asks for the beginning of the hinted leaf.
     #[inline]
     pub fn prefetch_leaf(&self, hint: LeafHint) -> Option<FrameRef> {

@@ -186,6 +186,43 @@ fn what_was_loaded_surely_leaves_for_the_next_when_nothing_else_can() {
     is_sound(&tree, KEYS - KEYS.div_ceil(3));
 }
 
+#[test]
+fn leaves_that_are_loaded_ahead_are_read_together() {
+    let (tree, _) = evicted();
+    let pool = tree.pool();
+    let (mut missing, mut next) = (Vec::new(), Some(key(0)));
+    while let Some(from) = next {
+        next = now(&tree, || tree.missing_leaf(&from, &mut missing));
+    }
+    missing.sort_by_key(|page| page.place);
+    let leaves = missing.len();
+    assert!(leaves > 10, "{leaves} leaves");
+    // One that somebody loads, and one that is damaged: they stay where they are.
+    let (loaded, damaged) = (missing[3], missing[7]);
+    let id = begin(&tree, loaded.place);
+    let store = pool.store().unwrap();
+    let mut intact = crate::io::IoBuffer::zeroed(PAGE_BYTES);
+    store.read(damaged.place, &mut intact).unwrap();
+    let file = store.file(HOME).unwrap();
+    let at = crate::store::offset(damaged.place);
+    file.write_at(at, &crate::io::IoBuffer::zeroed(PAGE_BYTES)).unwrap();
+    let before = pool.traffic_sum();
+    pool.load_runs(&missing);
+    let reads = pool.traffic_sum().blocking - before.blocking;
+    assert!(0 < reads && reads <= leaves as u64 / 4, "{reads} reads of {leaves} pages");
+    let mut left = Vec::new();
+    let mut next = Some(key(0));
+    while let Some(from) = next {
+        next = now(&tree, || tree.missing_leaf(&from, &mut left));
+    }
+    left.sort_by_key(|page| page.place);
+    assert_eq!(left, [loaded, damaged]);
+    pool.end_load(loaded.place, id);
+    assert!(matches!(pool.load_now(damaged), Err(Error::Corrupt { .. })));
+    file.write_at(at, &intact).unwrap();
+    is_sound(&tree, KEYS);
+}
+
 /// A regression: each frame that was made free went to those that are kept, as often as was tried.
 #[test]
 fn frames_that_are_kept_come_back_before_a_reservation_has_its_own() {
