@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn the_largest_is_told() {
-        let look = |pages, used, dead| SpaceStats { pages, used, dead, pinned: 0, held: 0 };
+        let look = |pages, used, dead| SpaceStats { pages, used, dead, pinned: 0, held: 1 };
         let looks = vec![look(300, 250, 50), look(300, 160, 10), look(200, 100, 0)];
         let used = SpaceUsed { looks };
         assert_eq!(used.amplification(), Some((2.0, (1.5 + 2.0 + 2.0) / 3.0)));

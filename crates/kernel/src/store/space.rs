@@ -463,8 +463,12 @@ impl Space {
 impl SpaceStats {
     /// Pages of the data: those of the newest checkpoint, or those that hold current contents if they
     /// are more. (The others are copies: a page that has changed lies on disk only as a checkpoint has it.)
+    /// While the first checkpoint is made, those that it has so far, changed since or not.
     pub fn live(&self) -> u64 {
-        self.held.max(self.used - self.dead)
+        match self.held {
+            0 => self.used,
+            held => held.max(self.used - self.dead),
+        }
     }
 
     /// Pages on disk by live pages; 1 if there are none.
@@ -494,6 +498,21 @@ mod tests {
 
     fn stats(pages: u64, used: u64, dead: u64, pinned: u64, held: u64) -> SpaceStats {
         SpaceStats { pages, used, dead, pinned, held }
+    }
+
+    #[test]
+    fn the_first_checkpoints_pages_are_data_though_they_have_changed_since() {
+        let mut space = Space { pages: 8, ..Space::default() };
+        space.begin(Term(1), EXTENT);
+        assert_eq!(space.take(Wanted::Run(2)), Some((1, 2)));
+        (1..3).for_each(|number| space.adopt(number));
+        (1..3).for_each(|number| space.hold(number, Term(1)));
+        space.written(1, 2);
+        space.replaced(1);
+        assert_eq!((space.stats(), space.stats().live()), (stats(8, 2, 1, 0, 0), 2));
+        assert_eq!(space.stats().amplification(), 4.0);
+        space.publish(Term(1));
+        assert_eq!((space.stats(), space.stats().live()), (stats(8, 2, 1, 0, 2), 2));
     }
 
     #[test]
