@@ -52,9 +52,11 @@ mod tests {
         let touched = std::hint::black_box(vec![1_u8; 64 << 20]);
         let after = anonymous(std::process::id()).unwrap();
         assert!(after >= before + (48 << 20), "{before} {after}");
+        // While it is there: what the system leaves of a program in memory is its own affair.
+        let resident_then = resident(std::process::id()).unwrap();
+        assert!(resident_then >= (48 << 20), "{resident_then}");
         drop(touched);
         assert!(slab().unwrap() > 0);
-        assert!(resident(std::process::id()).unwrap() >= (16 << 20));
         assert!(anonymous(u32::MAX).is_none() && resident(u32::MAX).is_none());
     }
 }
