@@ -26,7 +26,7 @@ pub(super) fn note_missing<'k, K: Ord + ?Sized + 'k, E: Borrow<K>>(
     missing: &mut Vec<NeededPage>,
 ) -> Result<()> {
     // Before the first checkpoint, and as long as all fits the pool, nothing can be missing.
-    if pool.store().is_none_or(|store| store.stats().used == 0) {
+    if pool.store().is_none_or(|store| store.is_empty()) {
         return Ok(());
     }
     let mut end: Option<E> = None;
@@ -41,12 +41,15 @@ pub(super) fn note_missing<'k, K: Ord + ?Sized + 'k, E: Borrow<K>>(
     Ok(())
 }
 
-/// Loads pages that were noted. Answers how many threads go on: fewer if there is nothing left to read.
-pub(super) fn load_all(
+/// Loads the pages that threads have noted beside the work that they have prepared; answers all that work, and how
+/// many threads go on with it: fewer if there is nothing left to read.
+pub(super) fn load_missing<T>(
     pool: &BufferPool,
-    mut missing: Vec<NeededPage>,
+    prepared: Vec<(Vec<T>, Vec<NeededPage>)>,
     workers: Workers,
-) -> Result<usize> {
+) -> Result<(Vec<T>, usize)> {
+    let (work, missing): (Vec<_>, Vec<_>) = prepared.into_iter().unzip();
+    let mut missing = missing.concat();
     missing.sort_unstable_by_key(|page| page.place);
     missing.dedup_by_key(|page| page.place);
     let most = pool.frames() / POOL_PART;
@@ -57,5 +60,5 @@ pub(super) fn load_all(
         pieces.for_each(|pages| pool.load_runs(pages));
         Ok(())
     })?;
-    Ok(threads)
+    Ok((work.into_iter().flatten().collect(), threads))
 }

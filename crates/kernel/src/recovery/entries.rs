@@ -12,7 +12,7 @@ use std::cmp::{Ordering, Reverse};
 
 use rustc_hash::FxHashMap;
 
-use super::ahead::{load_all, note_missing};
+use super::ahead::{load_missing, note_missing};
 use super::replay::Workers;
 use crate::base::{NeededPage, Result, RowId, TreeId};
 use crate::buffer::until_done;
@@ -291,9 +291,7 @@ pub(super) fn make_all(mut noted: Vec<Noted<'_>>, workers: Workers) -> Result<()
     }
     let parts: Vec<_> = indexes.iter().flat_map(OfIndex::parts).collect();
     let ranges = in_turns(&parts, workers.computing, |parts| put_together(parts))?;
-    let (ranges, missing): (Vec<_>, Vec<_>) = ranges.into_iter().unzip();
-    let threads = load_all(pool, missing.concat(), workers)?;
-    let mut ranges: Vec<Range<'_>> = ranges.into_iter().flatten().collect();
+    let (mut ranges, threads) = load_missing(pool, ranges, workers)?;
     // The large ones first, so that in the end nobody waits long for another.
     ranges.sort_unstable_by_key(|range| Reverse(range.changes.len()));
     in_turns(&ranges, threads, |ranges| {

@@ -6,7 +6,6 @@
 //! without its table, is damage: it is named, never passed over.
 
 use std::sync::Arc;
-use std::sync::Mutex;
 
 use super::definitions::{Definitions, no_tree};
 use crate::base::{Cts, Error, Result};
@@ -14,7 +13,7 @@ use crate::catalog::{
     CATALOG_TREE, Catalog, IndexDef, IndexEntry, IndexPlan, Object, SequenceEntry, TableDef,
     TableEntry, build_index, build_index_by,
 };
-use crate::sync::in_parallel;
+use crate::sync::in_turns;
 use crate::tree::index::{Exact, IndexTree};
 use crate::tree::table::TableTree;
 use crate::txn::Sequence;
@@ -86,21 +85,11 @@ fn build_all(
             small.push((at, *index));
         }
     }
-    let (next, small) = (Mutex::new(0), &small);
-    let built = in_parallel((0..workers).map(|_| {
-        || {
-            let mut built = Vec::new();
-            loop {
-                let turn = {
-                    let mut next = next.lock().expect("no holder panics");
-                    *next += 1;
-                    *next - 1
-                };
-                let Some((at, index)) = small.get(turn) else { return Ok(built) };
-                built.push((*at, Arc::new(build(definitions, tables, index, 1)?)));
-            }
-        }
-    }))?;
+    let built = in_turns(&small, workers, |small| {
+        small
+            .map(|(at, index)| Ok((*at, Arc::new(build(definitions, tables, index, 1)?))))
+            .collect::<Result<Vec<_>>>()
+    })?;
     built.into_iter().flatten().for_each(|(at, tree)| trees[at] = Some(tree));
     Ok(trees.into_iter().map(|tree| tree.expect("every index was kept or built")).collect())
 }

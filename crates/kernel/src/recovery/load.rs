@@ -10,7 +10,8 @@
 //! Trees are loaded by several threads, a tree by one.
 
 use rustc_hash::FxHashMap as HashMap;
-use std::sync::{Arc, Mutex};
+use std::cmp::Reverse;
+use std::sync::Arc;
 
 use super::definitions::{Loaded, catalog_objects};
 use super::longs::{Claims, find_longs};
@@ -25,7 +26,7 @@ use crate::page::keynode::KeyNode;
 use crate::page::pax::{Leaf, SlotIndex};
 use crate::page::{Layout, PageKind, header};
 use crate::store::{Found, PageStore, file_name};
-use crate::sync::in_parallel;
+use crate::sync::in_turns;
 use crate::tree::frames::trunk_on_disk;
 use crate::tree::index::{Exact, IndexTree};
 use crate::tree::table::{SideTables, TableTree};
@@ -92,7 +93,7 @@ fn load_all<'c>(
     };
     let (own, mut claims) = (image_of(CATALOG_TREE)?, Claims::new(checkpoint));
     let loader = Loader::new(places, own, &mut claims);
-    let (tree, mut pages, inner) = loader.run(own, Kind::Table(catalog_layout()))?;
+    let (tree, mut pages, inner) = loader.run(own, &Kind::Table(catalog_layout()))?;
     take(own, inner);
     let Tree::Table(catalog) = tree else { unreachable!("it was loaded as a table") };
     let catalog = Arc::new(catalog);
@@ -107,19 +108,15 @@ fn load_all<'c>(
         }
     }
     // The largest first, so that threads end at about the same time.
-    wanted.sort_by_key(|(image, _)| image.leaves);
-    let wanted = Mutex::new(wanted);
-    let parts = in_parallel((0..workers).map(|_| {
-        || {
-            let (mut trees, mut claims) = (Vec::new(), Claims::new(checkpoint));
-            loop {
-                let next = wanted.lock().expect("no holder panics").pop();
-                let Some((image, kind)) = next else { return Ok((trees, claims)) };
-                let loaded = Loader::new(places, image, &mut claims).run(image, kind)?;
-                trees.push((image, loaded));
-            }
+    wanted.sort_by_key(|(image, _)| Reverse(image.leaves));
+    let parts = in_turns(&wanted, workers, |wanted| {
+        let (mut trees, mut claims) = (Vec::new(), Claims::new(checkpoint));
+        for (image, kind) in wanted {
+            let loaded = Loader::new(places, image, &mut claims).run(image, kind)?;
+            trees.push((*image, loaded));
         }
-    }))?;
+        Ok((trees, claims))
+    })?;
     let (mut tables, mut indexes) = (HashMap::default(), HashMap::default());
     for (trees, more) in parts {
         claims.take(&more)?;
@@ -177,7 +174,7 @@ impl<'a, 'c> Loader<'a, 'c> {
     }
 
     /// The tree, how many pages were read, and the places of its inner nodes.
-    fn run(mut self, image: &TreeImage, kind: Kind) -> Result<(Tree, u64, Vec<Place>)> {
+    fn run(mut self, image: &TreeImage, kind: &Kind) -> Result<(Tree, u64, Vec<Place>)> {
         let leaf_kind = match kind {
             Kind::Table(_) => PageKind::TableLeaf,
             Kind::Index => PageKind::IndexLeaf,
@@ -187,11 +184,17 @@ impl<'a, 'c> Loader<'a, 'c> {
         // In memory from now on: it lies nowhere else.
         let root = page_of(&self.buffer);
         let trunk = trunk_on_disk(pool, (self.home, self.tree), leaf_kind, root)?;
-        self.below(image.root, (None, Found::ImageOnly), (&kind, leaf_kind))?;
+        self.below(image.root, (None, Found::ImageOnly), (kind, leaf_kind))?;
         let tree = match kind {
             Kind::Table(layout) => {
                 let (leaves, rows_next) = (image.leaves, image.rows_next);
-                Tree::Table(TableTree::adopt(trunk, layout, sides.clone(), leaves, rows_next))
+                Tree::Table(TableTree::adopt(
+                    trunk,
+                    layout.clone(),
+                    sides.clone(),
+                    leaves,
+                    rows_next,
+                ))
             }
             // Which leaves are not exact is not known before they are read; those that change are
             // swept.

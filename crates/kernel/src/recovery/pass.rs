@@ -7,7 +7,7 @@
 
 use std::cmp::Reverse;
 
-use super::ahead::{load_all, note_missing};
+use super::ahead::{load_missing, note_missing};
 use super::definitions::{Definitions, Rows};
 use super::entries::{Noted, Notes};
 use super::order::Sorter;
@@ -68,9 +68,7 @@ impl<'d> Pass<'d> {
     /// `noted_max` bytes at most.
     pub fn run(&'d self, workers: Workers, noted_max: usize) -> Result<Vec<Noted<'d>>> {
         let sorted = in_turns(&self.units, workers.computing, |units| self.sort(units))?;
-        let (sorted, missing): (Vec<_>, Vec<_>) = sorted.into_iter().unzip();
-        let threads = load_all(self.pool, missing.concat(), workers)?;
-        let mut sorted: Vec<Sorted<'_>> = sorted.into_iter().flatten().collect();
+        let (mut sorted, threads) = load_missing(self.pool, sorted, workers)?;
         sorted.sort_unstable_by_key(|it| Reverse(it.items.len()));
         let noted = in_turns(&sorted, threads, |units| self.apply(units, noted_max / threads))?;
         Ok(noted.into_iter().flatten().collect())
@@ -98,10 +96,7 @@ impl<'d> Pass<'d> {
         &self,
         units: &mut dyn Iterator<Item = &'s Sorted<'d>>,
         noted_max: usize,
-    ) -> Result<Vec<Noted<'d>>>
-    where
-        'd: 's,
-    {
+    ) -> Result<Vec<Noted<'d>>> {
         let mut notes = Notes::new(noted_max);
         for Sorted { unit, items } in units {
             let home = HomeId(unit.share as u16 % self.homes);

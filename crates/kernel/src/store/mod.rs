@@ -457,6 +457,11 @@ impl PageStore {
         verify(place, &into[..n])
     }
 
+    /// Whether nothing refers to any page of any file.
+    pub fn is_empty(&self) -> bool {
+        self.homes.iter().all(|home| locked(home).space.is_empty())
+    }
+
     /// Page counts of all files together.
     pub fn stats(&self) -> SpaceStats {
         self.homes.iter().fold(SpaceStats::default(), |sum, home| {

@@ -452,6 +452,11 @@ impl Space {
         self.free_dead();
     }
 
+    /// Whether nothing refers to any page.
+    pub fn is_empty(&self) -> bool {
+        self.used.first_set(0).is_none()
+    }
+
     pub fn stats(&self) -> SpaceStats {
         let pins: Vec<PinId> = self.pinned.iter().map(|(pin, _)| *pin).collect();
         let pinned = self.kept_for(&pins);
@@ -500,14 +505,22 @@ mod tests {
         SpaceStats { pages, used, dead, pinned, held }
     }
 
-    #[test]
-    fn the_first_checkpoints_pages_are_data_though_they_have_changed_since() {
-        let mut space = Space { pages: 8, ..Space::default() };
+    /// A file of so many pages; a checkpoint that is being made, the first one, has written two of them.
+    fn with_two_written(pages: u64) -> Space {
+        let mut space = Space { pages, ..Space::default() };
+        assert!(space.is_empty());
         space.begin(Term(1), EXTENT);
         assert_eq!(space.take(Wanted::Run(2)), Some((1, 2)));
         (1..3).for_each(|number| space.adopt(number));
         (1..3).for_each(|number| space.hold(number, Term(1)));
         space.written(1, 2);
+        assert!(!space.is_empty());
+        space
+    }
+
+    #[test]
+    fn the_first_checkpoints_pages_are_data_though_they_have_changed_since() {
+        let mut space = with_two_written(8);
         space.replaced(1);
         assert_eq!((space.stats(), space.stats().live()), (stats(8, 2, 1, 0, 0), 2));
         assert_eq!(space.stats().amplification(), 4.0);
@@ -517,12 +530,7 @@ mod tests {
 
     #[test]
     fn what_is_pinned_stays_until_the_last_pin_is_over() {
-        let mut space = Space { pages: 4, ..Space::default() };
-        space.begin(Term(1), EXTENT);
-        assert_eq!(space.take(Wanted::Run(2)), Some((1, 2)));
-        (1..3).for_each(|number| space.adopt(number));
-        (1..3).for_each(|number| space.hold(number, Term(1)));
-        space.written(1, 2);
+        let mut space = with_two_written(4);
         space.publish(Term(1));
         space.pin(PinId(1));
         space.pin(PinId(2));

@@ -280,30 +280,25 @@ fn loom_loads_a_late_reader_and_a_place_that_is_written_anew() {
     });
 }
 
-/// A thread takes the reader's load over, if that has begun.
-#[test]
-fn loom_loads_a_reader_and_a_thread_that_writes_the_place_anew() {
-    model(3, || {
-        let world = evicted();
-        let needed = world.look().err().expect("it is out");
-        let reader = spawn(&world, move |world| world.load(needed));
-        world.change(World::load_now);
-        world.write_anew_and_evict();
-        reader.join().unwrap();
-        world.check_end(NEW);
-    });
+/// One loads the leaf in its own way while a thread loads it, changes it, and writes it to the place that it had.
+fn loaded_and_written_anew(load: fn(&World, NeededPage)) {
+    let world = evicted();
+    let needed = world.look().err().expect("it is out");
+    let loader = spawn(&world, move |world| load(world, needed));
+    world.change(World::load_now);
+    world.write_anew_and_evict();
+    loader.join().unwrap();
+    world.check_end(NEW);
 }
 
-/// Two threads load at once; what one has read may have changed by the time that it has.
+/// The thread takes the reader's load over, if that has begun.
+#[test]
+fn loom_loads_a_reader_and_a_thread_that_writes_the_place_anew() {
+    model(3, || loaded_and_written_anew(World::load));
+}
+
+/// What has been read ahead may have changed by the time that it was.
 #[test]
 fn loom_loads_ahead_of_a_thread_that_writes_the_place_anew() {
-    model(3, || {
-        let world = evicted();
-        let needed = world.look().err().expect("it is out");
-        let ahead = spawn(&world, move |world| world.load_ahead(needed));
-        world.change(World::load_now);
-        world.write_anew_and_evict();
-        ahead.join().unwrap();
-        world.check_end(NEW);
-    });
+    model(3, || loaded_and_written_anew(World::load_ahead));
 }

@@ -186,15 +186,21 @@ fn what_was_loaded_surely_leaves_for_the_next_when_nothing_else_can() {
     is_sound(&tree, KEYS - KEYS.div_ceil(3));
 }
 
+/// All leaves that are not in memory, in order of their places.
+fn missing_leaves(tree: &IndexTree) -> Vec<NeededPage> {
+    let (mut missing, mut next) = (Vec::new(), Some(key(0)));
+    while let Some(from) = next {
+        next = now(tree, || tree.missing_leaf(&from, &mut missing));
+    }
+    missing.sort_by_key(|page| page.place);
+    missing
+}
+
 #[test]
 fn leaves_that_are_loaded_ahead_are_read_together() {
     let (tree, _) = evicted();
     let pool = tree.pool();
-    let (mut missing, mut next) = (Vec::new(), Some(key(0)));
-    while let Some(from) = next {
-        next = now(&tree, || tree.missing_leaf(&from, &mut missing));
-    }
-    missing.sort_by_key(|page| page.place);
+    let missing = missing_leaves(&tree);
     let leaves = missing.len();
     assert!(leaves > 10, "{leaves} leaves");
     // One that somebody loads, and one that is damaged: they stay where they are.
@@ -210,13 +216,7 @@ fn leaves_that_are_loaded_ahead_are_read_together() {
     pool.load_runs(&missing);
     let reads = pool.traffic_sum().blocking - before.blocking;
     assert!(0 < reads && reads <= leaves as u64 / 4, "{reads} reads of {leaves} pages");
-    let mut left = Vec::new();
-    let mut next = Some(key(0));
-    while let Some(from) = next {
-        next = now(&tree, || tree.missing_leaf(&from, &mut left));
-    }
-    left.sort_by_key(|page| page.place);
-    assert_eq!(left, [loaded, damaged]);
+    assert_eq!(missing_leaves(&tree), [loaded, damaged]);
     pool.end_load(loaded.place, id);
     assert!(matches!(pool.load_now(damaged), Err(Error::Corrupt { .. })));
     file.write_at(at, &intact).unwrap();
