@@ -277,6 +277,9 @@ impl IndexCursor {
             let near = if is_first { Near::Hints(reader.hints) } else { Near::Nowhere };
             tree.scan_near(near, (from, to), direction, batch)
         })?;
+        if self.cover.is_some() && !self.batch.is_exact() {
+            statement.want_exact(&self.access, self.path, &self.batch);
+        }
         match goes_on {
             None => self.finished = true,
             Some(place) => match direction {

@@ -192,8 +192,6 @@ impl Statement<'_> {
         self.changes.made_index(made);
         let rows = self.handle.changes().mark();
         self.changes.set_access(&shared, table.access.clone(), rows);
-        let built = table.access.indexes.last().expect("the index was just added");
-        self.core.txn.environment().versions.note_cleared(&table.access, built);
         Ok(oid)
     }
 

@@ -15,7 +15,7 @@ use super::savepoint::Position;
 use super::session::Session;
 use crate::base::{Cts, Error, NeededPage, Outcome, Result, RowId, TreeId};
 use crate::catalog::{CatalogRef, ColumnId, IndexEntry, Oid, Relation, TableEntry};
-use crate::tree::index::{Near, ScanDirection};
+use crate::tree::index::{IndexBatch, Near, ScanDirection};
 use crate::tree::table::TableTree;
 use crate::txn::rows::{
     self, Frozen, GivenBack, KeyCheck, Longs, PointAhead, Progress, RowReader, RowValues,
@@ -481,6 +481,18 @@ impl<'t> Statement<'t> {
     pub(super) fn load_rows_ahead(&self, table: &TableAccess, some: &[RowId]) {
         let hints = &self.core.txn.environment().versions.hints;
         self.load_ahead(|missing| rows::missing_leaves(table, some, hints, missing));
+    }
+
+    /// The rows of these entries of the table's index `path` will be looked at for what the entries say already.
+    pub(super) fn want_exact(&self, table: &TableAccess, path: usize, entries: &IndexBatch) {
+        // Leaves of a checkpoint do not change.
+        if self.handle.reads() != Reads::Checkpoint
+            && let Some(leaf) = entries.stamp()
+            && !entries.is_empty()
+        {
+            let versions = &self.core.txn.environment().versions;
+            versions.want_exact((table, &table.indexes[path]), &leaf, entries.len());
+        }
     }
 
     /// Begins to read pages of the tree that will be needed soon.

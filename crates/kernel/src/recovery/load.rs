@@ -28,7 +28,7 @@ use crate::page::{Layout, PageKind, header};
 use crate::store::{Found, PageStore, file_name};
 use crate::sync::in_turns;
 use crate::tree::frames::trunk_on_disk;
-use crate::tree::index::{Exact, IndexTree};
+use crate::tree::index::IndexTree;
 use crate::tree::table::{SideTables, TableTree};
 use crate::txn::SequenceState;
 
@@ -196,9 +196,7 @@ impl<'a, 'c> Loader<'a, 'c> {
                     rows_next,
                 ))
             }
-            // Which leaves are not exact is not known before they are read; those that change are
-            // swept.
-            Kind::Index => Tree::Index(IndexTree::adopt(trunk, Exact::Yes)),
+            Kind::Index => Tree::Index(IndexTree::adopt(trunk)),
         };
         Ok((tree, self.pages, self.inner))
     }

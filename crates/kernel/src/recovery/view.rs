@@ -18,7 +18,7 @@ use crate::log::manifest::{Checkpoint, TreeImage};
 use crate::page::PageKind;
 use crate::store::file_name;
 use crate::tree::frames::trunk_on_disk;
-use crate::tree::index::{Exact, IndexTree};
+use crate::tree::index::IndexTree;
 use crate::tree::table::TableTree;
 use crate::version::VersionSpace;
 
@@ -119,6 +119,6 @@ fn open_tree(places: Places<'_>, image: &TreeImage, number: TreeId, kind: Kind) 
             let table = TableTree::adopt(trunk, layout, places.sides.clone(), leaves, rows_next);
             AnyTree::Table(Arc::new(table.with_longs_of(image.tree)))
         }
-        Kind::Index => AnyTree::Index(Arc::new(IndexTree::adopt(trunk, Exact::Yes))),
+        Kind::Index => AnyTree::Index(Arc::new(IndexTree::adopt(trunk))),
     })
 }

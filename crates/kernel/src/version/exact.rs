@@ -1,7 +1,9 @@
 //! Sweeping index leaves whose rows are settled, so that scans need not look at the rows (rule 5.7).
 //!
-//! Each instance keeps a list of ranges whose leaves its changes made inexact, and sweeps them in
-//! portions once the undo of those changes may be gone.
+//! A sweep looks at every row of a leaf, as a scan does that finds no bit, so it pays only where scans
+//! come by again. Therefore scans say what they would have liked: an instance keeps a list of ranges
+//! whose rows its scans had to look at though they asked for columns of the index alone, and sweeps
+//! them in portions. What nobody reads so is never swept.
 //!
 //! Invariants:
 //! - A leaf gets its bit only if, under its exclusive latch, every entry's row has no undo (its
@@ -12,10 +14,11 @@
 //!   its S sees otherwise, or not at all, and who reads the checkpoint, or a database restored to a moment soon
 //!   after, would believe the copy. Bits that are older than S are true of what S sees, until a change clears them. As for
 //!   entries: undo that S needs goes only when this instance has seen the checkpoint, and no sweep goes on then.
-//! - Never waits: what is latched, or not settled, is tried again, after longer and longer pauses.
-//! - The list is bounded: beyond [`RANGES_MAX`] the ranges of each index become one, the whole
-//!   index. A range with leaves that are not ready stays one range; leaves that have the bit cost
-//!   a descent.
+//! - Never waits: what is latched, or not settled, is tried again, after longer and longer pauses, and
+//!   forgotten after [`TRIES_MAX`]; leaves that have the bit cost a descent then.
+//! - Sweeps judge about as many entries as scans have looked at rows in vain: of small scans only
+//!   each one that fills [`SWEEP_AT`] is noted, and a range that is noted already is not noted again.
+//! - The list is bounded, and may forget: who reads the range again asks for it again.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -27,24 +30,32 @@ use crate::base::{Outcome, RowId, Stop, TreeId};
 use crate::page::pax::RowState;
 use crate::sync::mutant;
 use crate::tree::hints::{LeafHint, LeafHints};
-use crate::tree::index::{Exact, KeySpan};
+use crate::tree::index::{Exact, LeafStamp};
 use crate::tree::table::LeafView;
 
-/// Ranges in an instance's list, beyond which those of one index become one.
+/// Ranges in an instance's list, beyond which the oldest is forgotten.
 const RANGES_MAX: usize = 512;
+/// The last ranges of the list that a leaf may lengthen: as many scans may go on at a time and have one range each.
+const SCANS: usize = 8;
+/// Rows that scans look at in vain before the leaf of the last one is noted: about those of a leaf.
+const SWEEP_AT: usize = 128;
 /// A range that was not ready is passed over for at most so many sweeps.
 const PAUSE_MAX: u64 = 64;
+/// How often a range is gone through in vain before it is forgotten: with the pauses, in two or three seconds.
+const TRIES_MAX: u32 = 8;
 /// Places of its rows' leaves that a sweep remembers, as a power of two: an index leaf's rows lie in
 /// many leaves, and without a hint half of a look at a row is the way to its leaf.
 const SWEEP_HINTS: u32 = 11;
 /// What a leaf that needs no look at its entries counts like, in entries.
 const LEAF_COST: usize = 16;
 
-/// A range of an index to be swept.
+/// A range of an index to be swept: from one leaf's lower fence to another's upper one.
 struct Range {
     table: TreeId,
     index: TreeId,
-    span: KeySpan,
+    from: Vec<u8>,
+    /// None: up to the end.
+    to: Option<Vec<u8>>,
     /// The next leaf.
     at: Vec<u8>,
     /// Whether a leaf before that was not ready.
@@ -56,14 +67,27 @@ struct Range {
 }
 
 impl Range {
-    /// Whether a leaf that begins at `fence` is within.
-    fn goes_on(&self, fence: &[u8]) -> bool {
-        self.span.to.as_ref().is_none_or(|to| fence < to.as_slice())
+    fn is_before_end(&self, key: &[u8]) -> bool {
+        self.to.as_ref().is_none_or(|to| key < to.as_slice())
+    }
+
+    /// Takes in a leaf that is within, begins at its end or ends at its beginning.
+    fn takes_in(&mut self, leaf: &LeafStamp<'_>) -> bool {
+        if self.to.as_deref().is_some_and(|to| to == leaf.lower) {
+            self.to = leaf.upper.map(<[u8]>::to_vec);
+            return true;
+        }
+        if leaf.upper.is_some_and(|upper| upper == self.from) {
+            self.from = leaf.lower.to_vec();
+            self.at.clone_from(&self.from);
+            return true;
+        }
+        *self.from <= *leaf.lower && self.is_before_end(leaf.lower)
     }
 
     /// It is gone through from its beginning, not before round `due`.
     fn begin_again(&mut self, due: u64) {
-        self.at.clone_from(&self.span.from);
+        self.at.clone_from(&self.from);
         self.missed = false;
         self.due = due;
     }
@@ -72,6 +96,8 @@ impl Range {
 /// One instance's list of ranges to be swept.
 pub(super) struct Unswept {
     ranges: RefCell<VecDeque<Range>>,
+    /// Rows that scans have looked at in vain since a range was noted.
+    looked_at: Cell<usize>,
     /// Counts sweeps.
     round: Cell<u64>,
     scratch: RefCell<Scratch>,
@@ -83,6 +109,7 @@ impl Default for Unswept {
     fn default() -> Unswept {
         Unswept {
             ranges: RefCell::default(),
+            looked_at: Cell::new(0),
             round: Cell::new(0),
             scratch: RefCell::default(),
             hints: LeafHints::new(SWEEP_HINTS),
@@ -95,26 +122,31 @@ impl Unswept {
         self.ranges.borrow().is_empty()
     }
 
-    fn note(&self, table: TreeId, index: TreeId, span: KeySpan) {
+    fn note(&self, (table, index): (TreeId, TreeId), leaf: &LeafStamp<'_>, rows: usize) {
         let mut ranges = self.ranges.borrow_mut();
-        if ranges.len() >= RANGES_MAX {
-            let mut whole: Vec<(TreeId, TreeId)> =
-                ranges.iter().map(|range| (range.table, range.index)).collect();
-            whole.push((table, index));
-            whole.sort_unstable();
-            whole.dedup();
-            ranges.clear();
-            let all = |(table, index)| self.range(table, index, KeySpan::ALL);
-            ranges.extend(whole.into_iter().map(all));
+        let mut last = ranges.iter_mut().rev().take(SCANS);
+        if last.any(|range| range.index == index && range.takes_in(leaf)) {
             return;
         }
-        let range = self.range(table, index, span);
-        ranges.push_back(range);
-    }
-
-    fn range(&self, table: TreeId, index: TreeId, span: KeySpan) -> Range {
-        let at = span.from.clone();
-        Range { table, index, span, at, missed: false, tries: 0, due: self.round.get() }
+        let looked_at = self.looked_at.get() + rows;
+        if looked_at < SWEEP_AT {
+            self.looked_at.set(looked_at);
+            return;
+        }
+        self.looked_at.set(0);
+        if ranges.len() >= RANGES_MAX {
+            ranges.pop_front();
+        }
+        ranges.push_back(Range {
+            table,
+            index,
+            from: leaf.lower.to_vec(),
+            to: leaf.upper.map(<[u8]>::to_vec),
+            at: leaf.lower.to_vec(),
+            missed: false,
+            tries: 0,
+            due: self.round.get(),
+        });
     }
 
     /// The next range that is due, taken out.
@@ -137,11 +169,15 @@ pub struct SweptLeaves {
 }
 
 impl InstanceVersions {
-    /// Leaves of `index`, one of the indexes of `table`, are no longer exact.
-    pub(crate) fn note_cleared(&self, table: &TableAccess, index: &IndexAccess) {
-        for span in index.tree.take_cleared() {
-            self.unswept().note(table.id(), index.tree.tree(), span);
-        }
+    /// A scan that asks for columns of `index` alone, one of the indexes of `table`, looks at `rows` rows of a leaf
+    /// because it is not exact. Cheap; what is noted is swept later.
+    pub(crate) fn want_exact(
+        &self,
+        (table, index): (&TableAccess, &IndexAccess),
+        leaf: &LeafStamp<'_>,
+        rows: usize,
+    ) {
+        self.unswept().note((table.id(), index.tree.tree()), leaf, rows);
     }
 
     /// Ranges of indexes that are still to be swept.
@@ -156,7 +192,7 @@ impl InstanceVersions {
         }
     }
 
-    /// Looks at leaves that were made inexact, about `entries_max` of their entries, and gives
+    /// Looks at leaves that scans asked for, about `entries_max` of their entries, and gives
     /// those their *exact* bit whose rows are all settled. Never waits. Called by the instance as
     /// a system task, after a collection.
     pub fn sweep_indexes(&self, tables: &dyn Tables, entries_max: usize) -> SweptLeaves {
@@ -182,11 +218,11 @@ impl InstanceVersions {
             }
             let with = (&unswept.hints, &mut scratch, &mut done);
             if sweep_range(table, index, &mut range, &mut left, with) == Gone::ThroughIt {
-                if !range.missed {
+                range.tries += 1;
+                if !range.missed || range.tries >= TRIES_MAX {
                     continue;
                 }
-                range.begin_again(round + (1_u64 << range.tries.min(63)).min(PAUSE_MAX));
-                range.tries += 1;
+                range.begin_again(round + (1_u64 << (range.tries - 1)).min(PAUSE_MAX));
             }
             unswept.ranges.borrow_mut().push_back(range);
         }
@@ -229,7 +265,7 @@ fn sweep_range(
             }
         }
         match swept.next {
-            Some(next) if range.goes_on(&next.key) => range.at = next.key,
+            Some(next) if range.is_before_end(&next.key) => range.at = next.key,
             _ => return Gone::ThroughIt,
         }
     }
@@ -274,27 +310,4 @@ fn is_exact(
         index.encode(own, |column| buffer.column(column));
         Ok(if own.as_slice() == key { Exact::Yes } else { Exact::No })
     })
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_list_is_bounded_and_forgets_nothing() {
-        let unswept = Unswept::default();
-        let key = |n: u64| n.to_be_bytes().to_vec();
-        for n in 0..10_000_u64 {
-            let span = KeySpan { from: key(n), to: Some(key(n + 1)) };
-            unswept.note(TreeId(1), TreeId(2 + n as u32 % 3), span);
-            assert!(unswept.ranges.borrow().len() <= RANGES_MAX);
-        }
-        for index in 2..5 {
-            let ranges = unswept.ranges.borrow();
-            let whole = |range: &Range| {
-                range.index == TreeId(index) && range.span == KeySpan::ALL && range.at.is_empty()
-            };
-            assert!(ranges.iter().any(whole), "index {index}");
-        }
-    }
 }

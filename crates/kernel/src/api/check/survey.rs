@@ -27,7 +27,7 @@ use crate::page::{Layout, PageKind, header};
 use crate::store::PageStore;
 use crate::tree::descent::{Onward, Trunk, page_name, unread_page};
 use crate::tree::frames::trunk_on_disk;
-use crate::tree::index::{Exact, IndexTree};
+use crate::tree::index::IndexTree;
 use crate::tree::table::{NoSideTables, TableTree};
 
 /// Tells what is damaged of the newest checkpoint, if there is one. Errors: what keeps it from its end and is no
@@ -130,7 +130,7 @@ impl Survey<'_> {
         let Some((trunk, _)) = self.trunk(def.tree, PageKind::IndexLeaf, &label)? else {
             return Ok(());
         };
-        let tree = IndexTree::adopt(trunk, Exact::Yes);
+        let tree = IndexTree::adopt(trunk);
         let (mut entries, mut unread, mut lines) = (0, 0, Lines::default());
         let mut from: Option<Vec<u8>> = Some(Vec::new());
         while let Some(start) = from {

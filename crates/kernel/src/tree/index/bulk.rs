@@ -69,8 +69,8 @@ impl IndexBuilder {
 
     /// Ends the building. Error: `OutOfMemory`.
     pub fn finish(self) -> Result<IndexTree> {
-        let (_, Leaves { frames, exact }) = self.nodes.finish()?;
-        Ok(IndexTree::adopt(frames.into_trunk(), exact))
+        let (_, Leaves { frames, .. }) = self.nodes.finish()?;
+        Ok(IndexTree::adopt(frames.into_trunk()))
     }
 }
 

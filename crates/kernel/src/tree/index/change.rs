@@ -17,9 +17,9 @@ use crate::buffer::PageWrite;
 use crate::latch::PageBytes;
 use crate::page::keynode::{self, KeyNode, Probe, SplitPoint};
 use crate::sync::mutant;
-use crate::tree::descent::{AloneNode, SplitLeaf, SplitPlan, fault};
+use crate::tree::descent::{AloneNode, MergeKeys, SplitLeaf, SplitPlan, fault};
 
-use super::exact::{Cleared, Keys, MergeLeaves};
+use super::exact::{self, Keys};
 use super::{Entry, FULL_TRIES, IndexTree, Near};
 
 /// An underfull leaf is tried to be merged when its entries are a multiple of this many.
@@ -105,18 +105,13 @@ enum Put {
 
 /// Adds `entry` to the leaf that covers it, and clears its *exact* bit, or both bits: also if the
 /// entry is there already, for its row has just changed.
-fn put(leaf: &mut PageWrite, entry: &[u8], clear: (&Cleared, Keys)) -> Put {
+fn put(leaf: &mut PageWrite, entry: &[u8], keys: Keys) -> Put {
     let found = KeyNode::new(leaf.owned()).find(entry);
-    put_at(leaf, found, entry, clear)
+    put_at(leaf, found, entry, keys)
 }
 
 /// As [`put`], of an entry that was looked for already.
-fn put_at(
-    leaf: &mut PageWrite,
-    found: Result<usize, usize>,
-    entry: &[u8],
-    (cleared, keys): (&Cleared, Keys),
-) -> Put {
+fn put_at(leaf: &mut PageWrite, found: Result<usize, usize>, entry: &[u8], keys: Keys) -> Put {
     let put = match found {
         Ok(_) => Put::Already,
         Err(at) => match keynode::insert(leaf.bytes_mut(), at, entry, 0) {
@@ -125,7 +120,7 @@ fn put_at(
             Err(keynode::NoRoom) => return Put::Full,
         },
     };
-    cleared.clear(leaf, keys);
+    exact::clear(leaf, keys);
     put
 }
 
@@ -142,7 +137,7 @@ impl IndexTree {
         let entry = Entry::new(self.tree(), key, row)?;
         for _ in 0..FULL_TRIES {
             let mut leaf = self.write_leaf_of(near, key, Probe::before(entry.bytes()))?;
-            match put(&mut leaf, entry.bytes(), (&self.cleared, keys)) {
+            match put(&mut leaf, entry.bytes(), keys) {
                 Put::Added => return Ok(Added::Yes),
                 Put::Already => return Ok(Added::Already),
                 Put::Full => leaf.unchanged(),
@@ -214,10 +209,9 @@ impl IndexTree {
         }
         let place = if target.0.is_some() { &mut target } else { &mut first };
         let mut leaf = place.0.take().expect("the entry's leaf is held");
-        let clear = (&self.cleared, keys);
         let put = match goes_to {
-            Some(at) => put_at(&mut leaf, Err(at), entry, clear),
-            None => put(&mut leaf, entry, clear),
+            Some(at) => put_at(&mut leaf, Err(at), entry, keys),
+            None => put(&mut leaf, entry, keys),
         };
         match put {
             Put::Added => Ok(Some(UniqueAnswer::Added)),
@@ -264,8 +258,7 @@ impl IndexTree {
         leaf.0.take();
         if is_worth_it {
             // Nothing depends on it; a later removal tries again.
-            let how = &mut MergeLeaves(&self.cleared);
-            let _ = self.trunk.merge_leaf(Probe::before(entry.bytes()), how);
+            let _ = self.trunk.merge_leaf(Probe::before(entry.bytes()), &mut MergeKeys);
         }
         Ok(Removed::Yes)
     }

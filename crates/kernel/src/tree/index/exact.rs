@@ -15,16 +15,14 @@
 //! a row another key clears both bits, in the leaf of the old entry and in that of the new one. What
 //! is exact is keyed.
 //!
-//! Whenever a leaf stops being exact, its range is noted in [`Cleared`]: so a leaf without the bit
-//! always begins within a noted range that somebody will sweep. What is split stays within it; two
-//! such leaves that are merged are within their two ranges; one that is merged with an exact leaf
-//! makes that inexact, which is noted.
+//! A leaf without the bit answers as well, only slower: so nobody need sweep it before a scan has met
+//! it that the bit would have spared something (`version/exact.rs`).
 
 use crate::base::{Outcome, RowId};
 use crate::buffer::PageWrite;
 use crate::page::keynode::{self, KeyNode, Probe, UpperFence};
-use crate::sync::{AtomicBool, Mutex, Ordering, mutant};
-use crate::tree::descent::{MergeKeys, MergeLeaf, Merged, Side};
+use crate::sync::mutant;
+use crate::tree::descent::Side;
 
 use super::batch::Continue;
 use super::change::Held;
@@ -73,73 +71,15 @@ pub enum Keys {
     Several,
 }
 
-/// A range of entries: a leaf's, when its bit was cleared, or all.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct KeySpan {
-    /// Where it begins; empty: at the beginning.
-    pub from: Vec<u8>,
-    /// Where it ends, exclusive; none: at the end.
-    pub to: Option<Vec<u8>>,
-}
-
-impl KeySpan {
-    /// Every entry.
-    pub const ALL: KeySpan = KeySpan { from: Vec::new(), to: None };
-}
-
-/// Ranges of leaves that are no longer exact, on their way to whoever sees to it that they are
-/// swept. Who clears takes them right after, so there are hardly ever any.
-#[derive(Default)]
-pub(super) struct Cleared {
-    spans: Mutex<Vec<KeySpan>>,
-    /// Whether there may be any. Written under the mutex; read without, by every change. A reader
-    /// who misses one leaves it to the next change: `Relaxed` is enough.
-    any: AtomicBool,
-}
-
-impl Cleared {
-    pub(super) fn note(&self, span: KeySpan) {
-        let mut spans = self.spans.lock().expect("no holder panics");
-        spans.push(span);
-        self.any.store(true, Ordering::Relaxed);
-    }
-
-    /// Clears the bits of a leaf that is held, as far as they are set.
-    pub(super) fn clear(&self, leaf: &mut PageWrite, keys: Keys) {
-        let node = KeyNode::new(leaf.owned());
-        let (is_exact, is_keyed) = (node.is_exact(), node.is_keyed());
-        if is_exact {
-            let span = span_of(leaf);
-            keynode::clear_exact(leaf.bytes_mut());
-            self.note(span);
-        }
-        if is_keyed && keys == Keys::Several && !mutant("index_key_change_keeps_keyed") {
-            keynode::clear_keyed(leaf.bytes_mut());
-        }
-    }
-}
-
-fn span_of(leaf: &PageWrite) -> KeySpan {
+/// Clears the bits of a leaf that is held, as far as they are set.
+pub(super) fn clear(leaf: &mut PageWrite, keys: Keys) {
     let node = KeyNode::new(leaf.owned());
-    let mut span = KeySpan::default();
-    node.lower(&mut span.from);
-    let mut upper = Vec::new();
-    span.to = (node.upper(&mut upper) == UpperFence::Some).then_some(upper);
-    span
-}
-
-/// Merges leaves; what comes of an exact one and another is not exact, and is noted.
-pub(super) struct MergeLeaves<'a>(pub(super) &'a Cleared);
-
-impl MergeLeaf for MergeLeaves<'_> {
-    fn merge(&mut self, left: &mut PageWrite, right: &mut PageWrite) -> Merged {
-        let is_exact = |leaf: &PageWrite| KeyNode::new(leaf.owned()).is_exact();
-        let differ = is_exact(left) != is_exact(right);
-        let merged = MergeKeys.merge(left, right);
-        if differ && merged == Merged::Yes {
-            self.0.note(span_of(left));
-        }
-        merged
+    let (is_exact, is_keyed) = (node.is_exact(), node.is_keyed());
+    if is_exact {
+        keynode::clear_exact(leaf.bytes_mut());
+    }
+    if is_keyed && keys == Keys::Several && !mutant("index_key_change_keeps_keyed") {
+        keynode::clear_keyed(leaf.bytes_mut());
     }
 }
 
@@ -160,18 +100,6 @@ pub struct LeafSwept {
 }
 
 impl IndexTree {
-    /// Takes the ranges of leaves that changes have made inexact since the last call: sweep them
-    /// when the changes' undo is gone. Cheap when there are none.
-    #[inline]
-    pub fn take_cleared(&self) -> Vec<KeySpan> {
-        if !self.cleared.any.load(Ordering::Relaxed) {
-            return Vec::new();
-        }
-        let mut spans = self.cleared.spans.lock().expect("no holder panics");
-        self.cleared.any.store(false, Ordering::Relaxed);
-        std::mem::take(&mut *spans)
-    }
-
     /// Clears the *exact* bit of the leaf that covers the entry, and *keyed* if the row gets
     /// another key (rule 5.7: after the row changed, before the transaction commits).
     pub fn clear_exact(&self, key: &[u8], row: RowId, keys: Keys) -> Outcome<()> {
@@ -179,7 +107,7 @@ impl IndexTree {
         let mut leaf = self.trunk.write_leaf(Probe::before(entry.bytes()))?;
         let node = KeyNode::new(leaf.owned());
         if node.is_exact() || node.is_keyed() && keys == Keys::Several {
-            self.cleared.clear(&mut leaf, keys);
+            clear(&mut leaf, keys);
         } else {
             leaf.unchanged();
         }

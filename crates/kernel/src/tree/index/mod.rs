@@ -18,8 +18,6 @@ mod exact;
 #[cfg(all(test, not(loom)))]
 mod evict_tests;
 #[cfg(all(test, not(loom)))]
-mod exact_tests;
-#[cfg(all(test, not(loom)))]
 mod merge_tests;
 mod near;
 #[cfg(all(test, not(loom)))]
@@ -49,7 +47,7 @@ pub use ahead::{FoundKey, KeyPlace};
 pub use batch::{Continue, IndexBatch, LeafStamp, ScanDirection};
 pub use bulk::IndexBuilder;
 pub use change::{Added, Judgement, Keep, Removed, UniqueAnswer};
-pub use exact::{Exact, KeySpan, Keyed, Keys, LeafSwept};
+pub use exact::{Exact, Keyed, Keys, LeafSwept};
 pub use near::Near;
 pub use together::Others;
 
@@ -63,7 +61,6 @@ const FULL_TRIES: u32 = 32;
 /// with nothing held.
 pub struct IndexTree {
     trunk: Trunk,
-    cleared: exact::Cleared,
     /// Timestamp of the last checkpoint that has copied the whole index; 0 if none has.
     copied: AtomicU64,
 }
@@ -75,7 +72,7 @@ impl IndexTree {
             keynode::format_node(leaf.bytes_mut(), 0, &[], None);
             keynode::set_exact(leaf.bytes_mut());
         })?;
-        Ok(IndexTree { trunk, cleared: exact::Cleared::default(), copied: AtomicU64::new(0) })
+        Ok(IndexTree::adopt(trunk))
     }
 
     /// The tree's number.
@@ -84,12 +81,8 @@ impl IndexTree {
     }
 
     /// An index over pages that are there.
-    pub fn adopt(trunk: Trunk, exact: Exact) -> IndexTree {
-        let cleared = exact::Cleared::default();
-        if exact == Exact::No {
-            cleared.note(KeySpan::ALL);
-        }
-        IndexTree { trunk, cleared, copied: AtomicU64::new(0) }
+    pub fn adopt(trunk: Trunk) -> IndexTree {
+        IndexTree { trunk, copied: AtomicU64::new(0) }
     }
 
     /// A checkpoint has copied the last leaf: entries that only it needed may go. Written by whoever copies it

@@ -12,7 +12,7 @@ use crate::page::keynode::{self, KeyNode, Probe};
 use crate::sync::mutant;
 
 use super::change::{Held, place_of_new};
-use super::{Entry, IndexTree, Keys, Near};
+use super::{Entry, IndexTree, Keys, Near, exact};
 
 /// Where an entry goes in a held leaf.
 enum Goes {
@@ -97,7 +97,7 @@ impl IndexTree {
             && let Some(mut leaf) = held.0.take()
             && !mutant("index_insert_keeps_exact")
         {
-            self.cleared.clear(&mut leaf, keys);
+            exact::clear(&mut leaf, keys);
         }
         Ok(seen_to)
     }

@@ -122,7 +122,6 @@ impl RowWriter<'_> {
                     several
                 }
             };
-            self.changes.versions.note_cleared(table, index);
             *next += done;
         }
         Ok(())

@@ -451,7 +451,6 @@ impl InstanceVersions {
                 if let Some(table) = tables.table(record.tree) {
                     let visited = self.visit_loading(&table, at, &record, scratch);
                     // Where entries go, leaves are merged.
-                    table.indexes.iter().for_each(|index| self.note_cleared(&table, index));
                     self.note_alone_in_indexes(&table);
                     visited?;
                 }

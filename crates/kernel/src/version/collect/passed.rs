@@ -144,7 +144,6 @@ impl InstanceVersions {
                 && !table.tree.pool().has_longs(record.tree)
             {
                 let visited = self.visit_loading(&table, arena.at(next), &record, &mut scratch);
-                table.indexes.iter().for_each(|index| self.note_cleared(&table, index));
                 self.note_alone_in_indexes(&table);
                 if let Err(stop) = visited {
                     if let Stop::NeedPage(page) = stop {

@@ -225,7 +225,6 @@ impl InstanceVersions {
                     break;
                 }
             }
-            self.note_cleared(&table, index);
             done.records += 1;
             done.more |= left == 0;
         }

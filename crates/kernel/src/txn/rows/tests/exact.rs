@@ -2,12 +2,12 @@
 //! snapshot finds by the rows, whatever happens to them.
 
 use super::*;
-use crate::tree::index::IndexBatch;
+use crate::tree::index::{IndexBatch, LeafStamp};
 
 type Entries = Vec<(Vec<u8>, RowId)>;
 
-/// The leaves of an index with the bit: their entries; and how many have it not.
-fn exact_leaves(world: &World, index: usize) -> (Vec<Entries>, usize) {
+/// Goes through an index as a scan that wants its columns alone, on behalf of `instance` if there is one.
+fn scan(world: &World, index: usize, instance: Option<usize>) -> (Vec<Entries>, usize) {
     let tree = &world.table.indexes[index].tree;
     let (mut exact, mut others) = (Vec::new(), 0);
     let mut from = Vec::new();
@@ -21,12 +21,27 @@ fn exact_leaves(world: &World, index: usize) -> (Vec<Entries>, usize) {
                 .push((0..batch.len()).map(|at| (batch.key(at).to_vec(), batch.row(at))).collect());
         } else {
             others += 1;
+            if let Some(number) = instance {
+                want_exact(world, (number, index), &batch);
+            }
         }
         match next {
             Some(next) => from = next.key,
             None => return (exact, others),
         }
     }
+}
+
+/// The leaves of an index with the bit: their entries; and how many have it not.
+fn exact_leaves(world: &World, index: usize) -> (Vec<Entries>, usize) {
+    scan(world, index, None)
+}
+
+/// Asks an instance for the leaf of these entries, by as many rows as it takes.
+pub(super) fn want_exact(world: &World, (instance, index): (usize, usize), entries: &IndexBatch) {
+    let place = (&*world.table, &world.table.indexes[index]);
+    let leaf = entries.stamp().expect("a leaf was read");
+    world.instances[instance].want_exact(place, &leaf, 1000);
 }
 
 /// Every entry of an exact leaf leads every one of the transactions to a row that it sees; an entry
@@ -125,7 +140,11 @@ fn exact_leaves_answer_for_their_rows() {
             let oldest = open.iter().map(|txn| txn.snapshot.timestamp).min();
             let limit =
                 CollectLimit { horizon: oldest.unwrap_or(Cts(world.clock)), stable: Cts::MAX };
-            let instance = &world.instances[random.usize(..2)];
+            let number = random.usize(..2);
+            let instance = &world.instances[number];
+            if step % 8 == 0 {
+                scan(&world, random.usize(..2), Some(number));
+            }
             instance.collect(limit, &world, random.usize(1..20));
             not_ready += instance.sweep_indexes(&world, random.usize(1..2000)).not_ready;
             if step % 4 == 0 {
@@ -136,12 +155,12 @@ fn exact_leaves_answer_for_their_rows() {
             world.commit(txn);
         }
         world.collect(Cts(world.clock + 1));
-        for instance in &world.instances {
+        for index in 0..2 {
+            scan(&world, index, Some(index));
+            let instance = &world.instances[index];
             instance.hurry_sweep();
             assert!(!instance.sweep_indexes(&world, usize::MAX).more);
             assert_eq!(instance.unswept_ranges(), 0, "seed {seed}: every leaf is ready");
-        }
-        for index in 0..2 {
             assert_eq!(exact_leaves(&world, index).1, 0, "seed {seed}: index {index}");
         }
         world.assert_clean(&format!("seed {seed}"));
@@ -157,6 +176,7 @@ fn a_leaf_becomes_exact_when_the_last_undo_is_gone() {
     let kept = writer.insert(&world, &Row::new(1, 1, b"a", 1));
     let instance = Rc::clone(&world.instances[1]);
     let exact = |world: &World| {
+        scan(world, 0, Some(1));
         instance.hurry_sweep();
         instance.sweep_indexes(world, usize::MAX);
         exact_leaves(world, 0).1 == 0
@@ -178,4 +198,118 @@ fn a_leaf_becomes_exact_when_the_last_undo_is_gone() {
     assert!(!exact(&world), "its delete cleared the bit, and is not decided");
     world.abort(changer);
     assert!(exact(&world), "as it was before");
+}
+
+/// Sweeps until nothing is left, as time passes; how many leaves became exact, or were.
+fn sweep_all(world: &World, instance: usize) -> usize {
+    let mut exact = 0;
+    for _ in 0..1000 {
+        if world.instances[instance].unswept_ranges() == 0 {
+            return exact;
+        }
+        exact += world.instances[instance].sweep_indexes(world, 500).exact;
+    }
+    panic!("a range is swept for ever");
+}
+
+#[test]
+fn what_no_scan_asks_for_is_not_swept() {
+    let mut world = World::new(2);
+    let mut writer = world.rc();
+    for number in 0..2000 {
+        writer.insert(&world, &Row::new(number, number % 30, &[b't'; 300], 1));
+    }
+    world.commit(writer);
+    world.collect(Cts(world.clock));
+    let (_, inexact) = exact_leaves(&world, 0);
+    assert!(inexact > 3, "{inexact} leaves");
+    assert_eq!((sweep_all(&world, 0), exact_leaves(&world, 0).1), (0, inexact), "nobody has asked");
+
+    // A look at a row or two does not pay for a sweep of a leaf; many do.
+    let mut batch = IndexBatch::with_limit(2);
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    let path = (&*world.table, &world.table.indexes[0]);
+    let mut looks = 0;
+    while world.instances[0].unswept_ranges() == 0 {
+        path.1.tree.scan(all.0, all.1, ScanDirection::Forward, &mut batch).expect("nobody writes");
+        world.instances[0].want_exact(path, &batch.stamp().expect("the first"), batch.len());
+        looks += 1;
+    }
+    assert!((20..200).contains(&looks), "{looks} looks");
+    assert_eq!((sweep_all(&world, 0), exact_leaves(&world, 0).1), (1, inexact - 1), "that leaf");
+
+    // Each instance sweeps what its scans have asked for, and a scan is one range.
+    let (others, _) = scan(&world, 0, Some(1));
+    assert_eq!((others.len(), world.instances[1].unswept_ranges()), (1, 1));
+    assert_eq!(sweep_all(&world, 0), 0);
+    assert_eq!((sweep_all(&world, 1), exact_leaves(&world, 0).1), (inexact - 1, 0));
+}
+
+#[test]
+fn a_range_that_is_never_ready_is_forgotten_and_asked_for_again() {
+    let mut world = World::new(1);
+    let mut old = world.rr();
+    let mut writer = world.rc();
+    writer.insert(&world, &Row::new(1, 1, b"a", 1));
+    world.commit(writer);
+    world.collect(old.snapshot.timestamp);
+    scan(&world, 0, Some(0));
+    assert_eq!(
+        (sweep_all(&world, 0), exact_leaves(&world, 0).1),
+        (0, 1),
+        "who began before sees no row"
+    );
+    old.next_command(&world);
+    world.commit(old);
+    world.collect(Cts(world.clock));
+    assert_eq!((sweep_all(&world, 0), exact_leaves(&world, 0).1), (0, 1), "forgotten");
+    scan(&world, 0, Some(0));
+    assert_eq!((sweep_all(&world, 0), exact_leaves(&world, 0).1), (1, 0));
+}
+
+#[test]
+fn scans_beside_each_other_have_a_range_each_and_the_list_is_bounded() {
+    let mut world = World::new(1);
+    let mut writer = world.rc();
+    for number in 0..8000 {
+        writer.insert(&world, &Row::new(number, 1, b"t", 1));
+    }
+    world.commit(writer);
+    world.collect(Cts(world.clock));
+    let path = (&*world.table, &world.table.indexes[0]);
+    let instance = &world.instances[0];
+    let mut batches = Vec::new();
+    let mut from = Vec::new();
+    loop {
+        let mut batch = IndexBatch::new();
+        let to = Bound::Unbounded;
+        let tree = &path.1.tree;
+        let next = tree.scan(Bound::Included(&from), to, ScanDirection::Forward, &mut batch);
+        batches.push(batch);
+        match next.expect("nobody writes") {
+            Some(next) => from = next.key,
+            None => break,
+        }
+    }
+    let leaves = batches.len();
+    assert!(leaves > 8, "{leaves} leaves");
+    let want = |at: usize| {
+        instance.want_exact(path, &batches[at].stamp().expect("a leaf"), batches[at].len());
+    };
+    // One forwards from the beginning, one backwards from the end; they meet.
+    for at in 0..leaves / 2 {
+        want(at);
+        want(leaves - 1 - at);
+    }
+    assert_eq!(instance.unswept_ranges(), 2);
+    assert!(sweep_all(&world, 0) >= leaves / 2 * 2);
+    assert_eq!(exact_leaves(&world, 0).1, leaves % 2);
+    // No two of them are neighbours; who is noted first is forgotten first.
+    let stamp = batches[0].stamp().expect("a leaf");
+    for number in 0..2000_u32 {
+        let (lower, upper) = ((2 * number).to_be_bytes(), (2 * number + 1).to_be_bytes());
+        let leaf = LeafStamp { lower: &lower, upper: Some(&upper), ..stamp };
+        instance.want_exact(path, &leaf, 1000);
+        assert_eq!(instance.unswept_ranges(), 512.min(number as usize + 1));
+    }
 }
