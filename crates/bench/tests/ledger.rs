@@ -26,6 +26,9 @@ const HOT: f64 = 0.01;
 /// meet: the aim is none, and docs/scaling.md says what is left. Some are written from time to time:
 /// where others have the processor, more of them come to a transaction.
 const COMMON_MAX: f64 = 0.5;
+/// Where others have the processor, instances sleep and wake more often, and for once share what is their own. What is the
+/// code's doing is there in each of so many runs.
+const RUNS: usize = 3;
 
 fn scaling_md() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/scaling.md")
@@ -79,7 +82,14 @@ fn scaling_md_knows_every_site_of_tpcc() {
     if std::env::var_os("ATOLL_LEDGER_WRITE").is_some() {
         return std::fs::write(scaling_md(), known.written(&text, &costs).unwrap()).unwrap();
     }
-    let unknown: Vec<String> = known.unknown(&costs, HOT).iter().map(Unknown::to_string).collect();
+    let mut unknown = known.unknown(&costs, HOT);
+    for _ in 1..RUNS {
+        if !unknown.is_empty() {
+            let again = known.unknown(&count_tpcc(), HOT);
+            unknown.retain(|it| again.iter().any(|other| other.site() == it.site()));
+        }
+    }
+    let unknown: Vec<String> = unknown.iter().map(Unknown::to_string).collect();
     assert!(
         unknown.is_empty(),
         "docs/scaling.md does not account for these sites (`cargo xtask ledger` adds lines for \

@@ -75,6 +75,15 @@ pub enum Unknown {
     Shared(Site, Cost),
 }
 
+impl Unknown {
+    /// The site.
+    pub fn site(&self) -> &Site {
+        match self {
+            Unknown::Site(site, _) | Unknown::Shared(site, _) => site,
+        }
+    }
+}
+
 impl std::fmt::Display for Unknown {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
