@@ -53,7 +53,7 @@ impl Part {
 
 impl Session {
     /// Reclaims all undo of transactions that no snapshot needs, on every instance, with the index
-    /// entries and reserved bytes that hung on it, and makes index leaves exact; waits for the end.
+    /// entries and reserved bytes that hung on it, and makes index leaves exact that scans have asked for; waits for the end.
     /// Answers how many transactions' undo went. May wait; no latch is held. Errors: `Cancelled`,
     /// `ShuttingDown`.
     pub fn collect(&self, context: &Context) -> Result<u64> {
@@ -143,7 +143,7 @@ impl CoreInner {
     }
 }
 
-/// Gives index leaves their *exact* bit whose undo has just gone (rule 5.7).
+/// Gives index leaves that scans have asked for their *exact* bit, now that undo has gone (rule 5.7).
 fn sweep(core: &CoreInner, context: &Context) {
     core.txn.environment().versions.hurry_sweep();
     while core.sweep_indexes().more {

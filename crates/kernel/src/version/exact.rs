@@ -39,9 +39,7 @@ const RANGES_MAX: usize = 512;
 const SCANS: usize = 8;
 /// Rows that scans look at in vain before the leaf of the last one is noted: about those of a leaf.
 const SWEEP_AT: usize = 128;
-/// A range that was not ready is passed over for at most so many sweeps.
-const PAUSE_MAX: u64 = 64;
-/// How often a range is gone through in vain before it is forgotten: with the pauses, in two or three seconds.
+/// How often a range is gone through in vain before it is forgotten. Each pause is twice the last, up to 64 sweeps: two or three seconds.
 const TRIES_MAX: u32 = 8;
 /// Places of its rows' leaves that a sweep remembers, as a power of two: an index leaf's rows lie in
 /// many leaves, and without a hint half of a look at a row is the way to its leaf.
@@ -222,7 +220,7 @@ impl InstanceVersions {
                 if !range.missed || range.tries >= TRIES_MAX {
                     continue;
                 }
-                range.begin_again(round + (1_u64 << (range.tries - 1)).min(PAUSE_MAX));
+                range.begin_again(round + (1 << (range.tries - 1)));
             }
             unswept.ranges.borrow_mut().push_back(range);
         }
