@@ -82,6 +82,11 @@ impl Unknown {
             Unknown::Site(site, _) | Unknown::Shared(site, _) => site,
         }
     }
+
+    /// Whether the table knows the site, and says of it that it is an instance's own.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Unknown::Shared(..))
+    }
 }
 
 impl std::fmt::Display for Unknown {

@@ -124,6 +124,23 @@ fn find(statement: &mut Statement<'_>, table: Oid, id: i64) -> Result<Option<(Ro
     Ok(found.map(|at| (at, number(&row, 0))))
 }
 
+/// Rows of a table by one of its indexes, looking at this column of them.
+fn rows_by_index(
+    statement: &mut Statement<'_>,
+    table: Oid,
+    index: usize,
+    column: ColumnId,
+) -> Result<i64> {
+    let entry = statement.table(table)?;
+    let (mut row, mut rows) = (RowBuffer::new(), 0);
+    let (index, range, forward) = (&entry.indexes[index], KeyRange::all(), ScanDirection::Forward);
+    let mut cursor = statement.index_scan(&entry, index, range, forward, &[column]);
+    while cursor.next(statement, &mut row)?.is_some() {
+        rows += 1;
+    }
+    Ok(rows)
+}
+
 fn add(statement: &mut Statement<'_>, table: Oid, id: i64, delta: i64) -> Result<()> {
     statement.lock_table(table, TableLockMode::RowExclusive)?;
     let (row, mut balance) = find(statement, table, id)?.expect("the account is there");

@@ -244,13 +244,8 @@ fn collection_goes_on_behind_a_damaged_key() {
 /// Asks for the leaves of all indexes, and waits until they are exact as far as they can be.
 fn collect(database: &Database, table: Oid) {
     let scan = |statement: &mut Statement<'_>| {
-        let entry = statement.table(table)?;
-        for index in &entry.indexes {
-            let (column, range) = (index.def.columns[0].column, KeyRange::all());
-            let direction = ScanDirection::Forward;
-            let mut cursor = statement.index_scan(&entry, index, range, direction, &[column]);
-            let mut row = RowBuffer::new();
-            while cursor.next(statement, &mut row)?.is_some() {}
+        for (at, index) in statement.table(table)?.indexes.iter().enumerate() {
+            rows_by_index(statement, table, at, index.def.columns[0].column)?;
         }
         Ok(())
     };

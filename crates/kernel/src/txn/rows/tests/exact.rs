@@ -8,14 +8,8 @@ type Entries = Vec<(Vec<u8>, RowId)>;
 
 /// Goes through an index as a scan that wants its columns alone, on behalf of `instance` if there is one.
 fn scan(world: &World, index: usize, instance: Option<usize>) -> (Vec<Entries>, usize) {
-    let tree = &world.table.indexes[index].tree;
     let (mut exact, mut others) = (Vec::new(), 0);
-    let mut from = Vec::new();
-    let mut batch = IndexBatch::new();
-    loop {
-        let bound = Bound::Included(&from[..]);
-        let next = tree.scan(bound, Bound::Unbounded, ScanDirection::Forward, &mut batch);
-        let next = next.expect("nobody writes");
+    for batch in world.leaves(index) {
         if batch.is_exact() {
             exact
                 .push((0..batch.len()).map(|at| (batch.key(at).to_vec(), batch.row(at))).collect());
@@ -25,11 +19,8 @@ fn scan(world: &World, index: usize, instance: Option<usize>) -> (Vec<Entries>, 
                 want_exact(world, (number, index), &batch);
             }
         }
-        match next {
-            Some(next) => from = next.key,
-            None => return (exact, others),
-        }
     }
+    (exact, others)
 }
 
 /// The leaves of an index with the bit: their entries; and how many have it not.
@@ -278,19 +269,7 @@ fn scans_beside_each_other_have_a_range_each_and_the_list_is_bounded() {
     world.collect(Cts(world.clock));
     let path = (&*world.table, &world.table.indexes[0]);
     let instance = &world.instances[0];
-    let mut batches = Vec::new();
-    let mut from = Vec::new();
-    loop {
-        let mut batch = IndexBatch::new();
-        let to = Bound::Unbounded;
-        let tree = &path.1.tree;
-        let next = tree.scan(Bound::Included(&from), to, ScanDirection::Forward, &mut batch);
-        batches.push(batch);
-        match next.expect("nobody writes") {
-            Some(next) => from = next.key,
-            None => break,
-        }
-    }
+    let batches = world.leaves(0);
     let leaves = batches.len();
     assert!(leaves > 8, "{leaves} leaves");
     let want = |at: usize| {

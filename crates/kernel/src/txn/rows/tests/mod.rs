@@ -260,6 +260,22 @@ impl World {
         }
     }
 
+    /// The leaves of an index, in its order.
+    fn leaves(&self, index: usize) -> Vec<IndexBatch> {
+        let tree = &self.table.indexes[index].tree;
+        let (mut leaves, mut from) = (Vec::new(), Vec::new());
+        loop {
+            let mut batch = IndexBatch::new();
+            let bounds = (Bound::Included(&from[..]), Bound::Unbounded);
+            let next = tree.scan(bounds.0, bounds.1, ScanDirection::Forward, &mut batch);
+            leaves.push(batch);
+            match next.expect("nobody writes") {
+                Some(next) => from = next.key,
+                None => return leaves,
+            }
+        }
+    }
+
     /// The newest rows as the pages have them, deleted ones too (as none).
     fn page_rows(&self) -> Vec<(RowId, Option<Row>)> {
         let mut found = Vec::new();

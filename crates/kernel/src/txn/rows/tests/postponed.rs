@@ -151,16 +151,14 @@ fn an_earlier_checkpoint_that_comes_late_takes_nothing_from_the_later_one() {
 
 /// Whether the leaf of the index by key answers for its rows, after a sweep.
 fn is_exact(world: &World) -> bool {
-    let (versions, tree) = (&world.instances[0], &world.table.indexes[0].tree);
-    let mut batch = IndexBatch::new();
-    let mut scan = || {
-        let all = (Bound::Unbounded, Bound::Unbounded);
-        let next = tree.scan(all.0, all.1, ScanDirection::Forward, &mut batch);
-        assert!(next.expect("nobody writes").is_none(), "there is one leaf");
-        if !batch.is_exact() {
-            super::exact::want_exact(world, (0, 0), &batch);
+    let versions = &world.instances[0];
+    let scan = || {
+        let leaves = world.leaves(0);
+        assert_eq!(leaves.len(), 1);
+        if !leaves[0].is_exact() {
+            super::exact::want_exact(world, (0, 0), &leaves[0]);
         }
-        batch.is_exact()
+        leaves[0].is_exact()
     };
     scan();
     versions.hurry_sweep();
