@@ -9,14 +9,13 @@
 use super::filter::KEY_BYTES;
 use super::program::{Program, Slot};
 use super::spill::{Reservation, Row, SortKey, Sorted, Sorter, order};
-use super::{BoxedOperator, Cx, Operator, hash_key};
+use super::{BoxedOperator, Cx, KeyMap, Operator, hash_key};
 use crate::error::SqlResult;
 use crate::functions::Strictness;
 use crate::functions::aggregate::Accumulator;
 use crate::plan::node::{AggregatePlan, GroupMethod};
 use crate::types::{Datum, TypeOid};
 use std::cmp::Ordering;
-use std::collections::HashMap;
 
 type Key = (Program, TypeOid, Slot);
 
@@ -81,7 +80,7 @@ impl<'p> Grouping<'p> {
 
     fn fill(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<Stage> {
         let mut groups: Vec<Group> = Vec::new();
-        let mut numbers: HashMap<Vec<u8>, usize> = HashMap::new();
+        let mut numbers: KeyMap<usize> = KeyMap::default();
         let mut rest: Option<Sorter> = None;
         let sorts = self.method == GroupMethod::Sort;
         if self.keys.is_empty() {

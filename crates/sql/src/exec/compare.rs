@@ -7,6 +7,7 @@
 use crate::functions::fast::{bpchar_compare, float8_compare};
 use crate::types::{Datum, TypeOid};
 use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
 
 /// Compares two values that are not NULL; of one type, or integers of any widths.
 pub fn compare(left: &Datum, right: &Datum, ty: TypeOid) -> Ordering {
@@ -84,6 +85,12 @@ fn rank(value: &Datum) -> u8 {
         _ => 4,
     }
 }
+
+/// A set of values by their [`hash_key`]s.
+pub type KeySet = HashSet<Vec<u8>, foldhash::fast::RandomState>;
+
+/// A map from values by their [`hash_key`]s.
+pub type KeyMap<V> = HashMap<Vec<u8>, V, foldhash::fast::RandomState>;
 
 /// Appends bytes that identify a value of type `ty`: equal for equal values only. NULL has its
 /// own.

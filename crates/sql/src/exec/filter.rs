@@ -4,11 +4,10 @@
 
 use super::program::{Program, Slot};
 use super::spill::{Reservation, RowStore, SortKey, Sorted, Sorter, StoreCursor};
-use super::{BoxedOperator, Cx, Operator, hash_key};
+use super::{BoxedOperator, Cx, KeySet, Operator, hash_key};
 use crate::error::SqlResult;
 use crate::plan::node::InnerRows;
 use crate::types::{Datum, TypeOid};
-use std::collections::HashSet;
 
 /// One row without columns.
 pub(super) struct One {
@@ -197,7 +196,9 @@ pub(super) struct Distinct<'p> {
     input: BoxedOperator<'p>,
     keys: &'p [(Slot, TypeOid)],
     slots: Vec<Slot>,
-    seen: HashSet<Vec<u8>>,
+    seen: KeySet,
+    /// The present row's key; its memory is used again.
+    key: Vec<u8>,
     reserved: Reservation,
     /// Rows that were new when memory was full, by their keys.
     rest: Option<Sorter>,
@@ -211,7 +212,8 @@ impl<'p> Distinct<'p> {
             input,
             keys,
             slots: keys.iter().map(|(slot, _)| *slot).collect(),
-            seen: HashSet::new(),
+            seen: KeySet::default(),
+            key: Vec::new(),
             reserved: Reservation::default(),
             rest: None,
             sorted: None,
@@ -219,13 +221,15 @@ impl<'p> Distinct<'p> {
         }
     }
 
-    /// Is the key new? If memory is full it is put aside.
-    fn is_new(&mut self, key: Vec<u8>, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
-        if self.seen.contains(&key) {
+    /// Is the row's key new? If memory is full it is put aside.
+    fn is_new(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
+        key_of(self.keys, cx, &mut self.key);
+        let key = &self.key;
+        if self.seen.contains(key) {
             return Ok(false);
         }
         if self.reserved.is_over() {
-            let row = std::iter::once(Datum::Bytea(key.into()));
+            let row = std::iter::once(Datum::Bytea(key.as_slice().into()));
             let row = row.chain(self.slots.iter().map(|slot| cx.frame[*slot as usize].clone()));
             let row = row.collect();
             let by_key = || Sorter::new([SortKey::ascending(TypeOid::BYTEA)].into(), None);
@@ -233,7 +237,7 @@ impl<'p> Distinct<'p> {
             return Ok(false);
         }
         self.reserved.grow(cx.memory(), key.len() + KEY_BYTES)?;
-        self.seen.insert(key);
+        self.seen.insert(key.clone());
         Ok(true)
     }
 
@@ -258,10 +262,9 @@ impl<'p> Distinct<'p> {
 /// What an entry of a set of keys takes besides the key, roughly.
 pub(super) const KEY_BYTES: usize = 56;
 
-fn key_of(keys: &[(Slot, TypeOid)], cx: &Cx<'_, '_>) -> Vec<u8> {
-    let mut key = Vec::new();
-    keys.iter().for_each(|(slot, ty)| hash_key(&cx.frame[*slot as usize], *ty, &mut key));
-    key
+fn key_of(keys: &[(Slot, TypeOid)], cx: &Cx<'_, '_>, key: &mut Vec<u8>) {
+    key.clear();
+    keys.iter().for_each(|(slot, ty)| hash_key(&cx.frame[*slot as usize], *ty, key));
 }
 
 impl Operator for Distinct<'_> {
@@ -271,13 +274,12 @@ impl Operator for Distinct<'_> {
         }
         while self.input.next(cx)? {
             cx.breathe()?;
-            let key = key_of(self.keys, cx);
-            if self.is_new(key, cx)? {
+            if self.is_new(cx)? {
                 return Ok(true);
             }
         }
         let Some(rest) = self.rest.take() else { return Ok(false) };
-        self.seen = HashSet::new();
+        self.seen = KeySet::default();
         self.reserved.clear();
         self.sorted = Some(rest.finish(cx)?);
         cx.note_disk(true);
@@ -299,20 +301,22 @@ pub(super) struct First<'p> {
     input: BoxedOperator<'p>,
     keys: &'p [(Slot, TypeOid)],
     last: Option<Vec<u8>>,
+    /// The present row's key; its memory is used again.
+    key: Vec<u8>,
 }
 
 impl<'p> First<'p> {
     pub(super) fn new(input: BoxedOperator<'p>, keys: &'p [(Slot, TypeOid)]) -> First<'p> {
-        First { input, keys, last: None }
+        First { input, keys, last: None, key: Vec::new() }
     }
 }
 
 impl Operator for First<'_> {
     fn next(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
         while self.input.next(cx)? {
-            let key = key_of(self.keys, cx);
-            if self.last.as_ref() != Some(&key) {
-                self.last = Some(key);
+            key_of(self.keys, cx, &mut self.key);
+            if self.last.as_ref() != Some(&self.key) {
+                std::mem::swap(self.last.get_or_insert_default(), &mut self.key);
                 return Ok(true);
             }
         }

@@ -29,7 +29,7 @@ mod virtual_scan;
 pub mod watch;
 mod with;
 
-pub use compare::{compare, compare_nulls_last, hash_key};
+pub use compare::{KeyMap, KeySet, compare, compare_nulls_last, hash_key};
 pub use copy_row::{Encoder, decode_row};
 
 use crate::error::{SqlError, SqlResult, SqlState};

@@ -7,11 +7,10 @@
 use super::filter::KEY_BYTES;
 use super::program::Slot;
 use super::spill::{Reservation, Row, SortKey, Sorted, Sorter};
-use super::{BoxedOperator, Cx, Operator, hash_key};
+use super::{BoxedOperator, Cx, KeyMap, Operator, hash_key};
 use crate::error::SqlResult;
 use crate::parse::ast::SetOperation;
 use crate::types::{Datum, TypeOid};
-use std::collections::HashMap;
 
 /// UNION ALL at work.
 pub(super) struct Append<'p> {
@@ -77,7 +76,7 @@ pub(super) struct Compare<'p> {
 enum Stage {
     Begin,
     /// How often each row of the right side is there.
-    Memory(HashMap<Vec<u8>, u64>),
+    Memory(KeyMap<u64>),
     Merge(Box<Merging>),
 }
 
@@ -113,7 +112,7 @@ impl<'p> Compare<'p> {
     }
 
     fn begin(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<Stage> {
-        let mut counts: HashMap<Vec<u8>, u64> = HashMap::new();
+        let mut counts: KeyMap<u64> = KeyMap::default();
         while self.sides.1.next(cx)? {
             cx.breathe()?;
             let key = self.key(&self.from.1, cx);
@@ -127,7 +126,7 @@ impl<'p> Compare<'p> {
     }
 
     /// Sorts the rest of both sides.
-    fn sort(&mut self, counts: HashMap<Vec<u8>, u64>, cx: &mut Cx<'_, '_>) -> SqlResult<Stage> {
+    fn sort(&mut self, counts: KeyMap<u64>, cx: &mut Cx<'_, '_>) -> SqlResult<Stage> {
         let by_key = || Sorter::new([SortKey::ascending(TypeOid::BYTEA)].into(), None);
         let mut right = by_key();
         for (key, count) in counts {

@@ -5,20 +5,19 @@
 
 use super::program::{and, compare_by, or};
 use super::spill::{Reservation, RowStore, StoreCursor};
-use super::{Cx, Operator, Rows, hash_key, open};
+use super::{Cx, KeySet, Operator, Rows, hash_key, open};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::functions::OperatorRow;
 use crate::parse::ast::Quantifier;
 use crate::plan::node::{Subplan, SubplanKind};
 use crate::types::{Datum, TypeOid};
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::rc::Rc;
 
 /// The rows of an uncorrelated `IN` as a hash table.
 #[derive(Default)]
 pub struct Table {
-    keys: HashSet<Vec<u8>>,
+    keys: KeySet,
     /// Some row has a NULL: no answer is false for certain.
     has_null: bool,
     is_empty: bool,

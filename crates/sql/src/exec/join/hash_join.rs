@@ -9,9 +9,8 @@ use super::merge_join::Merger;
 use super::{Input, JoinPlan, Side};
 use crate::error::SqlResult;
 use crate::exec::spill::{Reservation, Row, row_bytes};
-use crate::exec::{Cx, Operator, hash_key};
+use crate::exec::{Cx, KeyMap, Operator, hash_key};
 use crate::plan::node::{InnerRows, JoinType};
-use std::collections::HashMap;
 
 struct Kept {
     values: Row,
@@ -27,7 +26,7 @@ pub(in crate::exec) struct HashJoin<'p> {
     outer: Input<'p>,
     inner: Input<'p>,
     rows: Vec<Kept>,
-    table: HashMap<Vec<u8>, Vec<u32>>,
+    table: KeyMap<Vec<u32>>,
     reserved: Reservation,
     /// The table did not fit.
     merger: Option<Box<Merger<'p>>>,
@@ -55,7 +54,7 @@ impl<'p> HashJoin<'p> {
             outer,
             inner,
             rows: Vec::new(),
-            table: HashMap::new(),
+            table: KeyMap::default(),
             reserved: Reservation::default(),
             merger: None,
             built: false,
@@ -94,7 +93,7 @@ impl<'p> HashJoin<'p> {
     /// Goes on as a merge join.
     fn merge_instead(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
         let mut merger = Box::new(Merger::new(self.plan, self.outer.slots, self.inner.slots));
-        self.table = HashMap::new();
+        self.table = KeyMap::default();
         for kept in std::mem::take(&mut self.rows) {
             cx.breathe()?;
             cx.restore(self.inner.slots, &kept.values);

@@ -11,10 +11,9 @@ use super::Row;
 use super::file::{SpillFile, SpillReader};
 use super::memory::Reservation;
 use crate::error::SqlResult;
-use crate::exec::Cx;
 use crate::exec::filter::KEY_BYTES;
+use crate::exec::{Cx, KeySet};
 use crate::types::Datum;
-use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// One place of so many keys is remembered.
@@ -26,7 +25,7 @@ const FAN_IN: usize = 8;
 /// The keys that were seen.
 #[derive(Default)]
 pub(in crate::exec) struct SeenKeys {
-    newest: HashSet<Vec<u8>>,
+    newest: KeySet,
     reserved: Reservation,
     runs: Vec<Run>,
     filter: Filter,
