@@ -1,7 +1,7 @@
 //! Cursors: rows of a table, or of a range of an index, a leaf at a time.
 //!
-//! Invariants: a cursor keeps a private copy of one leaf's rows (or entries) and no latch between
-//! calls; it belongs to the command that made it (its snapshot decides what is seen). Changes that
+//! Invariants: a cursor keeps a private copy of one leaf's rows (or entries, and some rows of one leaf
+//! that the next of them lead to) and no latch between calls; it belongs to the command that made it (its snapshot decides what is seen). Changes that
 //! the same command makes are not seen. Columns that the index has are read from its entries where
 //! the leaf is exact (rule 5.7): bit and entries are those of one version of the leaf.
 
@@ -13,18 +13,22 @@ use super::statement::Statement;
 use crate::base::{Result, RowId};
 use crate::catalog::{ColumnId, IndexEntry, TableEntry};
 use crate::page::overflow::Form;
-use crate::tree::index::{IndexBatch, Near, ScanDirection};
+use crate::tree::index::{IndexBatch, Keyed, Near, ScanDirection};
 use crate::tree::key::{KeyPart, decode_part, encode_key};
 use crate::txn::rows::{AHEAD_ROWS, KeyCheck, PointAhead, RowBatch};
 use crate::version::{Presence, RowBuffer, TableAccess};
 
-/// Entries that an index cursor copies at first; each further batch may be twice as large, so that
-/// a LIMIT 1 costs little and a long scan few descents.
+/// Entries that an index cursor copies at first; each further batch may be so many times as large,
+/// so that a LIMIT 1 costs little and a long scan few descents.
 const ENTRIES_FIRST: usize = 8;
+const ENTRIES_GROW: usize = 4;
 const ENTRIES_MAX: usize = 1024;
 
 /// So many rows are worth being fetched from memory together before they are read.
 const AHEAD_MIN: usize = 2;
+
+/// Rows of neighbouring entries whose ids are no farther apart are in the same leaf, most likely.
+const NEIGHBOURS_MAX: u64 = 64;
 
 /// All rows of a table.
 pub struct TableCursor {
@@ -144,6 +148,11 @@ pub struct IndexCursor {
     batch: IndexBatch,
     entries_max: usize,
     at: usize,
+    // Entries before this one have had their rows fetched from memory.
+    ahead: usize,
+    // Rows of entries before `at` that have been read and not given, from `run_at` on.
+    run: RowBatch,
+    run_at: usize,
     finished: bool,
     check: KeyCheck,
     // How the columns are read from keys, if they all can be.
@@ -202,6 +211,9 @@ impl IndexCursor {
             batch: IndexBatch::with_limit(ENTRIES_FIRST),
             entries_max: ENTRIES_FIRST,
             at: 0,
+            ahead: 0,
+            run: RowBatch::new(),
+            run_at: 0,
             finished: false,
             check: KeyCheck::new(),
             cover: Cover::new(index, columns),
@@ -222,11 +234,21 @@ impl IndexCursor {
         out: &mut RowBuffer,
     ) -> Result<Option<RowId>> {
         loop {
+            if self.run_at < self.run.len() {
+                self.run.copy_to(self.run_at, out);
+                let row = self.run.row(self.run_at);
+                self.run_at += 1;
+                return self.give(statement, row, out);
+            }
             while self.at >= self.batch.len() {
                 if self.finished {
                     return Ok(None);
                 }
                 self.fill(statement)?;
+            }
+            if self.is_run() {
+                self.read_run(statement, out.byte_len())?;
+                continue;
             }
             let (at, path) = (self.at, &self.access.indexes[self.path]);
             self.at += 1;
@@ -244,8 +266,9 @@ impl IndexCursor {
             // out of the cache again before they are read, and a LIMIT may leave them unread.
             let window = &self.batch.rows()[at..];
             let window = &window[..window.len().min(AHEAD_ROWS)];
-            let is_due = at.is_multiple_of(AHEAD_ROWS) && window.len() >= AHEAD_MIN;
+            let is_due = at >= self.ahead && window.len() >= AHEAD_MIN && !are_near(window);
             if is_due {
+                self.ahead = at + window.len();
                 statement.load_rows_ahead(&self.access, window);
             }
             let present = statement.read(|reader| {
@@ -257,19 +280,55 @@ impl IndexCursor {
                 reader.read_by_key(&self.access, entry, row, &self.columns, buffers)
             })?;
             if present == Presence::Present {
-                // Whoever changes the row next, by this statement, begins where it was.
-                statement.check.near = self.check.near;
-                statement.fetch_longs(&self.access.tree, out)?;
-                return Ok(Some(row));
+                return self.give(statement, row, out);
             }
         }
     }
 
+    fn give(
+        &mut self,
+        statement: &mut Statement<'_>,
+        row: RowId,
+        out: &mut RowBuffer,
+    ) -> Result<Option<RowId>> {
+        // Whoever changes the row next, by this statement, begins where it was.
+        statement.check.near = self.check.near;
+        statement.fetch_longs(&self.access.tree, out)?;
+        Ok(Some(row))
+    }
+
+    /// Whether the rows of the next entries are to be read together. The cursor's first row is read
+    /// alone: nobody may want a second one.
+    fn is_run(&self) -> bool {
+        let from_entries = self.cover.is_some() && self.batch.is_exact();
+        let is_keyed = self.batch.keyed() == Keyed::Yes;
+        self.fetched > 0 && is_keyed && !from_entries && are_near(&self.batch.rows()[self.at..])
+    }
+
+    /// Reads rows of the next entries together; some bytes each.
+    fn read_run(&mut self, statement: &mut Statement<'_>, row_bytes: usize) -> Result<()> {
+        let rows = &self.batch.rows()[self.at..];
+        let rows = &rows[..rows.len().min(AHEAD_ROWS)];
+        // They are in the leaves of these two, most likely.
+        let ends = [rows[0], rows[rows.len() - 1]];
+        statement.load_rows_ahead(&self.access, &ends);
+        self.run_at = 0;
+        self.run.clear(self.columns.len());
+        self.run.reserve(rows.len(), row_bytes);
+        let (access, columns) = (&self.access, &self.columns);
+        let (run, near) = (&mut self.run, &mut self.check.near);
+        let looked = statement
+            .read(|reader| reader.read_together(access, rows, columns, (&mut *run, &mut *near)))?;
+        self.at += looked;
+        self.fetched += looked as u64;
+        Ok(())
+    }
+
     fn fill(&mut self, statement: &mut Statement<'_>) -> Result<()> {
-        self.at = 0;
+        (self.at, self.ahead) = (0, 0);
         self.batch.set_limit(self.entries_max);
         let is_first = self.entries_max == ENTRIES_FIRST;
-        self.entries_max = (self.entries_max * 2).min(ENTRIES_MAX);
+        self.entries_max = (self.entries_max * ENTRIES_GROW).min(ENTRIES_MAX);
         let (from, to) = (bytes(&self.range.from), bytes(&self.range.to));
         let tree = &self.access.indexes[self.path].tree;
         let (direction, batch) = (self.direction, &mut self.batch);
@@ -288,6 +347,14 @@ impl IndexCursor {
             },
         }
         Ok(())
+    }
+}
+
+/// Whether the first two of these rows are in the same leaf, most likely.
+fn are_near(rows: &[RowId]) -> bool {
+    match rows {
+        [first, second, ..] => first.0.abs_diff(second.0) <= NEIGHBOURS_MAX,
+        _ => false,
     }
 }
 

@@ -107,6 +107,12 @@ impl RowBuffer {
         self.cells.clear();
     }
 
+    /// Makes room for so many more columns, of so many bytes together.
+    pub(crate) fn reserve(&mut self, columns: usize, bytes: usize) {
+        self.cells.reserve(columns);
+        self.bytes.reserve(bytes);
+    }
+
     /// Appends a column.
     #[inline]
     pub fn push(&mut self, value: Option<&[u8]>) {
@@ -137,7 +143,7 @@ impl RowBuffer {
         self.cells.push(cell);
     }
 
-    /// How many bytes are held; for [`RowBuffer::rewind`].
+    /// How many bytes are held.
     pub(crate) fn byte_len(&self) -> usize {
         self.bytes.len()
     }

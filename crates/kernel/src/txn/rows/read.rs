@@ -1,10 +1,10 @@
-//! Reading rows: one by its id, one by an index entry, a leaf at a time.
+//! Reading rows: one by its id, one by an index entry, several of one leaf.
 //!
 //! Invariants: reading writes nothing shared (rule 1.3); what is answered validated. A reader that
 //! comes from an index entry checks that the version it sees still has the key (rule 5.4).
 
-use super::ahead::prefetch_rows;
-use crate::base::{Outcome, RowId};
+use super::ahead::{WIDTH, prefetch_rows};
+use crate::base::{Outcome, PAGE_BYTES, RowId};
 use crate::page::pax::SlotIndex;
 use crate::sync::mutant;
 use crate::tree::hints::{LeafHint, LeafHints};
@@ -27,7 +27,7 @@ pub struct RowReader<'a> {
     pub hints: &'a LeafHints,
 }
 
-/// The visible rows of one leaf.
+/// Visible rows of one leaf.
 #[derive(Default)]
 pub struct RowBatch {
     rows: Vec<RowId>,
@@ -71,10 +71,18 @@ impl RowBatch {
         }
     }
 
-    fn clear(&mut self, columns: usize) {
+    /// Forgets all rows and keeps the memory.
+    pub fn clear(&mut self, columns: usize) {
         self.rows.clear();
         self.cells.clear();
         self.columns = columns;
+    }
+
+    /// Makes room for so many rows, of about so many bytes each; a leaf has no more than a page.
+    pub fn reserve(&mut self, rows: usize, row_bytes: usize) {
+        self.rows.reserve(rows);
+        let bytes = rows.saturating_mul(row_bytes).min(PAGE_BYTES);
+        self.cells.reserve(rows * self.columns, bytes);
     }
 }
 
@@ -138,6 +146,41 @@ impl RowReader<'_> {
         index.encode(bytes, |column| out.column(columns.len() + column));
         out.truncate(columns.len());
         Ok(if bytes == key { Presence::Present } else { Presence::Absent })
+    }
+
+    /// Reads the first of these rows and those behind it that are found in the same leaf, in this
+    /// order, into `out` (cleared first): the visible ones, with one validation for all. Answers how
+    /// many were looked at: at least one, at most [`WIDTH`]. `near` then says where they were.
+    pub fn read_together(
+        &mut self,
+        table: &TableAccess,
+        rows: &[RowId],
+        columns: &[u16],
+        (out, near): (&mut RowBatch, &mut LeafHint),
+    ) -> Outcome<usize> {
+        let Some(first) = rows.first() else { return Ok(0) };
+        table.tree.read_near((self.hints, near), *first, &mut |leaf: &LeafView<'_>| {
+            out.clear(columns.len());
+            let mut slots = [SlotIndex(0); WIDTH];
+            let mut found = 0;
+            for (slot, row) in slots.iter_mut().zip(rows) {
+                let Some(here) = leaf.find(*row) else { break };
+                leaf.prefetch_heap(here, columns);
+                *slot = here;
+                found += 1;
+            }
+            for (slot, row) in slots[..found].iter().zip(rows) {
+                let present = self.visible(table, leaf, *slot, columns, &mut out.cells)?;
+                if present == Presence::Present {
+                    out.rows.push(*row);
+                }
+            }
+            if mutant("rows-together-passed-over") {
+                return Ok(rows.len().min(WIDTH));
+            }
+            // The first one is covered by this leaf: if it is not here, it is nowhere.
+            Ok(found.max(1))
+        })
     }
 
     /// Reads the visible rows of the leaf that covers `from`, from `from` on, into `out` (cleared

@@ -272,31 +272,89 @@ impl Worker<'_> {
         }
     }
 
+    fn read<T>(
+        &mut self,
+        snapshot: SnapshotView,
+        mut call: impl FnMut(&mut RowReader<'_>, &TableAccess) -> Outcome<T>,
+    ) -> T {
+        let read = self.run(|worker| {
+            let mut reader = RowReader {
+                snapshot,
+                states: &worker.shared.slots,
+                observed: &mut worker.observed,
+                hints: &worker.versions.hints,
+            };
+            call(&mut reader, &worker.shared.table)
+        });
+        read.expect("reads wait for nobody's end")
+    }
+
+    /// All rows by the table or by an index.
     fn audit(&mut self) {
         let snapshot = self.begin();
-        let (mut sum, mut count, mut from) = (0, 0, Some(RowId(0)));
-        let mut batch = RowBatch::new();
-        while let Some(at) = from {
-            from = self
-                .run(|worker| {
-                    let mut reader = RowReader {
-                        snapshot,
-                        states: &worker.shared.slots,
-                        observed: &mut worker.observed,
-                        hints: &worker.versions.hints,
-                    };
-                    reader.scan(&worker.shared.table, at, &ALL, &mut batch)
-                })
-                .expect("reads wait for nobody's end");
-            for row in 0..batch.len() {
-                let balance = batch.column(row, 3).expect("not null");
-                sum += i64::from_le_bytes(balance.try_into().expect("8 bytes"));
-                count += 1;
-            }
+        let mut found = (0, 0);
+        let mut add = |row: &RowBuffer| {
+            let balance = row.column(3).expect("not null");
+            found.0 += i64::from_le_bytes(balance.try_into().expect("8 bytes"));
+            found.1 += 1;
+        };
+        match self.random.u8(..2) {
+            0 => self.pass_table(snapshot, &mut add),
+            _ => self.pass_index(snapshot, &mut add),
         }
-        assert_eq!((sum, count), (TOTAL, ACCOUNTS), "the snapshot at {}", snapshot.timestamp);
+        assert_eq!(found, (TOTAL, ACCOUNTS), "the snapshot at {}", snapshot.timestamp);
         self.counts[2] += 1;
         self.abort();
+    }
+
+    fn pass_table(&mut self, snapshot: SnapshotView, add: &mut dyn FnMut(&RowBuffer)) {
+        let (mut batch, mut out, mut from) = (RowBatch::new(), RowBuffer::new(), Some(RowId(0)));
+        while let Some(at) = from {
+            from = self.read(snapshot, |reader, table| reader.scan(table, at, &ALL, &mut batch));
+            for row in 0..batch.len() {
+                batch.copy_to(row, &mut out);
+                add(&out);
+            }
+        }
+    }
+
+    /// Rows of keyed leaves together, others one by one.
+    fn pass_index(&mut self, snapshot: SnapshotView, add: &mut dyn FnMut(&RowBuffer)) {
+        let (mut batch, mut out) = (RowBatch::new(), RowBuffer::new());
+        let (mut entries, mut check) = (IndexBatch::new(), KeyCheck::new());
+        let mut from = Some(Vec::new());
+        while let Some(key) = from {
+            let next = self.read(snapshot, |_, table| {
+                let bounds = (Bound::Included(&key[..]), Bound::Unbounded);
+                let tree = &table.indexes[0].tree;
+                tree.scan(bounds.0, bounds.1, ScanDirection::Forward, &mut entries)
+            });
+            from = next.map(|next| next.key);
+            let mut at = 0;
+            while at < entries.len() {
+                let rows = &entries.rows()[at..];
+                if entries.keyed() == Keyed::Yes {
+                    at += self.read(snapshot, |reader, table| {
+                        let buffers = (&mut batch, &mut check.near);
+                        reader.read_together(table, rows, &ALL, buffers)
+                    });
+                    for row in 0..batch.len() {
+                        batch.copy_to(row, &mut out);
+                        add(&out);
+                    }
+                } else {
+                    let present = self.read(snapshot, |reader, table| {
+                        let entry = (&table.indexes[0], entries.key(at), Keyed::No);
+                        let buffers = (&mut out, &mut check);
+                        reader.read_by_key(table, entry, rows[0], &ALL, buffers)
+                    });
+                    if present == Presence::Present {
+                        add(&out);
+                    }
+                    at += 1;
+                }
+            }
+        }
     }
 }
 

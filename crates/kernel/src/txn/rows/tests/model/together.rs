@@ -1,4 +1,4 @@
-//! Steps of the model that insert or change several rows by one call.
+//! Steps of the model that insert, change or read several rows by one call.
 //!
 //! Invariants: as if row by row, in order; a call that stops has done all rows before.
 
@@ -34,6 +34,37 @@ impl Model {
             first.take().unwrap_or_else(again)
         });
         self.count("rows together");
+    }
+
+    /// Reads rows from some row on, with ids between that are no rows' any more or never were.
+    pub(super) fn read_together(&mut self, at: usize) {
+        let known = self.all_rows();
+        let Some(from) = self.some_row() else { return };
+        let mut rows: Vec<RowId> = known.into_iter().filter(|row| *row >= from).collect();
+        for _ in 0..self.random.usize(..3) {
+            let place = self.random.usize(..rows.len());
+            rows.insert(place, RowId(rows[place].0 + self.random.u64(..3)));
+        }
+        let see = |row: &RowId| self.visible_row(at, *row).map(|version| (*row, version));
+        let expected: Vec<_> = rows.iter().filter_map(see).collect();
+        let (mut batch, mut near, mut out) = Default::default();
+        let (mut found, mut looked) = (Vec::new(), 0);
+        while looked < rows.len() {
+            let mut reader = self.running[at].txn.reader(&self.world);
+            let buffers = (&mut batch, &mut near);
+            let read = reader.read_together(&self.world.table, &rows[looked..], &ALL, buffers);
+            let read = read.expect("nobody is deciding");
+            assert!((1..=rows.len() - looked).contains(&read), "{read} of {}", rows.len() - looked);
+            for row in 0..batch.len() {
+                batch.copy_to(row, &mut out);
+                found.push((batch.row(row), Row::of(&out)));
+            }
+            if read > 1 {
+                self.count("rows read together");
+            }
+            looked += read;
+        }
+        assert_eq!(found, expected, "step {}", self.step);
     }
 
     /// Changes a column of several rows by one call, in place.
