@@ -75,7 +75,7 @@ pub fn order_head(value: &Datum, ty: TypeOid) -> u64 {
             value if value.is_nan() => u64::MAX,
             value if value > 0.0 => value.to_bits() | SIGN,
             // Zeros are equal.
-            value if value == 0.0 => SIGN,
+            0.0 => SIGN,
             value => !value.to_bits(),
         },
         Datum::Text(text) if ty == TypeOid::BPCHAR => {

@@ -22,14 +22,6 @@ fn assert_sound(directory: &Path) -> Findings {
     findings
 }
 
-fn remove(statement: &mut Statement<'_>, table: Oid, id: i64) -> Result<()> {
-    statement.lock_table(table, TableLockMode::RowExclusive)?;
-    let (row, _) = find(statement, table, id)?.expect("it is there");
-    let table = statement.table(table)?;
-    assert_eq!(statement.delete(&table, row)?, WriteOutcome::Done);
-    Ok(())
-}
-
 #[test]
 fn a_restart_reads_the_checkpoint_and_the_log_behind_it() {
     let directory = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::tree::index::{IndexBatch, IndexTree, Keyed};
 
 /// Ids from an entry-only scan, and how many rows it had to look at.
 fn ids(statement: &mut Statement<'_>, table: Oid, direction: ScanDirection) -> (Vec<i64>, u64) {
@@ -46,6 +47,56 @@ fn until_no_row_is_fetched(database: &Database, table: Oid, expected: &[i64]) {
         assert!(Instant::now() < until, "{fetched} rows are still fetched");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Whether all leaves of the table's indexes are keyed, one by one.
+fn are_keyed(database: &Database, table: Oid) -> Vec<bool> {
+    let look = |statement: &mut Statement<'_>| {
+        let entry = statement.table(table)?;
+        Ok(entry.indexes.iter().map(|index| is_keyed(&index.tree)).collect())
+    };
+    transact(database, Isolation::ReadCommitted, look).unwrap()
+}
+
+fn is_keyed(tree: &IndexTree) -> bool {
+    let (mut batch, mut from) = (IndexBatch::new(), Some(Vec::new()));
+    while let Some(key) = from {
+        let (begin, end) = (Bound::Included(&key[..]), Bound::Unbounded);
+        match tree.scan(begin, end, ScanDirection::Forward, &mut batch) {
+            Ok(next) => from = next.map(|next| next.key),
+            Err(_) => return false,
+        }
+        if batch.keyed() == Keyed::No {
+            return false;
+        }
+    }
+    true
+}
+
+/// The first version of the bit was set by sweeps alone, so that leaves had it only once a scan had
+/// asked for them to be exact.
+#[test]
+fn leaves_are_keyed_from_the_beginning_until_a_row_gets_another_key() {
+    let database = Database::open_in_memory(options(2)).unwrap();
+    let table = make_accounts(&database);
+    let come = |statement: &mut Statement<'_>| {
+        (0..1000).try_for_each(|id| insert(statement, table, id, id % 10).map(drop))
+    };
+    transact(&database, Isolation::ReadCommitted, come).unwrap();
+    assert_eq!(are_keyed(&database, table), [true, true], "made with the table, which was empty");
+    let column =
+        IndexColumn { column: ColumnId(1), direction: Direction::Descending, nulls: Nulls::Last };
+    transact(&database, Isolation::ReadCommitted, |statement| {
+        let (name, columns) = ("later".to_owned(), vec![column]);
+        statement.create_index(NewIndex { table, name, columns, kind: IndexKind::Plain })
+    })
+    .unwrap();
+    assert_eq!(are_keyed(&database, table), [true, true, true], "built of rows");
+    transact(&database, Isolation::ReadCommitted, |it| remove(it, table, 5)).unwrap();
+    assert_eq!(are_keyed(&database, table), [true, true, true], "a row went");
+    transact(&database, Isolation::ReadCommitted, |it| add(it, table, 6, 1)).unwrap();
+    assert_eq!(are_keyed(&database, table), [true, false, false], "another balance");
+    database.close().unwrap();
 }
 
 #[test]

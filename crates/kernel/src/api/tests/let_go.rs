@@ -63,13 +63,6 @@ fn turn(database: &Database, tables: &Tables, number: i64) {
     transact(database, Isolation::ReadCommitted, change_what_stayed).unwrap();
 }
 
-fn remove(statement: &mut Statement<'_>, table: Oid, id: i64) -> Result<()> {
-    let (row, _) = find(statement, table, id)?.expect("it is there");
-    let entry = statement.table(table)?;
-    assert_eq!(statement.delete(&entry, row)?, WriteOutcome::Done);
-    Ok(())
-}
-
 /// Rows and sum of a table.
 fn sum(statement: &mut Statement<'_>, table: Oid) -> Result<(i64, i64)> {
     statement.lock_table(table, TableLockMode::AccessShare)?;

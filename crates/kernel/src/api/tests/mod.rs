@@ -141,6 +141,14 @@ fn rows_by_index(
     Ok(rows)
 }
 
+fn remove(statement: &mut Statement<'_>, table: Oid, id: i64) -> Result<()> {
+    statement.lock_table(table, TableLockMode::RowExclusive)?;
+    let (row, _) = find(statement, table, id)?.expect("it is there");
+    let table = statement.table(table)?;
+    assert_eq!(statement.delete(&table, row)?, WriteOutcome::Done);
+    Ok(())
+}
+
 fn add(statement: &mut Statement<'_>, table: Oid, id: i64, delta: i64) -> Result<()> {
     statement.lock_table(table, TableLockMode::RowExclusive)?;
     let (row, mut balance) = find(statement, table, id)?.expect("the account is there");

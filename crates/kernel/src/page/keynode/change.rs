@@ -51,6 +51,11 @@ pub fn set_exact(page: &mut Page) {
     page[header::AT_FLAGS] = FLAG_EXACT | FLAG_KEYED;
 }
 
+/// Sets the *keyed* bit alone (rule 5.7).
+pub fn set_keyed(page: &mut Page) {
+    page[header::AT_FLAGS] = FLAG_KEYED;
+}
+
 /// Clears the *exact* bit; the leaf stays *keyed* if it is.
 pub fn clear_exact(page: &mut Page) {
     page[header::AT_FLAGS] &= !FLAG_EXACT;

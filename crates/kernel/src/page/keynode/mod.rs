@@ -42,7 +42,7 @@ mod tests;
 
 pub use change::{
     NoRoom, append, clear_exact, clear_keyed, finish, format_node, has_room, insert, remove,
-    replace_contents, room, set_exact, trim,
+    replace_contents, room, set_exact, set_keyed, trim,
 };
 pub use check::check;
 pub use merge::{is_underfull, merge};

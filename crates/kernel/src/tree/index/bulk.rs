@@ -1,7 +1,8 @@
 //! Building an index from sorted entries, from the leaves up (CREATE INDEX, recovery).
 //!
 //! Invariants: nobody sees a page before the tree is returned; if anything fails, all pages are
-//! given back.
+//! given back. Entries are of the newest versions of rows that nobody else changes meanwhile, and who
+//! sees older ones does not read the index (rule 6.10): its leaves are keyed (rule 5.7).
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub struct IndexBuilder {
     entry: Vec<u8>,
 }
 
-/// Nodes in frames; leaves may be exact.
+/// Nodes in frames; leaves are keyed, and may be exact.
 struct Leaves {
     frames: FrameSink,
     exact: Exact,
@@ -30,11 +31,12 @@ struct Leaves {
 
 impl NodeSink for Leaves {
     fn put(&mut self, level: usize, fill: &dyn Fn(&mut [u8; PAGE_BYTES])) -> Result<u64> {
-        let is_exact = level == 0 && self.exact == Exact::Yes;
         self.frames.put(level, &|page| {
             fill(page);
-            if is_exact {
-                keynode::set_exact(page);
+            match self.exact {
+                _ if level > 0 => {}
+                Exact::Yes => keynode::set_exact(page),
+                Exact::No => keynode::set_keyed(page),
             }
         })
     }

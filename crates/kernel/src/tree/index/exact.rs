@@ -6,7 +6,8 @@
 //!
 //! A leaf is keyed if each of its entries' rows has the entry's key in all its versions: then who
 //! comes from an entry need not compare the key of the version that he sees (rule 5.4). A row that
-//! is inserted or deleted leaves it so (ids are not used twice), so most leaves are keyed always.
+//! is inserted or deleted leaves it so (ids are not used twice), and so does the building of an index
+//! (`bulk`): most leaves are keyed always.
 //!
 //! Invariants: the bits are set only with the leaf held exclusively while every entry is judged, and
 //! cleared under the same latch. Who changes a row changes the row first and comes here second,
