@@ -38,6 +38,13 @@ fn until(text: &str) -> Result<Until, String> {
     since_1970.map(Until::Micros).ok_or_else(|| "a time that is too far away".to_owned())
 }
 
+/// A time in microseconds since 1970, as `--until` takes it.
+pub fn utc(micros: i64) -> String {
+    let mut time = Vec::new();
+    write_timestamptz(&mut time, micros - EPOCH_MICROS, &TimeZone::utc());
+    String::from_utf8_lossy(&time).into_owned()
+}
+
 /// Makes the database and says up to when it goes.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let until = arguments.until.unwrap_or(Until::End);
@@ -47,12 +54,11 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     for line in &restored.damaged {
         eprintln!("atoll: {line}; what was restored does not need it");
     }
-    let mut time = Vec::new();
-    write_timestamptz(&mut time, restored.wall_micros - EPOCH_MICROS, &TimeZone::utc());
-    let time = String::from_utf8_lossy(&time).into_owned();
     let to = match until {
         Until::Cts(_) => String::new(),
-        Until::End | Until::Micros(_) => format!("what was committed by {time}, "),
+        Until::End | Until::Micros(_) => {
+            format!("what was committed by {}, ", utc(restored.wall_micros))
+        }
     };
     println!(
         "{}: restored {to}up to cts {}: checkpoint {} and {} commits behind it, {:.1} MB",

@@ -66,6 +66,7 @@ fn a_running_server_is_backed_up_and_restored_to_a_time() {
     client.execute("delete from t where a > 0", &[]).unwrap();
     client.batch_execute("checkpoint").unwrap();
     archived(&mut client);
+    the_archive_is_verified_beside_the_server(&archive);
     drop(client);
     scratch.kill();
     std::fs::remove_dir_all(scratch.data()).unwrap();
@@ -83,6 +84,23 @@ fn a_running_server_is_backed_up_and_restored_to_a_time() {
     scratch.kill();
     assert!(succeeds(&["check", &data]).contains("nothing is wrong"));
     the_backup_alone_is_a_database(&mut scratch, &backup_text);
+}
+
+fn the_archive_is_verified_beside_the_server(archive: &Path) {
+    let text = archive.to_str().unwrap();
+    let told = succeeds(&["check", text]);
+    assert!(told.contains(" commits, complete up to 20"), "{told}");
+    assert!(told.ends_with("nothing is wrong\n"), "{told}");
+    let folder = std::fs::read_dir(archive).unwrap().next().unwrap().unwrap().path();
+    let point = folder.join("0000000001.reached");
+    let good = std::fs::read(&point).unwrap();
+    let mut bad = good.clone();
+    bad[30] ^= 1;
+    std::fs::write(&point, bad).unwrap();
+    let told = fails(&["check", text]);
+    assert!(told.contains("1 problem: \"") && told.contains("0000000001.reached\""), "{told}");
+    std::fs::write(&point, good).unwrap();
+    assert!(succeeds(&["check", folder.to_str().unwrap()]).contains("nothing is wrong"));
 }
 
 /// It comes by itself; the harness ends a test that waits for ever.

@@ -75,7 +75,7 @@ pub use self::checkpoint::{
     CheckpointReport, CheckpointStatus, CheckpointWatch, PinnedCheckpoint, WhichCheckpoint,
 };
 pub use self::core::{Context, Core, Instance};
-pub use crate::backup::{Restored, Until};
+pub use crate::backup::{ArchiveFindings, Restored, Until};
 pub use crate::base::{Cts, EXIT_CLOCK_RAN_BACK, Error, InstanceId, Result, RowId, Unread, Xid};
 pub use crate::buffer::PoolTraffic;
 pub use crate::catalog::{

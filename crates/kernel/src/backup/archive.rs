@@ -84,17 +84,28 @@ fn segment_file((home, incarnation, start): SegmentKey) -> String {
     format!("{:04}-{incarnation:010}-{:016x}{SEGMENT}", home.0, start.0)
 }
 
-fn key_of(name: &str) -> Option<SegmentKey> {
+/// Where a segment belongs, as its name says.
+pub(super) fn key_of(name: &str) -> Option<SegmentKey> {
     let mut parts = name.strip_suffix(SEGMENT)?.split('-');
     let (home, incarnation) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     let start = u64::from_str_radix(parts.next()?, 16).ok()?;
     Some((HomeId(home), incarnation, LogPosition(start)))
 }
 
+fn folder_of(database: u128) -> String {
+    format!("{database:032x}")
+}
+
+/// The database whose folder in an archive has this name.
+pub(super) fn database_of(folder: &str) -> Option<u128> {
+    let database = u128::from_str_radix(folder, 16).ok()?;
+    (folder_of(database) == folder).then_some(database)
+}
+
 impl Archive {
     /// The part of `database` in the archive that `disk` holds; nothing is made yet.
     pub fn new(disk: Arc<dyn Disk>, database: u128) -> Archive {
-        Archive { disk, database, folder: format!("{database:032x}") }
+        Archive { disk, database, folder: folder_of(database) }
     }
 
     pub(super) fn disk(&self) -> &dyn Disk {

@@ -11,6 +11,7 @@
 //! archives; each is verified when it is read.
 
 use super::Point;
+use super::point::BACKUP_NAME;
 use super::reached::Reached;
 use crate::base::{Cts, Error, Result};
 use crate::io::Disk;
@@ -104,6 +105,15 @@ pub fn damaged_begun(disk: &dyn Disk) -> Result<Vec<Error>> {
     let begun = numbers(&disk.list("")?, BEGUN).into_iter().map(begun_name);
     let names = begun.chain([ARCHIVED_NAME, FORGOTTEN_NAME].map(str::to_owned));
     Ok(names.filter_map(|name| Point::read(disk, &name).err()).collect())
+}
+
+/// What is damaged of what a directory knows of backups and archives, `BACKUP` and `REACHED` among it: for a check, for
+/// nothing else needs all of it.
+pub fn damaged_notes(disk: &dyn Disk) -> Result<Vec<Error>> {
+    let mut damaged = damaged_begun(disk)?;
+    damaged.extend(Point::read(disk, BACKUP_NAME).err());
+    damaged.extend(Reached::read(disk).and_then(|reached| reached.check()).err());
+    Ok(damaged)
 }
 
 /// Whether anything of this database was ever archived. `Io`.

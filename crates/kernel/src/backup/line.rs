@@ -1,6 +1,6 @@
 //! Which logs a restore goes on with from a backup, and how far (backup rules 7 and 9).
 //!
-//! Invariants: only reads points; what is missing between them, or is of another history, is refused by
+//! Invariants: reads no logs; what is missing between points, or is of another history, is refused by
 //! name. Whether the logs are there is seen when they are examined.
 
 use std::collections::BTreeMap;
@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use super::Point;
 use super::archive::{Archive, SegmentKey};
 use super::begun::begun_name;
+use super::points::Points;
 use super::restore::Until;
 use super::time::utc;
-use crate::base::{Cts, Error, HomeId, Result};
+use crate::base::{Cts, Error, Result};
 use crate::io::Disk;
 use crate::log::CopiedPart;
-use crate::log::manifest::{Incarnation, LogSpan, Manifest};
+use crate::log::manifest::{Incarnation, LogSpan};
 
 /// What logs there are behind the backup's checkpoint.
 pub(super) struct Line {
@@ -27,8 +28,9 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Behind the checkpoint of the backup `base`, with what the archive has. `Corrupt`, `Unusable`, `Io`.
-    pub fn behind(base: &Point, archive: Option<&Archive>) -> Result<Line> {
+    /// Behind the checkpoint of the backup `base`, with what the archive has, of which `points` are known.
+    /// `Corrupt`, `Unusable`.
+    pub fn behind(base: &Point, points: &Points) -> Result<Line> {
         let own = base.manifest.current();
         let alone = Line {
             incarnations: vec![own.clone()],
@@ -37,18 +39,13 @@ impl Line {
             reach: base.cts,
             wall_micros: base.wall_micros,
         };
-        let Some(archive) = archive else { return Ok(alone) };
-        let mut begun = BTreeMap::new();
-        for number in archive.incarnations()?.into_iter().filter(|it| *it > own.number) {
-            begun.insert(number, named(archive.begun(number)?, number)?);
-        }
-        check_order(base, &begun, archive)?;
-        let newer = |point: &Point| point.cts > base.cts;
-        let own_reached = archive.reached(own.number)?.filter(newer);
+        let Points { begun, reached, .. } = points;
+        check_order(base, points)?;
+        let own_reached = reached.get(&own.number).filter(|point| point.cts > base.cts);
         let Some((&last, last_begun)) = begun.last_key_value() else {
             return Ok(match own_reached {
                 Some(point) => Line {
-                    parts: vec![CopiedPart::up_to(point.ends)],
+                    parts: vec![CopiedPart::up_to(point.ends.clone())],
                     reach: point.cts,
                     wall_micros: point.wall_micros,
                     ..alone
@@ -56,29 +53,29 @@ impl Line {
                 None => alone,
             });
         };
-        check_chain(own.number, &begun)?;
+        check_chain(own.number, begun)?;
         let (mut incarnations, mut parts) = (Vec::new(), Vec::new());
         for number in own.number..last {
             let reached = match number == own.number {
-                true => Some(own_reached.clone().unwrap_or_else(|| base.clone())),
-                false => archive.reached(number)?,
+                true => Some(own_reached.unwrap_or(base)),
+                false => reached.get(&number),
             };
-            let Some(logs) = ended(number, own, &begun, reached.as_ref())? else { continue };
+            let Some(logs) = ended(number, own, begun, reached)? else { continue };
             incarnations.push(Incarnation { number, logs });
             parts.push(part(begun.get(&number), reached));
         }
         let running = |span: &LogSpan| LogSpan { start: span.start, cut: None };
         let logs = last_begun.manifest.current().logs.iter().map(running).collect();
         incarnations.push(Incarnation { number: last, logs });
-        let reached = archive.reached(last)?;
+        let reached = reached.get(&last);
         // What was copied of it before all of its logs were does not count: a log alone is consistent
         // wherever it ends, several are where a copy says that all have what came before.
-        let reach = match (&reached, last_begun.manifest.homes) {
+        let reach = match (reached, last_begun.manifest.homes) {
             (Some(point), _) => point.cts,
             (None, 1) => Cts::MAX,
-            (None, _) => before(&last_begun.manifest).next(),
+            (None, _) => last_begun.found().next(),
         };
-        let wall_micros = reached.as_ref().unwrap_or(last_begun).wall_micros;
+        let wall_micros = reached.unwrap_or(last_begun).wall_micros;
         parts.push(part(Some(last_begun), reached));
         let homes = last_begun.manifest.homes;
         Ok(Line { incarnations, parts, homes, reach, wall_micros })
@@ -119,11 +116,11 @@ impl Line {
 
 /// What is known of an incarnation from how it began, if it is one behind the backup's, and how far it is
 /// archived.
-fn part(begun: Option<&Point>, reached: Option<Point>) -> CopiedPart {
-    let known = CopiedPart::up_to(reached.map_or(Vec::new(), |point| point.ends));
+fn part(begun: Option<&Point>, reached: Option<&Point>) -> CopiedPart {
+    let known = CopiedPart::up_to(reached.map_or(Vec::new(), |point| point.ends.clone()));
     match begun {
         Some(point) => {
-            CopiedPart { began_micros: point.wall_micros, above: before(&point.manifest), ..known }
+            CopiedPart { began_micros: point.wall_micros, above: point.found(), ..known }
         }
         None => known,
     }
@@ -154,26 +151,25 @@ pub(super) fn check_own(backup: &dyn Disk, base: &Point, archive: &Archive) -> R
 }
 
 /// Refuses an archive in which a later point lacks a checkpoint that an earlier one, or the backup, has.
-fn check_order(base: &Point, begun: &BTreeMap<u32, Point>, archive: &Archive) -> Result<()> {
-    let own = base.incarnation();
-    let mut latest = base.clone();
-    if let Some(reached) = archive.reached(own)?
-        && !reached.may_precede(&latest)
+fn check_order(base: &Point, points: &Points) -> Result<()> {
+    let mut latest = base;
+    if let Some(reached) = points.reached.get(&base.incarnation())
+        && !reached.may_precede(latest)
     {
-        latest = after(&latest, reached, "reached")?;
+        latest = after(latest, reached, "reached")?;
     }
-    for (&number, point) in begun {
-        latest = after(&latest, point.clone(), "begun")?;
-        if let Some(reached) = archive.reached(number)? {
-            latest = after(&latest, reached, "reached")?;
+    for (number, point) in &points.begun {
+        latest = after(latest, point, "begun")?;
+        if let Some(reached) = points.reached.get(number) {
+            latest = after(latest, reached, "reached")?;
         }
     }
     Ok(())
 }
 
 /// A point that follows `latest` in one history.
-fn after(latest: &Point, point: Point, what: &str) -> Result<Point> {
-    match latest.may_precede(&point) {
+fn after<'a>(latest: &Point, point: &'a Point, what: &str) -> Result<&'a Point> {
+    match latest.may_precede(point) {
         true => Ok(point),
         false => {
             let (number, before) = (point.incarnation(), latest.incarnation());
@@ -183,12 +179,6 @@ fn after(latest: &Point, point: Point, what: &str) -> Result<Point> {
             Err(another_history(&detail))
         }
     }
-}
-
-/// The largest cts that the running incarnation of a manifest found when it began.
-fn before(manifest: &Manifest) -> Cts {
-    let bases = (0..manifest.homes).map(|home| manifest.base(HomeId(home)));
-    bases.max().unwrap_or(Cts::ZERO)
 }
 
 /// The logs of an incarnation that has ended, from where they are needed, with their cuts; none if
@@ -234,10 +224,6 @@ fn ended(
             Err(Error::Corrupt { page: None, detail })
         }
     }
-}
-
-fn named(point: Option<Point>, incarnation: u32) -> Result<Point> {
-    point.ok_or_else(|| Error::NotFound { what: format!("{incarnation:010}.begun") })
 }
 
 /// Each manifest must tell of everything since the one before it.

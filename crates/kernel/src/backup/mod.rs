@@ -16,14 +16,19 @@ mod copy;
 mod history;
 mod line;
 mod point;
+mod points;
 mod reached;
 mod restore;
 mod time;
+mod verify;
 mod watch;
 
 pub use archive::{Archive, ArchivedUpTo};
-pub use begun::{copy_begun, damaged_begun, forget_begun, is_archiving, note_begun, was_archived};
+pub use begun::{
+    copy_begun, damaged_begun, damaged_notes, forget_begun, is_archiving, note_begun, was_archived,
+};
 pub use copy::{CopiedPages, copy_logs, copy_pages};
 pub use point::{BACKUP_NAME, Point};
 pub use restore::{Restore, Restored, Until, restore};
+pub use verify::{ArchiveFindings, databases, verify_archive};
 pub use watch::Watch;

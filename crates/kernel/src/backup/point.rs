@@ -3,7 +3,7 @@
 //! Invariants: written whole or not at all; verified when it is read; another version is refused.
 //! Every byte: docs/format/backup.md.
 
-use crate::base::{Cts, Error, LogPosition, Result};
+use crate::base::{Cts, Error, HomeId, LogPosition, Result};
 use crate::io::{Direct, Disk, OpenHow};
 use crate::log::manifest::Manifest;
 
@@ -34,6 +34,12 @@ impl Point {
     /// The incarnation that it is of.
     pub fn incarnation(&self) -> u32 {
         self.manifest.current().number
+    }
+
+    /// The largest cts that its incarnation found when it began.
+    pub fn found(&self) -> Cts {
+        let bases = (0..self.manifest.homes).map(|home| self.manifest.base(HomeId(home)));
+        bases.max().unwrap_or(Cts::ZERO)
     }
 
     /// Whether one history can have this point and then `later`: no checkpoint is taken back.

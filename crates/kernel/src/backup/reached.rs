@@ -169,16 +169,24 @@ impl Reached {
         })
     }
 
+    /// `Corrupt` if a slot is damaged.
+    pub fn check(&self) -> Result<()> {
+        match self.slots.contains(&Slot::Damaged) {
+            true => {
+                let detail = format!("\"{REACHED_NAME}\": its checksum does not hold");
+                Err(Error::Corrupt { page: None, detail })
+            }
+            false => Ok(()),
+        }
+    }
+
     /// How a point that the archive has is known here. `Corrupt` if that cannot be told.
     pub fn knows(&self, point: &Point) -> Result<Known> {
         let found = Note::of(point);
         if self.notes().any(|note| note.is_of(&found)) {
             return Ok(Known::Own);
         }
-        if self.slots.contains(&Slot::Damaged) {
-            let detail = format!("\"{REACHED_NAME}\": its checksum does not hold");
-            return Err(Error::Corrupt { page: None, detail });
-        }
+        self.check()?;
         let is_older =
             |note: &Note| found.checkpoint < note.checkpoint && found.timestamp <= note.timestamp;
         Ok(if self.notes().any(is_older) { Known::Older } else { Known::No })

@@ -14,6 +14,7 @@ use super::archive::{Archive, Archived, Damaged, SegmentKey};
 use super::choice::{Source, better};
 use super::copy::{SegmentPiece, copy_segment, is_blank, new_page_file};
 use super::line::{Line, check_own};
+use super::points::Points;
 use super::{BACKUP_NAME, Point, Watch};
 use crate::base::{Cts, Error, HomeId, PAGE_BYTES, Place, Result};
 use crate::buffer::Swip;
@@ -66,7 +67,7 @@ pub struct Restored {
     pub commits: u64,
     /// Bytes copied.
     pub bytes: u64,
-    /// Segments of the archive that are damaged, a line for people each. Nothing that was restored needed
+    /// Files of the archive that are damaged, a line for people each. Nothing that was restored needed
     /// them.
     pub damaged: Vec<String>,
 }
@@ -110,10 +111,14 @@ pub fn restore(how: &Restore<'_>, watch: &Watch) -> Result<Restored> {
         return unusable("the backup's pages have another size than this program's");
     }
     let archive = how.archive.clone().map(|disk| Archive::new(disk, base.manifest.database));
-    if let Some(archive) = &archive {
-        check_own(how.backup, &base, archive)?;
-    }
-    let line = Line::behind(&base, archive.as_ref())?;
+    let points = match &archive {
+        Some(archive) => {
+            check_own(how.backup, &base, archive)?;
+            Points::behind(&base, archive, how.until)?
+        }
+        None => Points::default(),
+    };
+    let line = Line::behind(&base, &points)?;
     line.check(how.until, &base, checkpoint.timestamp)?;
     let page_bytes = copy_pages(how, &base.manifest, checkpoint, watch)?;
     let copies = copy_segments(how, &present, (archive.as_ref(), &line), watch)?;
@@ -139,7 +144,7 @@ pub fn restore(how: &Restore<'_>, watch: &Watch) -> Result<Restored> {
     examined.begin(&how.target, homes, offset, Leftovers::All)?;
     let (checkpoint, commits) = (checkpoint.number, examined.commits);
     let bytes = page_bytes + copies.bytes;
-    let damaged = copies.damaged.iter().map(Damaged::line).collect();
+    let damaged = copies.damaged.iter().map(Damaged::line).chain(points.damaged).collect();
     Ok(Restored { checkpoint, below, wall_micros, commits, bytes, damaged })
 }
 

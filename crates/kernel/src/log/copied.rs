@@ -143,7 +143,7 @@ impl Part<'_> {
             (None, Some(end)) => walk.whole_end() >= end,
             (None, None) => !self.goes_on(files, walk, &chain),
         };
-        if is_whole { Ok(()) } else { Err(self.gap(walk, &chain)) }
+        if is_whole { Ok(()) } else { Err(self.gap(walk)) }
     }
 
     fn is_whole_to(
@@ -179,7 +179,7 @@ impl Part<'_> {
         chain.last().map_or(self.span.start, |last| last.header.end())
     }
 
-    fn gap(&self, walk: &Walk, chain: &[Segment]) -> Error {
+    fn gap(&self, walk: &Walk) -> Error {
         let Part { home, incarnation, span, .. } = self;
         let found = if span.cut.is_some() { walk.end() } else { walk.whole_end() };
         let needed = match span.cut.map(|cut| cut.position).max(self.end) {
@@ -193,8 +193,7 @@ impl Part<'_> {
             "{}: the log of home {home} is damaged or missing from position {found} on; {needed}",
             walk.here()
         );
-        let last = chain.iter().rfind(|it| it.header.start <= found).map(|it| it.header.start);
-        for start in last.into_iter().chain([self.behind(chain)]) {
+        for start in walk.next_segments() {
             if let Some(origin) = (self.origin)(*home, *incarnation, start) {
                 detail += &format!("; from position {start} on it is in {origin}");
             }
@@ -228,6 +227,37 @@ pub fn examine_below(logs: CopiedLogs<'_>, below: Cts) -> Result<Examined> {
         cts_max = cts_max.max(base);
     }
     Ok(Examined { manifest, cuts, cts_max, commits, commits_cut: 0 })
+}
+
+/// One incarnation's part of one log, to be verified where it was copied to.
+#[derive(Clone, Copy)]
+pub struct CopiedLog<'a> {
+    /// Whose log.
+    pub home: HomeId,
+    /// Which incarnation's.
+    pub incarnation: u32,
+    /// From where, and up to where if that is known.
+    pub span: LogSpan,
+    /// How far it reaches at least, if that is known.
+    pub end: Option<LogPosition>,
+    /// Where its segments come from.
+    pub origin: Origin<'a>,
+}
+
+/// Verifies every record of such a part, of which `segments` are copied, ascending; answers commits. `Corrupt` names
+/// what is damaged or missing up to its cut, or as far as it reaches, or, if nothing says how far, before
+/// anything else of it. `Io`.
+pub fn verify_copied(
+    log: &CopiedLog<'_>,
+    segments: impl Iterator<Item = (FileRef, SegmentHeader)>,
+) -> Result<u64> {
+    let CopiedLog { home, incarnation, span, end, origin } = *log;
+    let whole = segments.map(|(file, header)| Segment { file, header }).collect();
+    let files = SegmentFiles { whole, unfinished: Vec::new() };
+    let known = &CopiedPart::up_to(Vec::new());
+    let part = Part { home, incarnation, span, base: Cts::ZERO, end, known, origin };
+    let mut commits = 0;
+    part.cut(&files, Cts::MAX, &mut commits).map(|_| commits)
 }
 
 /// What the records of a copy of a segment are.

@@ -23,7 +23,8 @@ mod walk;
 mod writer;
 
 pub use copied::{
-    CopiedLogs, CopiedPart, Origin, Validity, committed_by, examine_below, segments, validity,
+    CopiedLog, CopiedLogs, CopiedPart, Origin, Validity, committed_by, examine_below, segments,
+    validity, verify_copied,
 };
 pub use cut::{Dependent, LogSummary, cut};
 pub use format::{Chunks, Dependencies, HeaderFault, SEGMENT_HEADER_BYTES, SegmentHeader};

@@ -269,6 +269,14 @@ impl Walk {
         })
     }
 
+    /// Where the segments begin in one of which the next record is, if there is one: between two flushes it may be
+    /// in the present one or in that which follows.
+    pub fn next_segments(&self) -> impl Iterator<Item = LogPosition> {
+        let present = self.segments.get(self.index).map(|segment| segment.header);
+        let next = present.filter(|_| self.flush_end == 0).map(|header| header.end());
+        [present.map_or(self.start, |header| header.start)].into_iter().chain(next)
+    }
+
     /// Damage at the walk's present place.
     pub fn corrupt(&self, what: &str) -> Error {
         Error::Corrupt { page: None, detail: format!("{}: {what}", self.here()) }

@@ -8,6 +8,7 @@
 //! summed up (`tallies.rs`), a megabyte for an index and a bit for a page of long values at most. Each
 //! page of a tree is read once, in order of the keys, unless something is wrong.
 
+mod archives;
 mod entries;
 mod rows;
 mod survey;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use super::database::Database;
 use super::open::inspect;
 use super::options::Options;
+use crate::backup::damaged_notes;
 use crate::base::{Error, Outcome, Result, Stop, Unread};
 use crate::buffer::BufferPool;
 use crate::catalog::{Catalog, TableEntry};
@@ -85,17 +87,21 @@ impl Database {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory, options.rings)?);
         let before = Manifest::read(&*disk)?;
         let again = || take_again(&*disk, &options, before.as_ref());
-        match inspect(&disk, &options, progress) {
+        let mut findings = match inspect(&disk, &options, progress) {
             Ok((catalog, unread)) => {
                 let _lock = again()?;
-                check_recovered(&catalog, &unread)
+                check_recovered(&catalog, &unread)?
             }
             Err(error @ (Error::Corrupt { .. } | Error::Io { .. })) => {
                 let _lock = again()?;
-                check_damaged(error, &disk, &options)
+                check_damaged(error, &disk, &options)?
             }
-            Err(error) => Err(error),
-        }
+            Err(error) => return Err(error),
+        };
+        // A start does without them; archiving, or a restore, does not.
+        let notes = damaged_notes(&*disk)?;
+        findings.problems.extend(notes.iter().map(Error::to_string));
+        Ok(findings)
     }
 }
 

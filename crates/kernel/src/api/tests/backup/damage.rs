@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::*;
 
 /// Changes a bit in the middle of what a file holds.
-fn damage(bytes: &mut [u8]) {
+pub(super) fn damage(bytes: &mut [u8]) {
     let middle = bytes.iter().rposition(|byte| *byte != 0).unwrap() / 2;
     // Not between records, where nothing is. No byte becomes zero, so that it is found again.
     let at = bytes[..middle].iter().rposition(|byte| byte & !8 != 0).unwrap();
@@ -22,7 +22,7 @@ fn damage_padding(bytes: &mut [u8]) {
 }
 
 /// Changes a bit of a segment's header.
-fn damage_header(bytes: &mut [u8]) {
+pub(super) fn damage_header(bytes: &mut [u8]) {
     bytes[20] ^= 8;
 }
 
@@ -55,7 +55,7 @@ fn with_records(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
 }
 
 /// The archived segments of one incarnation.
-fn archived_by(history: &History, incarnation: u32) -> Vec<PathBuf> {
+pub(super) fn archived_by(history: &History, incarnation: u32) -> Vec<PathBuf> {
     let mut files = history.archived_files(".seg");
     let part = format!("-{incarnation:010}-");
     files.retain(|it| it.to_string_lossy().contains(&part));
@@ -203,14 +203,30 @@ fn segments_of_lives_after_the_asked_time_may_be_damaged_or_missing() {
         let cts = Cts(history.restore("at", Until::Micros(wall)).unwrap().below.0 - 1);
         assert!(history.has_rows("at", &rows));
         let later = lives.map(|it| archived_by(&history, it)).concat();
-        let check = |damaged: usize| {
-            history.is_refused("is damaged or missing from position");
+        let comes_back = |damaged: usize| {
             for until in [Until::Micros(wall), Until::Cts(cts)] {
                 let restored = history.restore("at", until).unwrap();
                 assert!(history.has_rows("at", &rows), "{until:?}");
                 assert_eq!(restored.damaged.len(), damaged);
             }
         };
+        let check = |damaged: usize| {
+            history.is_refused("is damaged or missing from position");
+            comes_back(damaged);
+        };
+        // Of points only the one that says where the life ended is needed.
+        let needed = format!("{:010}.begun", lives[0]);
+        for life in lives {
+            for point in ["begun", "reached"].map(|it| format!("{life:010}.{it}")) {
+                while_changed(&history.folder().join(&point), damage, || {
+                    history.is_refused("its checksum does not hold");
+                    match point == needed {
+                        false => comes_back(1),
+                        true => drop(history.restore("no", Until::Cts(cts)).unwrap_err()),
+                    }
+                });
+            }
+        }
         later.iter().for_each(|it| change(it, damage_header));
         check(later.len());
         later.iter().for_each(|it| std::fs::remove_file(it).unwrap());

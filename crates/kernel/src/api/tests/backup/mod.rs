@@ -5,6 +5,7 @@ mod damage;
 mod histories;
 mod history;
 mod kept;
+mod verified;
 
 use std::time::Duration;
 
