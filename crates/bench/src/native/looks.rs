@@ -127,10 +127,13 @@ impl Looks {
 
 /// What the database has taken of the process's memory.
 fn taken(memory: &MemoryWatch) -> Taken {
-    let parts = memory.parts();
-    let pages: usize = parts.iter().map(|part| part.frames - part.free).sum();
-    let undo = parts.iter().map(|part| part.undo_bytes).sum();
-    Taken { pages: pages as u64 * PAGE_BYTES as u64, undo }
+    let undo = memory.parts().iter().map(|part| part.undo_bytes).sum();
+    Taken { pages: pages_in(memory) * PAGE_BYTES as u64, undo }
+}
+
+/// Pages in memory.
+pub fn pages_in(memory: &MemoryWatch) -> u64 {
+    memory.parts().iter().map(|part| part.frames - part.free).sum::<usize>() as u64
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use atoll_kernel::api::{Database, Error, MemoryWatch, Options, PUBLIC_NAMESPACE, Pin, Target};
 
 use super::drive::{Course, Told, drive};
-use super::looks::Looks;
+use super::looks::{Looks, pages_in};
 use super::traced::Tracing;
 use super::{Native, load};
 use crate::cpu;
@@ -137,7 +137,7 @@ fn run_for<W: Native>(
             None => looks.look(database, &memory),
         }
         if let Some(line) = ticker.line() {
-            match looks.space.look(database) {
+            match looks.space.look(database, pages_in(&memory)) {
                 Some(space) => say(&format!("{line}, {space}")),
                 None => say(&line),
             }

@@ -19,6 +19,9 @@
 //! - Sweeps judge about as many entries as scans have looked at rows in vain: of small scans only
 //!   each one that fills [`SWEEP_AT`] is noted, and a range that is noted already is not noted again.
 //! - The list is bounded, and may forget: who reads the range again asks for it again.
+//! - An entry that a crash, or the end of a process, has left over keeps its leaf from being exact, and is noted to be
+//!   removed as any other is, if no retained version has its key (`entries`). That its row is not there is enough to
+//!   note it: rows come before their entries, and ids are never used twice.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -30,7 +33,7 @@ use crate::base::{Outcome, RowId, Stop, TreeId};
 use crate::page::pax::RowState;
 use crate::sync::mutant;
 use crate::tree::hints::{LeafHint, LeafHints};
-use crate::tree::index::{Exact, LeafStamp};
+use crate::tree::index::{Exact, Judged, LeafStamp};
 use crate::tree::table::LeafView;
 
 /// Ranges in an instance's list, beyond which the oldest is forgotten.
@@ -215,7 +218,8 @@ impl InstanceVersions {
                 continue;
             }
             let with = (&unswept.hints, &mut scratch, &mut done);
-            if sweep_range(table, index, &mut range, &mut left, with) == Gone::ThroughIt {
+            let place = (&**table, index);
+            if self.sweep_range(place, &mut range, &mut left, with) == Gone::ThroughIt {
                 range.tries += 1;
                 if !range.missed || range.tries >= TRIES_MAX {
                     continue;
@@ -238,36 +242,41 @@ enum Gone {
     Halfway,
 }
 
-fn sweep_range(
-    table: &TableAccess,
-    index: &IndexAccess,
-    range: &mut Range,
-    left: &mut usize,
-    (hints, scratch, done): (&LeafHints, &mut Scratch, &mut SweptLeaves),
-) -> Gone {
-    while *left > 0 {
-        let mut judge =
-            |key: Option<&[u8]>, row| is_exact(table, index, (key, row), (hints, scratch));
-        let Ok(swept) = index.tree.sweep_exact(&range.at, &mut judge) else {
-            // Latched, or read while it changed: where the next leaf begins is not known.
-            *left = left.saturating_sub(LEAF_COST);
-            range.missed = true;
-            return Gone::ThroughIt;
-        };
-        *left = left.saturating_sub(LEAF_COST + swept.judged);
-        match swept.exact {
-            Exact::Yes => done.exact += 1,
-            Exact::No => {
-                done.not_ready += 1;
+impl InstanceVersions {
+    fn sweep_range(
+        &self,
+        (table, index): (&TableAccess, &IndexAccess),
+        range: &mut Range,
+        left: &mut usize,
+        (hints, scratch, done): (&LeafHints, &mut Scratch, &mut SweptLeaves),
+    ) -> Gone {
+        while *left > 0 {
+            let mut judge =
+                |key: Option<&[u8]>, row| judge(table, index, (key, row), (hints, scratch));
+            let Ok(swept) = index.tree.sweep_exact(&range.at, &mut judge) else {
+                // Latched, or read while it changed: where the next leaf begins is not known.
+                *left = left.saturating_sub(LEAF_COST);
                 range.missed = true;
+                return Gone::ThroughIt;
+            };
+            *left = left.saturating_sub(LEAF_COST + swept.judged);
+            match swept.exact {
+                Exact::Yes => done.exact += 1,
+                Exact::No => {
+                    done.not_ready += 1;
+                    range.missed = true;
+                }
+            }
+            for (key, row) in swept.left_over {
+                self.postponed().note_left_over(table, index, (&key, row));
+            }
+            match swept.next {
+                Some(next) if range.is_before_end(&next.key) => range.at = next.key,
+                _ => return Gone::ThroughIt,
             }
         }
-        match swept.next {
-            Some(next) if range.is_before_end(&next.key) => range.at = next.key,
-            _ => return Gone::ThroughIt,
-        }
+        Gone::Halfway
     }
-    Gone::Halfway
 }
 
 /// Buffers of a sweep.
@@ -278,34 +287,33 @@ struct Scratch {
     near: LeafHint,
 }
 
-/// Whether the row is settled and has the entry's key, if one is given. The index leaf is held exclusively.
-fn is_exact(
+/// Judges an entry by its row; by its key, too, if one is given. The index leaf is held exclusively.
+fn judge(
     table: &TableAccess,
     index: &IndexAccess,
     (key, row): (Option<&[u8]>, RowId),
     (hints, scratch): (&LeafHints, &mut Scratch),
-) -> Outcome<Exact> {
+) -> Outcome<Judged> {
     let Scratch { row: buffer, key: own, near } = scratch;
     table.tree.read_near((hints, near), row, &mut |leaf: &LeafView<'_>| {
-        let Some(slot) = leaf.find(row) else { return Ok(Exact::No) };
+        let Some(slot) = leaf.find(row) else { return Ok(Judged::LeftOver) };
         let at = table.row_at(leaf, row, slot);
-        if !at.is_settled() && !mutant("exact-ignores-undo") {
-            return Ok(Exact::No);
+        // Deleted without undo: one that could not be taken out, and has its entries still.
+        let is_settled = at.is_settled() || mutant("exact-ignores-undo");
+        if !is_settled || leaf.state(slot) != RowState::Live {
+            return Ok(Judged::NotReady);
         }
-        let Some(key) = key else {
-            let is_live = leaf.state(slot) == RowState::Live;
-            return Ok(if is_live { Exact::Yes } else { Exact::No });
-        };
+        let Some(key) = key else { return Ok(Judged::Exact) };
         buffer.clear();
         if at.copy_page(&index.columns, buffer) == Presence::Absent {
-            return Ok(Exact::No);
+            return Ok(Judged::NotReady);
         }
         match longs::resolve_keys(&table.tree, buffer, 0) {
             // The leaves behind this one may be exact all the same.
-            Err(Stop::Error(why)) if why.is_unreadable() => return Ok(Exact::No),
+            Err(Stop::Error(why)) if why.is_unreadable() => return Ok(Judged::NotReady),
             resolved => resolved?,
         }
         index.encode(own, |column| buffer.column(column));
-        Ok(if own.as_slice() == key { Exact::Yes } else { Exact::No })
+        Ok(if own.as_slice() == key { Judged::Exact } else { Judged::LeftOver })
     })
 }

@@ -84,16 +84,29 @@ pub(super) fn clear(leaf: &mut PageWrite, keys: Keys) {
     }
 }
 
+/// What an entry's row says of the entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Judged {
+    /// The row is settled and has the entry's key (rule 5.7).
+    Exact,
+    /// Not so, or not known.
+    NotReady,
+    /// The row is gone, or settled with another key: nothing needs the entry any more.
+    LeftOver,
+}
+
 /// Judges an entry under its leaf's exclusive latch: its key, unless the leaf is keyed (then the
 /// row has it), and its row. May read table leaves, must not wait, and must not come back to the
 /// index; its `Stop` is passed on with nothing held or changed.
-pub type Judge<'j> = dyn FnMut(Option<&[u8]>, RowId) -> Outcome<Exact> + 'j;
+pub type Judge<'j> = dyn FnMut(Option<&[u8]>, RowId) -> Outcome<Judged> + 'j;
 
 /// What came of one leaf.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeafSwept {
     /// Whether it is exact now.
     pub exact: Exact,
+    /// Entries that nothing needs, because of which it is not: key and row.
+    pub left_over: Vec<(Box<[u8]>, RowId)>,
     /// Entries that were judged.
     pub judged: usize,
     /// Where the next leaf begins.
@@ -125,38 +138,52 @@ impl IndexTree {
             fence.clear();
             Ok((node.is_exact(), node.upper(&mut fence) == UpperFence::Some))
         })?;
+        let mut swept =
+            LeafSwept { exact: Exact::Yes, left_over: Vec::new(), judged: 0, next: None };
         if is_exact {
-            let next = has_next.then_some(Continue { key: fence });
-            return Ok(LeafSwept { exact: Exact::Yes, judged: 0, next });
+            swept.next = has_next.then_some(Continue { key: fence });
+            return Ok(swept);
         }
         let mut leaf = Held(Some(self.trunk.write_leaf(Probe::before(from))?));
         let held = leaf.0.as_mut().expect("just made");
         let node = KeyNode::new(held.owned());
-        let (mut exact, mut judged) = (Exact::Yes, 0);
         let is_keyed = node.is_keyed();
         let mut key = Vec::new();
+        let key_of = |at: usize, key: &mut Vec<u8>| {
+            key.clear();
+            node.key(at, key);
+            key.truncate(key.len() - keynode::ROW_BYTES);
+        };
         // From the end: where keys ascend, the entries that are not ready are the last ones.
         for at in (0..node.count()).rev() {
-            judged += 1;
-            exact = if is_keyed {
+            swept.judged += 1;
+            let judged = if is_keyed {
                 judge(None, node.row(at))?
             } else {
-                key.clear();
-                node.key(at, &mut key);
-                key.truncate(key.len() - keynode::ROW_BYTES);
+                key_of(at, &mut key);
                 judge(Some(&key), node.row(at))?
             };
-            if exact == Exact::No {
-                break;
+            match judged {
+                Judged::Exact => continue,
+                // Others may be, too.
+                Judged::LeftOver => {
+                    key_of(at, &mut key);
+                    swept.left_over.push((key.as_slice().into(), node.row(at)));
+                    swept.exact = Exact::No;
+                }
+                Judged::NotReady => {
+                    swept.exact = Exact::No;
+                    break;
+                }
             }
         }
         fence.clear();
         let has_next = node.upper(&mut fence) == UpperFence::Some;
-        if exact == Exact::Yes && !node.is_exact() {
+        if swept.exact == Exact::Yes && !node.is_exact() {
             keynode::set_exact(held.bytes_mut());
             leaf.0.take();
         }
-        let next = has_next.then_some(Continue { key: fence });
-        Ok(LeafSwept { exact, judged, next })
+        swept.next = has_next.then_some(Continue { key: fence });
+        Ok(swept)
     }
 }

@@ -47,7 +47,7 @@ pub use ahead::{FoundKey, KeyPlace};
 pub use batch::{Continue, IndexBatch, LeafStamp, ScanDirection};
 pub use bulk::IndexBuilder;
 pub use change::{Added, Judgement, Keep, Removed, UniqueAnswer};
-pub use exact::{Exact, Keyed, Keys, LeafSwept};
+pub use exact::{Exact, Judged, Keyed, Keys, LeafSwept};
 pub use near::Near;
 pub use together::Others;
 

@@ -373,7 +373,7 @@ fn the_exact_bit_is_set_by_a_sweep_and_cleared_by_changes() {
             leaves += 1;
             let mut judge = |bytes: Option<&[u8]>, row: RowId| {
                 assert!(bytes.is_none_or(|bytes| bytes == key(row.0)));
-                Ok(if row.0 == undone { Exact::No } else { Exact::Yes })
+                Ok(if row.0 == undone { Judged::NotReady } else { Judged::Exact })
             };
             match tree.sweep_exact(&from, &mut judge).unwrap().next {
                 Some(next) => from = next.key,
@@ -413,7 +413,7 @@ fn who_gives_a_row_another_key_clears_both_bits() {
     let sweep = || {
         let mut judge = |key: Option<&[u8]>, _| {
             given.set(given.get() + usize::from(key.is_some()));
-            Ok(Exact::Yes)
+            Ok(Judged::Exact)
         };
         tree.sweep_exact(&[], &mut judge).unwrap();
         assert_eq!(bits(), (true, Keyed::Yes));

@@ -17,7 +17,8 @@
 //! Invariants: a postponed entry is removed as any other, if no retained version has its key then; one whose version
 //! is retained then is tried again when that version goes. An instance that holds [`ENTRIES_MAX`] visits no more
 //! records: undo is held back again. Before that the checkpoint goes as fast as it can ([`HURRY_AT`]): who takes the
-//! first row of a queue meets every entry that is postponed. What is left when the database closes is left for good.
+//! first row of a queue meets every entry that is postponed. What is left when the database closes stays until a sweep meets it
+//! (`exact.rs`), which notes it here as well.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -84,6 +85,27 @@ impl Postponed {
         if !self.space.is_to_be_copied(index) {
             return false;
         }
+        self.note(table, index, (key, row));
+        if self.count.get() >= (HURRY_AT / self.space.instances()).max(1) {
+            self.space.hurry_imaging();
+        }
+        true
+    }
+
+    /// An entry is left over: it is to be removed with the next collection, if there is room for it here. Whoever meets
+    /// it again notes it again.
+    pub(crate) fn note_left_over(
+        &self,
+        table: &TableAccess,
+        index: &IndexAccess,
+        entry: (&[u8], RowId),
+    ) {
+        if self.count.get() < HURRY_AT {
+            self.note(table, index, entry);
+        }
+    }
+
+    fn note(&self, table: &TableAccess, index: &IndexAccess, (key, row): (&[u8], RowId)) {
         let (table, tree) = (table.id(), index.tree.tree());
         let mut indexes = self.indexes.borrow_mut();
         let at = indexes.iter().position(|it| it.index == tree).unwrap_or_else(|| {
@@ -96,10 +118,6 @@ impl Postponed {
             entries.push_back((key.into(), row));
             self.count.set(self.count.get() + 1);
         }
-        if self.count.get() >= (HURRY_AT / self.space.instances()).max(1) {
-            self.space.hurry_imaging();
-        }
-        true
     }
 
     /// The next entry of an index that need not wait any more, with its table; of tables and indexes that

@@ -5,7 +5,7 @@ use super::*;
 use crate::base::HomeId;
 use crate::buffer::until_done;
 use crate::tree::descent::Onward;
-use crate::tree::index::{Exact, Keep, Keys, Near, Removed};
+use crate::tree::index::{Exact, Judged, Keep, Keys, Near, Removed};
 use crate::tree::table::{AppendCursor, RowState, SlotIndex};
 
 /// So few that they have one leaf of each index, whatever a page's size.
@@ -44,7 +44,7 @@ fn put_in(index: &IndexEntry, value: i64, row: RowId, keys: Keys) {
 /// Has the only leaf say that all its entries have rows.
 fn mark_exact(index: &IndexEntry) {
     let tree = &index.tree;
-    let swept = until_done(tree.pool(), || tree.sweep_exact(&[], &mut |_, _| Ok(Exact::Yes)));
+    let swept = until_done(tree.pool(), || tree.sweep_exact(&[], &mut |_, _| Ok(Judged::Exact)));
     let swept = swept.expect("nothing is in the way");
     assert!(swept.exact == Exact::Yes && swept.next.is_none());
 }

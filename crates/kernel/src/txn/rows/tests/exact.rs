@@ -2,7 +2,7 @@
 //! snapshot finds by the rows, whatever happens to them.
 
 use super::*;
-use crate::tree::index::{IndexBatch, LeafStamp};
+use crate::tree::index::{IndexBatch, Keys, LeafStamp};
 
 type Entries = Vec<(Vec<u8>, RowId)>;
 
@@ -234,6 +234,49 @@ fn what_no_scan_asks_for_is_not_swept() {
     assert_eq!((others.len(), world.instances[1].unswept_ranges()), (1, 1));
     assert_eq!(sweep_all(&world, 0), 0);
     assert_eq!((sweep_all(&world, 1), exact_leaves(&world, 0).1), (inexact - 1, 0));
+}
+
+/// As a crash leaves them that comes while a checkpoint is made (`collect/postponed.rs`).
+#[test]
+fn what_nothing_needs_goes_when_a_sweep_meets_it() {
+    let mut world = World::new(1);
+    let mut writer = world.rc();
+    for number in 0..2000 {
+        writer.insert(&world, &Row::new(number, number % 30, b"t", 1));
+    }
+    world.commit(writer);
+    world.collect(Cts(world.clock));
+    scan(&world, 0, Some(0));
+    sweep_all(&world, 0);
+    assert_eq!(exact_leaves(&world, 0).1, 0);
+    let entries = world.entries_of(0, &[]);
+    let tree = &world.table.indexes[0].tree;
+    let leave = |key: &[u8], row, keys| {
+        tree.insert(Near::Nowhere, (key, row), keys).expect("room");
+    };
+    // Of rows that are gone, two in one leaf, and of one with another key.
+    leave(&entries[5].0, RowId(1 << 40), Keys::One);
+    leave(&entries[6].0, RowId(1 << 41), Keys::One);
+    leave(&entries[1900].0, entries[7].1, Keys::Several);
+    assert_eq!(exact_leaves(&world, 0).1, 2);
+    scan(&world, 0, Some(0));
+    let instance = Rc::clone(&world.instances[0]);
+    assert_eq!(instance.sweep_indexes(&world, usize::MAX).not_ready, 2);
+    assert_eq!(instance.postponed_entries(), 3);
+    // Nothing else goes with them: what is noted and needed stays.
+    instance.postponed().note_left_over(
+        &world.table,
+        &world.table.indexes[0],
+        (&entries[900].0, entries[900].1),
+    );
+    world.collect(Cts(world.clock));
+    assert_eq!(instance.postponed_entries(), 0);
+    sweep_all(&world, 0);
+    assert_eq!(exact_leaves(&world, 0).1, 0);
+    let left: Vec<_> = world.entries_of(0, &[]).into_iter().map(|it| (it.0, it.1)).collect();
+    let expected: Vec<_> = entries.into_iter().map(|it| (it.0, it.1)).collect();
+    assert!(left == expected, "{} of {} entries", left.len(), expected.len());
+    world.assert_clean("in the end");
 }
 
 #[test]
