@@ -43,8 +43,18 @@ enum Command {
     Serve(Box<serve::Arguments>),
 }
 
+/// Every session is an open file, and every segment of the logs that a start, a check or a restore reads: as many as the
+/// system lets this process have.
+fn raise_file_limit() {
+    let mut limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limits.current = limits.maximum;
+    // If it may not, fewer sessions fit, and accepting pauses until one ends; who reads logs says which file it could not open.
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limits);
+}
+
 fn main() -> ExitCode {
     let program = Program::parse();
+    raise_file_limit();
     let result = match program.command {
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

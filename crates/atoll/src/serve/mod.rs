@@ -129,14 +129,6 @@ impl Arguments {
     }
 }
 
-/// Every session is an open file: as many as the system lets this process have.
-fn raise_file_limit() {
-    let mut limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    limits.current = limits.maximum;
-    // If it may not, fewer sessions fit; accepting then pauses until one ends.
-    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limits);
-}
-
 /// Serves until a signal comes.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     match arguments.supervised_by {
@@ -155,7 +147,6 @@ fn serve_until_signal(arguments: &Arguments) -> Result<(), ServerError> {
     let config = Config::gather(&arguments.data, variable, &arguments.flags())?;
     // Before anything is begun, so that no signal finds the system's own answer to it.
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(system("wait for signals"))?;
-    raise_file_limit();
     std::fs::create_dir_all(&config.data).map_err(system("make the data directory"))?;
     let listeners = Listeners::bind(&config.listen, config.socket_dir.as_deref())?;
     let mut options = config.options;

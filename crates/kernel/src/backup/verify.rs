@@ -69,8 +69,12 @@ pub fn verify_archive(
     };
     check.damaged = damaged;
     segments.into_iter().for_each(|segment| check.take(&archive, segment));
-    for (home, incarnation) in check.logs() {
-        check.verify(&archive, (home, incarnation), progress)?;
+    for log in check.logs() {
+        match check.verify(&archive, log, progress) {
+            Ok(commits) => check.findings.commits += commits,
+            // One that cannot be read is no reason not to look at the others.
+            Err(error) => check.problem(error),
+        }
     }
     Ok(check.finish())
 }
@@ -164,18 +168,19 @@ impl Check {
             .collect()
     }
 
+    /// Verifies what there is of a log; answers commits.
     fn verify(
         &mut self,
         archive: &Archive,
         (home, incarnation): (HomeId, u32),
         progress: &mut dyn FnMut(&str),
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let from = (home, incarnation, LogPosition(0));
         let to = (home, incarnation, LogPosition(u64::MAX));
         let found: Vec<&Archived> = self.segments.range(from..=to).map(|(_, it)| it).collect();
         let first = found.first().map(|it| it.header.start);
         let Some((span, end)) = self.history.part((home, incarnation), first) else {
-            return Ok(());
+            return Ok(0);
         };
         let bytes: u64 = found.iter().map(|it| it.bytes).sum();
         progress(&format!(
@@ -196,12 +201,7 @@ impl Check {
         let open = |it: &&Archived| archive.disk().open(&it.name, OpenHow::Existing, Direct::No);
         let files = found.iter().map(open).collect::<Result<Vec<_>>>()?;
         let headers = found.iter().map(|it| it.header);
-        match verify_copied(&log, files.into_iter().zip(headers)) {
-            Ok(commits) => self.findings.commits += commits,
-            Err(error @ Error::Corrupt { .. }) => self.problem(error),
-            Err(error) => return Err(error),
-        }
-        Ok(())
+        verify_copied(&log, files.into_iter().zip(headers))
     }
 
     /// Where a segment is, or why nothing of it can be used.
