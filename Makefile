@@ -11,8 +11,10 @@ test:
 	@./.ci/setup tests
 	cargo xtask ci
 
+# `target` leads to the build cache, so that target/release/atoll is what was built.
 release: setup
 	cargo build --release --package atoll
+	@[ -d target -a ! -L target ] || ln -sfn "$$CARGO_TARGET_DIR" target
 
 # As release, guided by a profile of itself: some ten minutes, and up to a tenth faster. It needs
 # `rustup component add llvm-tools`.
