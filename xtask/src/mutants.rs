@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::count::{Count, counted};
 use crate::run::{Result, cargo, side_target};
+use crate::watch::end_started_by;
 
 const TABLE: &str = "docs/testing.md";
 const ROTATING: usize = 4;
@@ -95,7 +96,7 @@ fn is_caught(root: &Path, mutant: &Mutant) -> Result<bool> {
     }
 }
 
-/// Whether it succeeded, if it ended in time, and what it wrote.
+/// Whether it succeeded, if it ended in time, and what it wrote. What takes longer is ended with all that it has started.
 fn run_for(time: Duration, mut command: Command) -> Result<(Option<bool>, String)> {
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let failed = |error| format!("a catcher: {error}");
@@ -113,6 +114,8 @@ fn run_for(time: Duration, mut command: Command) -> Result<(Option<bool>, String
             break Some(status.success());
         }
         if Instant::now() > deadline {
+            // It is cargo; the test or the simulator is its child.
+            end_started_by(child.id());
             child.kill().map_err(failed)?;
             child.wait().map_err(failed)?;
             break None;
@@ -137,4 +140,24 @@ fn read(root: &Path) -> Result<Vec<Mutant>> {
         mutants.push(Mutant { name: (*name).to_owned(), catcher: (*catcher).to_owned() });
     }
     if mutants.is_empty() { Err(format!("{TABLE} has no mutants")) } else { Ok(mutants) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_too_long_leaves_nothing_running() {
+        let _alone = crate::watch::ALONE.lock();
+        let place = std::env::temp_dir().join(format!("atoll-mutants-{}", std::process::id()));
+        let mut command = Command::new("sh");
+        command.args(["-c", "sh -c 'echo $$ > \"$0\"; sleep 300; true' \"$0\"; true"]).arg(&place);
+        let (succeeded, _) = run_for(Duration::from_secs(1), command).unwrap();
+        assert_eq!(succeeded, None);
+        let id: u32 = std::fs::read_to_string(&place).unwrap().trim().parse().unwrap();
+        std::fs::remove_file(&place).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        // It is gone, or nobody has asked yet how it ended.
+        assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+    }
 }

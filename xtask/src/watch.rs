@@ -1,4 +1,4 @@
-//! Ends a stage that does not come to its end, so that the others still run and the last line is said.
+//! Ends a stage, or a command, that does not come to its end, so that the others still run and the last line is said.
 //!
 //! Invariants: only descendants of this process are ended, by their ids; processes that left the tree
 //! of descendants (their parent ended before them) are not known any more.
@@ -24,7 +24,7 @@ impl Watch {
             let mut wait = limit;
             while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 println!("{stage}: takes longer than {} s; ended", limit.as_secs());
-                end(&descendants(std::process::id(), &parents()));
+                end_started_by(std::process::id());
                 wait = AGAIN;
             }
         });
@@ -32,7 +32,9 @@ impl Watch {
     }
 }
 
-fn end(processes: &[u32]) {
+/// Ends all that a process has started, and what these have; not itself.
+pub fn end_started_by(process: u32) {
+    let processes = descendants(process, &parents());
     if !processes.is_empty() {
         // Those that have ended meanwhile are no loss.
         let ids = processes.iter().map(u32::to_string);
@@ -67,6 +69,10 @@ fn descendants(root: u32, parents: &[(u32, u32)]) -> Vec<u32> {
     found.split_off(1)
 }
 
+/// Held by tests that end processes, or start some: a watch ends those of the others, too.
+#[cfg(test)]
+pub static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +88,7 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_is_ended_and_what_does_not_is_not() {
+        let _alone = ALONE.lock();
         let _watch = Watch::begin("a test", Duration::from_millis(300));
         let slow = Command::new("sh").args(["-c", "sleep 60; true"]).status().unwrap();
         assert!(!slow.success());
