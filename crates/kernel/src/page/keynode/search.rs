@@ -236,6 +236,24 @@ impl<P: PageBytes> KeyNode<P> {
         slot.len >= rest.len() && self.page.compare(slot.offset, rest.len(), rest).is_eq()
     }
 
+    /// Whether entries with `key` go right behind slot `at`, whose entry has the key `before`, and there are none
+    /// with it: neither here nor further right. No key begins with another one (`tree::key`).
+    #[inline]
+    pub fn goes_behind(&self, at: usize, before: &[u8], key: &[u8]) -> bool {
+        let prefix = self.prefix_len();
+        let (Some(shared), Some(rest)) = (before.get(..prefix), key.get(prefix..)) else {
+            return false;
+        };
+        if before >= key || !key.starts_with(shared) {
+            return false;
+        }
+        if at + 1 == self.count() {
+            return self.upper_is_above(Probe::after(key));
+        }
+        let slot = self.slot(at + 1);
+        !self.is_below(slot.offset, slot.len, Probe::after(rest))
+    }
+
     /// Whether the upper fence begins with `bytes`: keys that do may go on in the next leaf.
     #[inline]
     pub fn upper_begins_with(&self, bytes: &[u8]) -> bool {

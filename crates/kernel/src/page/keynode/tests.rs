@@ -128,9 +128,18 @@ impl Model {
             let expected = if self.keys.contains_key(key) { Ok(below) } else { Err(below) };
             assert_eq!(owned.find(key), expected);
             assert_eq!(racy.find(key), expected);
-            for at in [below, below + 1] {
+            let has_key = |other: &[u8]| other.starts_with(key);
+            let is_new = !self.keys.keys().any(|other| has_key(other))
+                && !self.upper.as_ref().is_some_and(|upper| has_key(upper));
+            for at in below.saturating_sub(2)..below + 2 {
                 if let Some(there) = self.keys.keys().nth(at) {
                     assert_eq!(racy.begins_with(at, key), there.starts_with(key));
+                    let is_next = is_new && at + 1 == below;
+                    assert_eq!(
+                        owned.goes_behind(at, there, key),
+                        is_next,
+                        "{there:02x?} {key:02x?}"
+                    );
                 }
             }
         }

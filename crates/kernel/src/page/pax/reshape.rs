@@ -141,7 +141,7 @@ pub(crate) fn relayout(page: &mut [u8; PAGE_BYTES], from: &Layout, to: &Layout) 
     true
 }
 
-/// Moves the rows from slot `first` on to the empty page `right` (common header made), which then
+/// Moves the rows from slot `first` on to the empty page `right` (common header made, else zeros), which then
 /// covers what `left` covered from `separator` on. Reserved bytes stay with `left`: the caller
 /// moves those of the rows that went.
 pub(crate) fn split(
@@ -151,27 +151,38 @@ pub(crate) fn split(
     first: SlotIndex,
     separator: RowId,
 ) {
-    let old = Box::new(*left);
-    let view = Leaf::new(OwnedPage(&old), layout);
+    let view = Leaf::new(OwnedPage(left), layout);
     let (rows, first) = (view.count(), first.index());
     debug_assert!(first <= rows && view.covers(separator));
     format(right, layout, separator, view.upper_fence(), view.heap_live() / rows.max(1));
-    put_u64(left, AT_UPPER, separator.0);
-    let parts = [(right, first..rows), (left, 0..first)];
     // An appending leaf that is full stays as it is; only its fence moves.
-    for (page, range) in parts.into_iter().take(if first == rows { 1 } else { 2 }) {
-        let heap: usize = range.clone().map(|row| view.row_heap_bytes(SlotIndex(row as u16))).sum();
-        let hint = if range.is_empty() { view.heap_live() / rows.max(1) } else { heap };
-        let capacity = capacity_for(layout, range.len(), hint);
-        let geometry = Geometry::new(layout, capacity);
-        page[AT_ROWS..].fill(0);
-        let heap_start = copy_rows(&view, range.clone(), page, layout, geometry);
-        let is_deleted = |row: &usize| view.state(SlotIndex(*row as u16)) == RowState::Deleted;
-        let deleted = range.clone().filter(is_deleted).count();
-        put_u16(page, AT_CAPACITY, capacity as u16);
-        put_u16(page, AT_COUNT, range.len() as u16);
-        put_u16(page, AT_HEAP_START, heap_start as u16);
-        put_u16(page, AT_HEAP_DEAD, 0);
-        put_u16(page, AT_DELETED, deleted as u16);
+    if first < rows {
+        let old = Box::new(*left);
+        let view = Leaf::new(OwnedPage(&old), layout);
+        take_rows(right, &view, first..rows);
+        left[AT_ROWS..].fill(0);
+        take_rows(left, &view, 0..first);
     }
+    put_u64(left, AT_UPPER, separator.0);
+}
+
+/// Copies rows of `from` to a leaf without any, whose minipages and heap are zeros.
+fn take_rows(
+    page: &mut [u8; PAGE_BYTES],
+    from: &Leaf<'_, OwnedPage<'_>>,
+    rows: std::ops::Range<usize>,
+) {
+    let layout = from.layout();
+    let heap: usize = rows.clone().map(|row| from.row_heap_bytes(SlotIndex(row as u16))).sum();
+    let hint = if rows.is_empty() { from.heap_live() / from.count().max(1) } else { heap };
+    let capacity = capacity_for(layout, rows.len(), hint);
+    let geometry = Geometry::new(layout, capacity);
+    let heap_start = copy_rows(from, rows.clone(), page, layout, geometry);
+    let is_deleted = |row: &usize| from.state(SlotIndex(*row as u16)) == RowState::Deleted;
+    let deleted = rows.clone().filter(is_deleted).count();
+    put_u16(page, AT_CAPACITY, capacity as u16);
+    put_u16(page, AT_COUNT, rows.len() as u16);
+    put_u16(page, AT_HEAP_START, heap_start as u16);
+    put_u16(page, AT_HEAP_DEAD, 0);
+    put_u16(page, AT_DELETED, deleted as u16);
 }

@@ -5,6 +5,9 @@
 //! added only if the one held leaf decides it: no entry in it begins with the key, and none can
 //! follow in another leaf. Whatever needs a judge, another leaf or a split ends the run; the long way
 //! does it. So nothing is waited for and nobody is asked while the leaf is held.
+//!
+//! Keys that ascend mostly go each right behind the one before: that is looked at first, and costs two comparisons
+//! instead of a search.
 
 use crate::base::{Outcome, RowId};
 use crate::buffer::PageWrite;
@@ -42,8 +45,19 @@ impl Others {
         }
     }
 
-    fn goes(self, leaf: &PageWrite, key: &[u8], entry: &Entry) -> Goes {
+    /// `before`: the key that was added before to this leaf, and its slot.
+    fn goes(
+        self,
+        leaf: &PageWrite,
+        (key, entry): (&[u8], &Entry),
+        before: Option<(&[u8], usize)>,
+    ) -> Goes {
         let node = KeyNode::new(leaf.owned());
+        if let Some((before, at)) = before
+            && node.goes_behind(at, before, key)
+        {
+            return Goes::To(at + 1);
+        }
         if !node.covers(self.place(key, entry)) {
             return Goes::Elsewhere;
         }
@@ -70,7 +84,7 @@ impl IndexTree {
         others: Others,
     ) -> Outcome<usize> {
         let mut held = Held(None);
-        let mut seen_to = 0;
+        let (mut seen_to, mut before) = (0, None);
         for (key, row) in entries {
             let entry = match Entry::new(self.tree(), key, row) {
                 Ok(entry) => entry,
@@ -82,13 +96,14 @@ impl IndexTree {
                 held.0 = Some(self.write_leaf_of(near, key, others.place(key, &entry))?);
             }
             let leaf = held.0.as_mut().expect("just made");
-            match others.goes(leaf, key, &entry) {
+            match others.goes(leaf, (key, &entry), before) {
                 Goes::To(at) => {
                     if keynode::insert(leaf.bytes_mut(), at, entry.bytes(), 0).is_err() {
                         break;
                     }
+                    before = Some((key, at));
                 }
-                Goes::Already => {}
+                Goes::Already => before = None,
                 Goes::Elsewhere => break,
             }
             seen_to += 1;
