@@ -299,16 +299,7 @@ fn both_ways(name: &str, options: ReplayOptions) {
     drop(catalog);
     assert!(is_freed(&stray), "no object owned it");
     half.replay(&rest, options).unwrap();
-    let is_kept = |(def, tree): &(IndexDef, Arc<IndexTree>)| {
-        half.definitions.kept_index(def.tree).is_some_and(|kept| Arc::ptr_eq(kept, tree))
-    };
-    let gone: HashSet<Oid> =
-        before.iter().filter(|(_, index)| !is_kept(index)).map(|(oid, _)| *oid).collect();
-    // Before others are built, which may have their numbers, and their roots' frames.
-    for oid in &gone {
-        let (def, tree) = &before[oid];
-        assert!(def.tree == left_out || is_freed(tree), "{} keeps its pages", def.name);
-    }
+    let gone = gone(&before, &half, left_out);
     let after = half.catalog();
     check_rows(&world, &half, &after);
     assert_eq!(half.definitions.sequence_state(TreeId(9)).map(|it| it.last), Some(77));
@@ -345,6 +336,23 @@ fn both_ways(name: &str, options: ReplayOptions) {
         let is_there = after.get(oid).is_some_and(|(_, new)| Arc::ptr_eq(new, tree));
         assert_eq!(is_there, !gone.contains(oid));
     }
+}
+
+/// Indexes that replay has not kept, whose pages are free: asked before others are built, which may have their numbers,
+/// and their roots' frames.
+fn gone(
+    before: &HashMap<Oid, (IndexDef, Arc<IndexTree>)>,
+    half: &Recovering,
+    left_out: TreeId,
+) -> HashSet<Oid> {
+    let mut gone = HashSet::new();
+    for (oid, (def, tree)) in before {
+        if !half.definitions.kept_index(def.tree).is_some_and(|kept| Arc::ptr_eq(kept, tree)) {
+            assert!(def.tree == left_out || is_freed(tree), "{} keeps its pages", def.name);
+            gone.insert(*oid);
+        }
+    }
+    gone
 }
 
 fn is_freed(tree: &IndexTree) -> bool {

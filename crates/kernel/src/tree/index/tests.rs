@@ -473,6 +473,40 @@ fn a_place_found_ahead_is_good_until_its_leaf_changes() {
 }
 
 #[test]
+fn a_key_is_found_ahead_in_its_first_leaf_alone_and_only_if_it_has_one_row() {
+    let tree = IndexTree::create(pool(16), HomeId(0), TreeId(1)).unwrap();
+    let insert = |n: u64, row: u64| {
+        tree.insert(Near::Nowhere, (&n.to_be_bytes(), RowId(row)), Keys::One).unwrap();
+    };
+    (0..3000).for_each(|n| insert(n, n));
+    // One key goes on through several leaves, the last of which has others, too.
+    (0..3000).for_each(|row| insert(1500, 10_000 + row));
+    let mut batch = IndexBatch::new();
+    let (mut from, mut leaves) = (Some(Vec::new()), 0);
+    while let Some(start) = from {
+        let bound = Bound::Included(start.as_slice());
+        let next = tree.scan(bound, Bound::Unbounded, ScanDirection::Forward, &mut batch);
+        let stamp = batch.stamp().unwrap();
+        for n in 0..3000_u64 {
+            let key = n.to_be_bytes();
+            let is_its = stamp.lower <= key.as_slice()
+                && stamp.upper.is_none_or(|upper| key.as_slice() < upper);
+            match tree.find_ahead(stamp.frame, &key) {
+                FoundKey::Here(place) => {
+                    assert!(is_its && n != 1500, "{n}");
+                    assert_eq!(place.row().unwrap().0, RowId(n));
+                }
+                FoundKey::Undecided => assert!(is_its && n == 1500, "{n}"),
+                FoundKey::Elsewhere => assert!(!is_its, "{n}"),
+            }
+        }
+        leaves += 1;
+        from = next.unwrap().map(|next| next.key);
+    }
+    assert!(leaves > 8, "{leaves}");
+}
+
+#[test]
 fn a_stamp_names_the_leaf_and_its_version() {
     let tree = IndexTree::create(pool(16), HomeId(0), TreeId(1)).unwrap();
     for n in 0..3000_u64 {
