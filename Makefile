@@ -12,14 +12,17 @@ test:
 	cargo xtask ci
 
 # `target` leads to the build cache, so that target/release/atoll is what was built.
+lead_target = @[ -d target -a ! -L target ] || ln -sfn "$$CARGO_TARGET_DIR" target
+
 release: setup
 	cargo build --release --package atoll
-	@[ -d target -a ! -L target ] || ln -sfn "$$CARGO_TARGET_DIR" target
+	$(lead_target)
 
 # As release, guided by a profile of itself: some ten minutes, and up to a tenth faster. It needs
 # `rustup component add llvm-tools`.
 guided: setup
 	cargo xtask guided
+	$(lead_target)
 
 # Installs what is missing where it may, names it where it may not.
 setup:

@@ -103,7 +103,7 @@ impl IndexTree {
                     }
                     before = Some((key, at));
                 }
-                Goes::Already => before = None,
+                Goes::Already => {}
                 Goes::Elsewhere => break,
             }
             seen_to += 1;
