@@ -1,7 +1,8 @@
 //! How much memory statements may take: `work_mem` an operator, and one budget for the server.
 //!
-//! Invariants: a statement takes from the server's budget in pieces of [`PIECE`], so the shared
-//! word is written once in many rows; what it took it gives back when it ends, or when it leaves
+//! Invariants: a statement's first [`UNCOUNTED`] bytes are nobody's business, so most statements write
+//! no shared word; the rest it takes from the server's budget in pieces of [`PIECE`], once in many
+//! rows. What it took it gives back when it ends, or when it leaves
 //! only rows behind (a cursor WITH HOLD). When the budget is
 //! used up the statement that has most fails (53200): if that is another one than who asks, it is
 //! told, and who asks goes on within a reserve of an eighth. `used` and each statement's `bytes` are
@@ -10,12 +11,15 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use atoll_kernel::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 
 /// What a statement takes from the budget at once.
 const PIECE: usize = 256 * 1024;
+
+/// What a statement keeps without asking. As many as are admitted at once have some MB of it.
+const UNCOUNTED: usize = 64 * 1024;
 
 /// The memory of all statements of a server.
 pub struct Budget {
@@ -113,8 +117,9 @@ impl MemorySettings {
 /// The memory of one execution.
 pub struct Memory {
     settings: Rc<MemorySettings>,
-    usage: Arc<Usage>,
-    /// Bytes that reservations have, of those taken from the budget.
+    /// What the others see of it, once it has taken anything from the budget.
+    usage: OnceCell<Arc<Usage>>,
+    /// Bytes that reservations have, those that are not counted included.
     used: Cell<usize>,
     taken: Cell<usize>,
     temp_bytes: Cell<u64>,
@@ -123,11 +128,9 @@ pub struct Memory {
 impl Memory {
     /// Of an execution under these settings.
     pub fn new(settings: &Rc<MemorySettings>) -> Rc<Memory> {
-        let usage = Arc::new(Usage::default());
-        settings.budget.join(&usage);
         Rc::new(Memory {
             settings: settings.clone(),
-            usage,
+            usage: OnceCell::new(),
             used: Cell::new(0),
             taken: Cell::new(0),
             temp_bytes: Cell::new(0),
@@ -141,23 +144,32 @@ impl Memory {
 
     fn take(&self, bytes: usize) -> SqlResult<()> {
         let used = self.used.get() + bytes;
-        if used > self.taken.get() {
-            let more = (used - self.taken.get()).next_multiple_of(PIECE);
+        let counted = used.saturating_sub(UNCOUNTED);
+        if counted > self.taken.get() {
+            let more = (counted - self.taken.get()).next_multiple_of(PIECE);
             self.taken.set(self.taken.get() + more);
-            self.settings.budget.take(&self.usage, more as u64)?;
+            self.settings.budget.take(self.usage.get_or_init(|| self.join()), more as u64)?;
         }
         self.used.set(used);
         Ok(())
     }
 
+    fn join(&self) -> Arc<Usage> {
+        let usage = Arc::new(Usage::default());
+        self.settings.budget.join(&usage);
+        usage
+    }
+
     /// Gives back what is taken from the budget and used by nobody: for an account that goes on
     /// after most of what it counted is gone.
     pub(super) fn give_back_unused(&self) {
-        let wanted = self.used.get().next_multiple_of(PIECE);
+        let wanted = self.used.get().saturating_sub(UNCOUNTED).next_multiple_of(PIECE);
         let unused = self.taken.get().saturating_sub(wanted);
-        if unused > 0 {
+        if let Some(usage) = self.usage.get()
+            && unused > 0
+        {
             self.taken.set(wanted);
-            self.settings.budget.give(&self.usage, unused as u64);
+            self.settings.budget.give(usage, unused as u64);
         }
     }
 
@@ -181,7 +193,9 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        self.settings.budget.leave(&self.usage);
+        if let Some(usage) = self.usage.get() {
+            self.settings.budget.leave(usage);
+        }
     }
 }
 
@@ -265,11 +279,30 @@ mod tests {
     }
 
     #[test]
+    fn small_statements_are_not_counted_and_are_again_small_when_they_shrink() {
+        let budget = Budget::new(2 * PIECE as u64);
+        let one = memory(&budget);
+        let mut own = Reservation::default();
+        own.grow(&one, UNCOUNTED).unwrap();
+        assert_eq!(budget.used_bytes(), 0);
+        assert!(budget.statements.lock().unwrap().is_empty());
+        own.grow(&one, 1).unwrap();
+        assert_eq!(budget.used_bytes(), PIECE as u64);
+        assert_eq!(budget.statements.lock().unwrap().len(), 1);
+        own.clear();
+        own.grow(&one, UNCOUNTED).unwrap();
+        one.give_back_unused();
+        assert_eq!(budget.used_bytes(), 0);
+        drop((own, one));
+        assert!(budget.statements.lock().unwrap().is_empty());
+    }
+
+    #[test]
     fn one_alone_fails_at_the_limit() {
         let budget = Budget::new(2 * PIECE as u64);
         let one = memory(&budget);
         let mut own = Reservation::default();
-        own.grow(&one, 2 * PIECE).unwrap();
+        own.grow(&one, UNCOUNTED + 2 * PIECE).unwrap();
         assert!(own.grow(&one, 1).is_err());
         assert!(one.add_temp(10).is_ok());
         assert_eq!(one.add_temp(1).unwrap_err().sqlstate().as_str(), "53400");
