@@ -77,6 +77,31 @@ impl RacyPage {
         let word = unsafe { self.base.add(at).cast::<Unaligned<T>>().read_volatile() };
         Some(word.0)
     }
+
+    /// The sixteen bytes at `at`, or zeros out of range.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn sixteen(&self, at: usize) -> [u8; 16] {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
+        let mut bytes = [0; 16];
+        if at <= PAGE_BYTES - 16 {
+            // SAFETY: the instructions are those of every x86-64 and need no alignment; the bytes read
+            // are inside the page, which stays mapped (`new`). What a writer stores meanwhile makes them
+            // any bytes, which will not be believed.
+            unsafe {
+                let read = _mm_loadu_si128(self.base.add(at).cast::<__m128i>());
+                _mm_storeu_si128(bytes.as_mut_ptr().cast::<__m128i>(), read);
+            }
+        }
+        bytes
+    }
+
+    /// The sixteen bytes at `at`, or zeros out of range.
+    #[cfg(not(target_arch = "x86_64"))]
+    #[inline(always)]
+    fn sixteen(&self, at: usize) -> [u8; 16] {
+        u128::from_le(self.word::<u128>(at).unwrap_or(0)).to_le_bytes()
+    }
 }
 
 impl PageBytes for RacyPage {
@@ -137,17 +162,17 @@ impl PageBytes for RacyPage {
             unsafe { out.set_len(old + len) };
             return;
         }
-        // Whole words, the last one too: what it has too much is cut off. Values are short, so a
-        // loop over their last bytes costs more than the rest.
-        let words = len.div_ceil(8).min((PAGE_BYTES - at) / 8);
-        out.reserve(len + 8);
-        let (spare, _) = out.spare_capacity_mut().as_chunks_mut::<8>();
-        for (word, chunk) in spare[..words].iter_mut().enumerate() {
-            *chunk = self.u64(at + 8 * word).to_le_bytes().map(MaybeUninit::new);
+        // Sixteen bytes at a time, the last ones too: what these have too much is cut off. Values are
+        // short, so a loop over their last bytes costs more than the rest.
+        let chunks = len.div_ceil(16).min((PAGE_BYTES - at) / 16);
+        out.reserve(len + 16);
+        let (spare, _) = out.spare_capacity_mut().as_chunks_mut::<16>();
+        for (chunk, to) in spare[..chunks].iter_mut().enumerate() {
+            *to = self.sixteen(at + 16 * chunk).map(MaybeUninit::new);
         }
-        // SAFETY: `words` chunks of eight bytes behind the old length have just been written.
-        unsafe { out.set_len(old + 8 * words) };
-        for byte in 8 * words..len {
+        // SAFETY: `chunks` times sixteen bytes behind the old length have just been written.
+        unsafe { out.set_len(old + 16 * chunks) };
+        for byte in 16 * chunks..len {
             out.push(self.u8(at + byte));
         }
         out.truncate(old + len);
@@ -308,7 +333,7 @@ mod tests {
         let racy = unsafe { RacyPage::new(page.as_ptr()) };
         let huge = [usize::MAX, usize::MAX - 7, PAGE_BYTES + 1, PAGE_BYTES];
         for at in (0..40).chain(PAGE_BYTES - 40..PAGE_BYTES).chain(huge) {
-            for len in [0, 1, 7, 8, 9, 31] {
+            for len in [0, 1, 7, 8, 9, 16, 17, 31, 32, 33] {
                 let mut other = page[40..40 + len].to_vec();
                 same(racy, owned, at, len, &other);
                 if at < PAGE_BYTES && at + len <= PAGE_BYTES {
