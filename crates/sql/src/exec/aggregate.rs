@@ -151,7 +151,7 @@ impl<'p> Grouping<'p> {
                 self.stage_first(row);
                 break;
             }
-            cx.restore(self.slots, &row[width..]);
+            cx.put(self.slots, row, width);
             add_row(self.aggregates, &mut group.states, cx)?;
             let Stage::Sorted(rows, _) = &mut self.stage else { break };
             next = rows.next(cx)?;

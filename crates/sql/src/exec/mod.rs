@@ -310,6 +310,13 @@ impl<'e, 't> Cx<'e, 't> {
         }
     }
 
+    /// Puts a saved row back that nobody needs any more; `skipped` of its values come before those of the slots.
+    fn put(&mut self, slots: &[program::Slot], row: Box<[Datum]>, skipped: usize) {
+        for (slot, value) in slots.iter().zip(row.into_iter().skip(skipped)) {
+            self.frame[*slot as usize] = value;
+        }
+    }
+
     /// Makes slots NULL.
     fn clear(&mut self, slots: &[program::Slot]) {
         slots.iter().for_each(|slot| self.frame[*slot as usize] = Datum::Null);

@@ -3,10 +3,11 @@
 //! Invariants: rows go to the sink in order; the sink may stop the execution by an error, or
 //! because it has enough.
 
+use super::program::Slot;
 use super::{BoxedOperator, Cx, fast, modify, open, with};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::fast::Fast;
-use crate::plan::{Action, Planned};
+use crate::plan::{Action, Each, Outputs, Planned};
 use crate::types::Datum;
 
 /// Takes rows; answers whether it wants more.
@@ -50,7 +51,7 @@ pub struct Pull<'c, 'e, 't> {
     /// The execution.
     pub cx: &'c mut Cx<'e, 't>,
     operator: &'c mut BoxedOperator<'e>,
-    outputs: &'c [u32],
+    outputs: &'c [Slot],
 }
 
 impl<'c, 'e, 't> Pull<'c, 'e, 't> {
@@ -63,8 +64,8 @@ impl<'c, 'e, 't> Pull<'c, 'e, 't> {
     where
         'e: 'c,
     {
-        let outputs: &[u32] = match &planned.action {
-            Action::Query { outputs, .. } => outputs,
+        let outputs: &[Slot] = match &planned.action {
+            Action::Query { outputs, .. } => &outputs.slots,
             Action::Modify(_) => &[],
         };
         Pull { cx, operator, outputs }
@@ -87,11 +88,22 @@ pub fn open_query(planned: &Planned) -> SqlResult<BoxedOperator<'_>> {
     }
 }
 
-fn give(outputs: &[u32], cx: &mut Cx<'_, '_>, sink: Sink<'_>) -> SqlResult<bool> {
+/// Hands the sink a row. Its values leave the frame meanwhile, so that none is copied.
+fn give(outputs: &Outputs, cx: &mut Cx<'_, '_>, sink: Sink<'_>) -> SqlResult<bool> {
     let mut values = std::mem::take(&mut cx.output);
     values.clear();
-    values.extend(outputs.iter().map(|slot| cx.frame[*slot as usize].clone()));
+    let (slots, frame) = (&outputs.slots, &mut cx.frame);
+    match outputs.each {
+        Each::Once => {
+            values.extend(slots.iter().map(|at| std::mem::take(&mut frame[*at as usize])))
+        }
+        Each::Repeated => values.extend(slots.iter().map(|at| frame[*at as usize].clone())),
+    }
     let more = sink(&values, cx);
+    // Operators may count on what they have put there.
+    for (slot, value) in slots.iter().zip(values.drain(..)) {
+        cx.frame[*slot as usize] = value;
+    }
     cx.output = values;
     more
 }

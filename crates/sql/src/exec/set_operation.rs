@@ -194,7 +194,7 @@ impl<'p> Compare<'p> {
                 merging.matches = matches.saturating_sub(1);
             }
             if self.accepts(matches) {
-                cx.restore(slots, &row[1..]);
+                cx.put(slots, row, 1);
                 return Ok(true);
             }
         }

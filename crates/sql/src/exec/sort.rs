@@ -66,7 +66,7 @@ impl Operator for Sort<'_> {
         let Some(rows) = &mut self.rows else { return Ok(false) };
         match rows.next(cx)? {
             Some(row) => {
-                cx.restore(&self.slots, &row);
+                cx.put(&self.slots, row, 0);
                 Ok(true)
             }
             None => Ok(false),

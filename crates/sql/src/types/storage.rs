@@ -12,6 +12,8 @@ use atoll_kernel::page::ColumnType;
 use std::sync::Arc;
 
 const BPCHAR_TRAILER: usize = 4;
+/// Bytes up to which a char(n) is padded on the stack.
+const BPCHAR_SHORT: usize = 256;
 const INTERVAL_TRAILER: usize = 16;
 
 /// The physical type of a column; 0A000 for types that no column may have.
@@ -181,15 +183,21 @@ fn decode_other(ty: TypeOid, bytes: &[u8]) -> Option<Datum> {
 fn bpchar(bytes: &[u8]) -> Option<Datum> {
     let (body, trailer) = bytes.split_at_checked(bytes.len().checked_sub(BPCHAR_TRAILER)?)?;
     let blanks = u32::from_le_bytes(trailer.try_into().ok()?) as usize;
-    let body = std::str::from_utf8(body).ok()?;
     if blanks == 0 {
-        return Some(Datum::Text(Text::new(body)));
+        return text(body);
     }
     if blanks > 10_485_760 {
         return None;
     }
-    let mut padded = String::with_capacity(body.len() + blanks);
-    padded.push_str(body);
+    // Most are short: made here, and put into memory of their own once.
+    let mut short = [b' '; BPCHAR_SHORT];
+    let (len, body_len) = (body.len() + blanks, body.len());
+    if len <= BPCHAR_SHORT {
+        short[..body_len].copy_from_slice(body);
+        return text(&short[..len]);
+    }
+    let mut padded = String::with_capacity(len);
+    padded.push_str(std::str::from_utf8(body).ok()?);
     padded.extend(std::iter::repeat_n(' ', blanks));
     Some(Datum::Text(Text::from(padded)))
 }
