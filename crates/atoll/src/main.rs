@@ -14,6 +14,10 @@ mod supervise;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Atoll: a relational database for many-core machines that speaks PostgreSQL's language.
 #[derive(Parser, Debug)]
