@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use atoll_kernel::api::{Instances, Options};
+use atoll_kernel::api::{Instances, Options, Prefault};
 
 use crate::arrivals::Rate;
 
@@ -102,6 +102,8 @@ pub struct Place {
     pub instances: Instances,
     /// Memory for pages; none: what is expected to be needed.
     pub buffer_pool_bytes: Option<u64>,
+    /// The kernel's option.
+    pub prefault: Prefault,
     /// The kernel's option; 0: never for that reason.
     pub checkpoint_interval_ms: u64,
     /// The kernel's option; 0: never for that reason.
@@ -116,6 +118,7 @@ impl Default for Place {
             data: None,
             instances: Instances::Auto,
             buffer_pool_bytes: None,
+            prefault: options.prefault,
             checkpoint_interval_ms: options.checkpoint_interval_ms,
             checkpoint_wal_bytes: options.checkpoint_wal_bytes,
         }

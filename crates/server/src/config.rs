@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use atoll_kernel::api::{ClockChoice, Instances, Options, Pin};
+use atoll_kernel::api::{ClockChoice, Instances, Options, Pin, Prefault};
 use atoll_kernel::io::IoChoice;
 
 use crate::error::{Result, ServerError};
@@ -30,6 +30,7 @@ const SETTINGS: &[Setting] = &[
         name: "buffer_pool",
         apply: |config, text| size(text, &mut config.options.buffer_pool_bytes),
     },
+    Setting { name: "prefault", apply: prefault },
     Setting {
         name: "undo_memory",
         apply: |config, text| size(text, &mut config.options.undo_bytes),
@@ -199,6 +200,15 @@ fn io(config: &mut Config, text: &str) -> std::result::Result<(), String> {
     Ok(())
 }
 
+fn prefault(config: &mut Config, text: &str) -> std::result::Result<(), String> {
+    config.options.prefault = match text {
+        "on" => Prefault::AtStart,
+        "off" => Prefault::OnUse,
+        _ => return Err("on or off".to_owned()),
+    };
+    Ok(())
+}
+
 fn pin(config: &mut Config, text: &str) -> std::result::Result<(), String> {
     config.options.pin = match text {
         "auto" | "on" => Pin::Auto,
@@ -323,6 +333,7 @@ mod tests {
         let variables = |name: &str| match name {
             "ATOLL_INSTANCES" => Some("2".to_owned()),
             "ATOLL_CLOCK" => Some("counter".to_owned()),
+            "ATOLL_PREFAULT" => Some("on".to_owned()),
             "ATOLL_ADMISSION_MAX" => Some("10000".to_owned()),
             _ => None,
         };
@@ -332,6 +343,7 @@ mod tests {
         assert_eq!(config.options.clock, ClockChoice::Counter);
         assert_eq!(config.options.buffer_pool_bytes, 64 << 20);
         assert_eq!(config.options.pin, Pin::No);
+        assert_eq!(config.options.prefault, Prefault::AtStart);
         assert_eq!(config.options.checkpoint_interval_ms, 300_000);
         assert_eq!(config.options.checkpoint_wal_bytes, 0);
         assert_eq!(config.options.runtime.admission_max, 10_000);

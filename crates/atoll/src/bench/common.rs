@@ -9,6 +9,7 @@ use atoll_bench::report::Report;
 use atoll_bench::setting::{Isolation, Place, Server, Setting};
 use atoll_bench::sweep::clients::{self, Plan};
 use atoll_bench::wire::{self, Wire};
+use atoll_kernel::api::Prefault;
 use atoll_server::config::{interval_ms, wal_bytes};
 
 use super::folder::Folder;
@@ -34,6 +35,10 @@ pub struct Common {
     /// Memory for pages in MiB; what is expected to be needed without this.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     buffer_pool: Option<u64>,
+    /// The system is asked for all of that memory at the start, as a server does with --prefault on: the run is as
+    /// one that has gone on for long, which takes no new memory.
+    #[arg(long)]
+    prefault: bool,
     /// Time from a checkpoint to the next, as 60s or 5min; 0: never for that reason.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = interval_ms)]
     checkpoint_interval: u64,
@@ -42,7 +47,7 @@ pub struct Common {
     checkpoint_wal: u64,
     /// Run over the wire against the server at this URL, as single prepared statements; loads the
     /// tables unless they are there.
-    #[arg(long, conflicts_with_all = ["data", "instances", "buffer_pool", "checkpoint_interval",
+    #[arg(long, conflicts_with_all = ["data", "instances", "buffer_pool", "prefault", "checkpoint_interval",
         "checkpoint_wal", "ledger"])]
     url: Option<String>,
     /// The server's process id, to count its processor time.
@@ -77,6 +82,7 @@ impl Common {
             data: Some(data),
             instances: self.run.instances,
             buffer_pool_bytes: self.buffer_pool.map(|mib| mib << 20),
+            prefault: if self.prefault { Prefault::AtStart } else { Prefault::OnUse },
             checkpoint_interval_ms: self.checkpoint_interval,
             checkpoint_wal_bytes: self.checkpoint_wal,
         }

@@ -42,6 +42,9 @@ pub struct Arguments {
     /// Memory for pages, as 512MB or 4GB; a hard limit [default: 1GB]
     #[arg(long, value_name = "SIZE")]
     buffer_pool: Option<String>,
+    /// Whether the system is asked for all of that memory at the start, not when it is used first [default: off]
+    #[arg(long, value_name = "on|off")]
+    prefault: Option<String>,
     /// Memory for before-images of changed rows [default: 1GB]
     #[arg(long, value_name = "SIZE")]
     undo_memory: Option<String>,
@@ -111,6 +114,7 @@ impl Arguments {
             ("socket_dir", &self.socket_dir),
             ("instances", &self.instances),
             ("buffer_pool", &self.buffer_pool),
+            ("prefault", &self.prefault),
             ("undo_memory", &self.undo_memory),
             ("log_segment", &self.log_segment),
             ("checkpoint_interval", &self.checkpoint_interval),

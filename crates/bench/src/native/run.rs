@@ -36,6 +36,7 @@ pub fn run<W: Native>(
     let options = Options {
         instances: place.instances,
         buffer_pool_bytes: pool,
+        prefault: place.prefault,
         checkpoint_interval_ms: place.checkpoint_interval_ms,
         checkpoint_wal_bytes: place.checkpoint_wal_bytes,
         pin: Pin::Auto,

@@ -14,7 +14,7 @@ use super::checkpoint::{
 use super::core::{Context, Core, Instance, Shared};
 use super::metrics::Metrics;
 use super::open::{Machine, Recovered, RecoveryReport, recover};
-use super::options::Options;
+use super::options::{Options, Prefault};
 use super::session::{Access, Session};
 use crate::backup::{Restored, Until};
 use crate::base::{HomeId, InstanceId, Result};
@@ -67,7 +67,12 @@ impl Database {
         progress: &mut dyn FnMut(&str),
     ) -> Result<Database> {
         let machine = Machine::real(disk, Retention::Keep);
-        Database::run_threads(recover(machine, options, progress)?)
+        let (prefault, pool_mib) = (options.prefault, options.buffer_pool_bytes >> 20);
+        let recovered = recover(machine, options, progress)?;
+        if prefault == Prefault::AtStart {
+            progress(&format!("taking {pool_mib} MiB for the buffer pool"));
+        }
+        Database::run_threads(recovered)
     }
 
     /// An empty database that lives in memory and is gone when it closes.

@@ -105,7 +105,7 @@ pub use metrics::{MemoryPart, MemoryWatch, Metrics};
 pub use open::RecoveryReport;
 #[cfg(not(loom))]
 pub use open::open_interleaved;
-pub use options::{Instances, OnFailure, Options, UnarchivedLogs};
+pub use options::{Instances, OnFailure, Options, Prefault, UnarchivedLogs};
 pub use savepoint::Savepoint;
 pub use sequences::NewSequence;
 pub use session::{Access, Durability, MovingSession, Session, Snapshot, Transaction};

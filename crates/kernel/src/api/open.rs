@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::checkpoint::Checkpoints;
 use super::core::{Core, Instance, Numbers, Parts, Shared};
 use super::environment::KernelEnvironment;
-use super::options::{NEVER_ARCHIVED, OldLogs, Options, UnarchivedLogs};
+use super::options::{NEVER_ARCHIVED, OldLogs, Options, Prefault, UnarchivedLogs};
 use super::registry::LocalTables;
 use crate::backup;
 use crate::base::{Error, HomeId, PAGE_BYTES, Result, TreeId, Unread};
@@ -464,6 +464,12 @@ impl Recovered {
             let (id, home) = (instance.id(), HomeId(instance.id().0));
             let (disk, marks) = (shared.disk.clone(), shared.marks.clone());
             let undo_bytes = shared.options.undo_bytes / hub.instances() as u64;
+            if shared.options.prefault == Prefault::AtStart {
+                // Homes without an instance of their own are served by these, in turn (section 0).
+                (usize::from(home.0)..shared.pool.homes())
+                    .step_by(hub.instances())
+                    .try_for_each(|home| shared.pool.prefault(HomeId(home as u16)))?;
+            }
             let tables = Rc::new(LocalTables::new(shared.registry.clone()));
             let environment = KernelEnvironment {
                 home,

@@ -50,6 +50,17 @@ pub enum UnarchivedLogs {
     Keep,
 }
 
+/// When the system is asked for the memory of the buffer pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Prefault {
+    /// When it is used first: a start is quick, and what is never used is never taken.
+    #[default]
+    OnUse,
+    /// When the database opens, each instance's part by its own thread: no transaction waits for the system to
+    /// find and clear memory.
+    AtStart,
+}
+
 /// Settings of a database.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -57,6 +68,8 @@ pub struct Options {
     pub instances: Instances,
     /// Memory for pages; a hard limit (rule 4.6).
     pub buffer_pool_bytes: u64,
+    /// When the system is asked for that memory.
+    pub prefault: Prefault,
     /// Memory for undo, all instances together (rule 6.9).
     pub undo_bytes: u64,
     /// Bytes of one log segment file.
@@ -165,6 +178,7 @@ impl Default for Options {
         Options {
             instances: Instances::Auto,
             buffer_pool_bytes: 1 << 30,
+            prefault: Prefault::OnUse,
             undo_bytes: 1 << 30,
             log_segment_bytes: 32 << 20,
             log_buffer_bytes: 1 << 20,

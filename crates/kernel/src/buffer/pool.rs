@@ -177,6 +177,12 @@ impl BufferPool {
         }))
     }
 
+    /// Has the system give the partition of `home` its memory now, near the calling thread; takes some
+    /// tenths of a second a GB. Error: `OutOfMemory`.
+    pub fn prefault(&self, home: HomeId) -> Result<()> {
+        self.partitions[home.0 as usize % self.partitions.len()].arena.prefault()
+    }
+
     /// The pages on disk, if there are any.
     pub fn store(&self) -> Option<&Arc<PageStore>> {
         self.store.as_ref()
