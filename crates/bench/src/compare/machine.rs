@@ -79,7 +79,7 @@ fn synced_write_us(folder: &Path) -> Result<f64> {
         }
         Ok(times)
     };
-    let times = times().map_err(|error| format!("{}: {error}", path.display()));
+    let times = times().map_err(|error| format!("--folder {}: {error}", folder.display()));
     // It is of no use any more.
     let _ = std::fs::remove_file(&path);
     Ok(Spread::of(times?).median)

@@ -78,6 +78,29 @@ impl RacyPage {
         Some(word.0)
     }
 
+    /// As [`PageBytes::append`], of any length.
+    #[inline(never)]
+    fn append_long(&self, at: usize, len: usize, out: &mut Vec<u8>) {
+        if at > PAGE_BYTES || len > PAGE_BYTES - at {
+            return;
+        }
+        let old = out.len();
+        // Sixteen bytes at a time, the last ones too: what these have too much is cut off. Values are
+        // short, so a loop over their last bytes costs more than the rest.
+        let chunks = len.div_ceil(16).min((PAGE_BYTES - at) / 16);
+        out.reserve(len + 16);
+        let (spare, _) = out.spare_capacity_mut().as_chunks_mut::<16>();
+        for (chunk, to) in spare[..chunks].iter_mut().enumerate() {
+            *to = self.sixteen(at + 16 * chunk).map(MaybeUninit::new);
+        }
+        // SAFETY: `chunks` times sixteen bytes behind the old length have just been written.
+        unsafe { out.set_len(old + 16 * chunks) };
+        for byte in 16 * chunks..len {
+            out.push(self.u8(at + byte));
+        }
+        out.truncate(old + len);
+    }
+
     /// The sixteen bytes at `at`, or zeros out of range.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
@@ -145,37 +168,20 @@ impl PageBytes for RacyPage {
 
     #[inline]
     fn append(&self, at: usize, len: usize, out: &mut Vec<u8>) {
-        if at > PAGE_BYTES || len > PAGE_BYTES - at {
-            return;
+        if len > 16 || at > PAGE_BYTES - 16 {
+            return self.append_long(at, len, out);
         }
+        // Most values: two words, whatever they have too much.
         let old = out.len();
-        if len <= 16 && at <= PAGE_BYTES - 16 {
-            // Most values: two words, whatever they have too much.
-            out.reserve(16);
-            if let ([first, second, ..], _) = out.spare_capacity_mut().as_chunks_mut::<8>() {
-                *first = self.u64(at).to_le_bytes().map(MaybeUninit::new);
-                let more = if len > 8 { self.u64(at + 8) } else { 0 };
-                *second = more.to_le_bytes().map(MaybeUninit::new);
-            }
-            // SAFETY: at most sixteen bytes behind the old length, which have just been written:
-            // there is room for two chunks.
-            unsafe { out.set_len(old + len) };
-            return;
+        out.reserve(16);
+        if let ([first, second, ..], _) = out.spare_capacity_mut().as_chunks_mut::<8>() {
+            *first = self.u64(at).to_le_bytes().map(MaybeUninit::new);
+            let more = if len > 8 { self.u64(at + 8) } else { 0 };
+            *second = more.to_le_bytes().map(MaybeUninit::new);
         }
-        // Sixteen bytes at a time, the last ones too: what these have too much is cut off. Values are
-        // short, so a loop over their last bytes costs more than the rest.
-        let chunks = len.div_ceil(16).min((PAGE_BYTES - at) / 16);
-        out.reserve(len + 16);
-        let (spare, _) = out.spare_capacity_mut().as_chunks_mut::<16>();
-        for (chunk, to) in spare[..chunks].iter_mut().enumerate() {
-            *to = self.sixteen(at + 16 * chunk).map(MaybeUninit::new);
-        }
-        // SAFETY: `chunks` times sixteen bytes behind the old length have just been written.
-        unsafe { out.set_len(old + 16 * chunks) };
-        for byte in 16 * chunks..len {
-            out.push(self.u8(at + byte));
-        }
-        out.truncate(old + len);
+        // SAFETY: at most sixteen bytes behind the old length, which have just been written:
+        // there is room for two chunks.
+        unsafe { out.set_len(old + len) };
     }
 
     #[inline]
