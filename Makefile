@@ -18,7 +18,7 @@ release: setup
 	cargo build --release --package atoll
 	$(lead_target)
 
-# As release, guided by a profile of itself: some ten minutes, and up to a tenth faster. It needs
+# As release, guided by a profile of itself: a quarter of an hour, and some tenth faster. It needs
 # `rustup component add llvm-tools`.
 guided: setup
 	cargo xtask guided
