@@ -22,6 +22,13 @@ const IN_PROCESS: [&str; 3] = [
     "bench insert --instances 1 --seconds 3",
 ];
 
+/// Those that are counted in the server: TPC-C as statements, short ranges, single rows.
+const OVER_THE_WIRE: [&str; 3] = [
+    "bench tpcc --warehouses 1 --clients 16 --warmup 1 --seconds 10",
+    "bench ycsb --workload e --records 100000 --clients 16 --warmup 1 --seconds 5",
+    "bench connections --counts 32 --rounds 1 --warmup 1 --seconds 3",
+];
+
 /// Builds `target/release/atoll` guided by a profile. Takes some ten minutes.
 pub fn guided(root: &Path) -> Result<()> {
     let merge = profile_tool()?;
@@ -89,17 +96,18 @@ fn counted(atoll: &Path, folder: &Path, arguments: &str) -> Command {
     command
 }
 
-/// TPC-C as statements, against a server: parser, planner, executor and protocol.
+/// Statements against a server: parser, planner, executor and protocol.
 fn over_the_wire(atoll: &Path, folder: &Path) -> Result<()> {
     let sockets = folder.join("sockets");
     let serve = "serve --supervise off --listen none --data served --socket-dir sockets";
     let mut server = Server::start(counted(atoll, folder, serve))?;
     let done = server.listens(&sockets, PATIENCE).and_then(|()| {
         let url = format!("host={} user=postgres dbname=postgres", sockets.display());
-        let bench = "bench tpcc --warehouses 1 --clients 16 --warmup 1 --seconds 10";
-        let mut command = counted(atoll, folder, bench);
-        command.arg("--url").arg(url);
-        must(command)
+        OVER_THE_WIRE.iter().try_for_each(|bench| {
+            let mut command = counted(atoll, folder, bench);
+            command.arg("--url").arg(&url);
+            must(command)
+        })
     });
     // Only in order: only then it writes its profile.
     let ended = server.end(PATIENCE);
