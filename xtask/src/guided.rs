@@ -29,7 +29,7 @@ const OVER_THE_WIRE: [&str; 3] = [
     "bench connections --counts 32 --rounds 1 --warmup 1 --seconds 3",
 ];
 
-/// Builds `target/release/atoll` guided by a profile. Takes some ten minutes.
+/// Builds `target/release/atoll` guided by a profile. Takes a quarter of an hour.
 pub fn guided(root: &Path) -> Result<()> {
     let merge = profile_tool()?;
     let target = run::side_target(root, "guided");

@@ -67,9 +67,10 @@ impl Database {
         progress: &mut dyn FnMut(&str),
     ) -> Result<Database> {
         let machine = Machine::real(disk, Retention::Keep);
-        let (prefault, pool_mib) = (options.prefault, options.buffer_pool_bytes >> 20);
         let recovered = recover(machine, options, progress)?;
-        if prefault == Prefault::AtStart {
+        let options = &recovered.shared.options;
+        if options.prefault == Prefault::AtStart {
+            let pool_mib = options.buffer_pool_bytes >> 20;
             progress(&format!("taking {pool_mib} MiB for the buffer pool"));
         }
         Database::run_threads(recovered)

@@ -91,7 +91,8 @@ impl RacyPage {
         out.reserve(len + 16);
         let (spare, _) = out.spare_capacity_mut().as_chunks_mut::<16>();
         for (chunk, to) in spare[..chunks].iter_mut().enumerate() {
-            *to = self.sixteen(at + 16 * chunk).map(MaybeUninit::new);
+            let bytes = u128::from_le(self.word(at + 16 * chunk).unwrap_or(0)).to_le_bytes();
+            *to = bytes.map(MaybeUninit::new);
         }
         // SAFETY: `chunks` times sixteen bytes behind the old length have just been written.
         unsafe { out.set_len(old + 16 * chunks) };
@@ -99,31 +100,6 @@ impl RacyPage {
             out.push(self.u8(at + byte));
         }
         out.truncate(old + len);
-    }
-
-    /// The sixteen bytes at `at`, or zeros out of range.
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    fn sixteen(&self, at: usize) -> [u8; 16] {
-        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
-        let mut bytes = [0; 16];
-        if at <= PAGE_BYTES - 16 {
-            // SAFETY: the instructions are those of every x86-64 and need no alignment; the bytes read
-            // are inside the page, which stays mapped (`new`). What a writer stores meanwhile makes them
-            // any bytes, which will not be believed.
-            unsafe {
-                let read = _mm_loadu_si128(self.base.add(at).cast::<__m128i>());
-                _mm_storeu_si128(bytes.as_mut_ptr().cast::<__m128i>(), read);
-            }
-        }
-        bytes
-    }
-
-    /// The sixteen bytes at `at`, or zeros out of range.
-    #[cfg(not(target_arch = "x86_64"))]
-    #[inline(always)]
-    fn sixteen(&self, at: usize) -> [u8; 16] {
-        u128::from_le(self.word::<u128>(at).unwrap_or(0)).to_le_bytes()
     }
 }
 

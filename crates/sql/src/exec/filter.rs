@@ -250,8 +250,8 @@ impl<'p> Distinct<'p> {
                 _ => false,
             };
             if !is_same {
-                cx.restore(&self.slots, &row[1..]);
                 self.last = Some(row[0].clone());
+                cx.put(&self.slots, row, 1);
                 return Ok(true);
             }
         }

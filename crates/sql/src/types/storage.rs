@@ -189,11 +189,11 @@ fn bpchar(bytes: &[u8]) -> Option<Datum> {
     if blanks > 10_485_760 {
         return None;
     }
-    // Most are short: made here, and put into memory of their own once.
-    let mut short = [b' '; BPCHAR_SHORT];
-    let (len, body_len) = (body.len() + blanks, body.len());
+    let len = body.len() + blanks;
     if len <= BPCHAR_SHORT {
-        short[..body_len].copy_from_slice(body);
+        // Most are: made here, and put into memory of their own once.
+        let mut short = [b' '; BPCHAR_SHORT];
+        short[..body.len()].copy_from_slice(body);
         return text(&short[..len]);
     }
     let mut padded = String::with_capacity(len);
