@@ -395,8 +395,8 @@ fn open_plain<'p>(plan: &'p Plan, watch: Option<&Rc<watch::Watch>>) -> BoxedOper
             let outputs = (&keys[..], &aggregates[..]);
             Box::new(aggregate::Grouping::new(open(input), outputs, slots, *method))
         }
-        Plan::Sort { input, keys, slots, limit } => {
-            Box::new(sort::Sort::new(open(input), keys, slots, limit.as_ref()))
+        Plan::Sort { input, keys, slots, limit, repeated } => {
+            Box::new(sort::Sort::new(open(input), keys, slots, (limit.as_ref(), *repeated)))
         }
         Plan::Distinct(input, keys) => Box::new(filter::Distinct::new(open(input), keys)),
         Plan::First(input, keys) => Box::new(filter::First::new(open(input), keys)),

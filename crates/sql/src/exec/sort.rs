@@ -1,4 +1,4 @@
-//! Sorting; with a limit only the first rows are kept.
+//! Sorting; with a limit only the first rows are kept, with DISTINCT each key once.
 //!
 //! Invariants: stable: rows with equal keys keep their input's order. A value is kept once, as a key
 //! or beside them: it may be long, and go to disk.
@@ -8,7 +8,7 @@ use super::program::{Program, Slot};
 use super::spill::{self, Sorted, Sorter};
 use super::{BoxedOperator, Cx, Operator};
 use crate::error::SqlResult;
-use crate::plan::node::SortBy;
+use crate::plan::node::{Repeated, SortBy};
 
 /// A sort at work.
 pub(super) struct Sort<'p> {
@@ -17,6 +17,7 @@ pub(super) struct Sort<'p> {
     /// What a row keeps: the keys, then what else is needed.
     slots: Box<[Slot]>,
     limit: Option<&'p (Program, Option<Program>)>,
+    repeated: Repeated,
     rows: Option<Sorted>,
 }
 
@@ -25,11 +26,12 @@ impl<'p> Sort<'p> {
         input: BoxedOperator<'p>,
         keys: &'p [SortBy],
         slots: &'p [Slot],
-        limit: Option<&'p (Program, Option<Program>)>,
+        (limit, repeated): (Option<&'p (Program, Option<Program>)>, Repeated),
     ) -> Sort<'p> {
         let key_slots = || keys.iter().map(|key| key.slot);
         let others = slots.iter().copied().filter(|slot| key_slots().all(|key| key != *slot));
-        Sort { input, keys, slots: key_slots().chain(others).collect(), limit, rows: None }
+        let slots = key_slots().chain(others).collect();
+        Sort { input, keys, slots, limit, repeated, rows: None }
     }
 
     fn fill(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<Sorted> {
@@ -46,7 +48,7 @@ impl<'p> Sort<'p> {
             descending: key.descending,
             nulls_first: key.nulls_first,
         });
-        let mut sorter = Sorter::new(keys.collect(), first);
+        let mut sorter = Sorter::new(keys.collect(), first).with(self.repeated);
         while self.input.next(cx)? {
             cx.breathe()?;
             let row = self.slots.iter().map(|slot| cx.frame[*slot as usize].clone()).collect();

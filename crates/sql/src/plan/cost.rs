@@ -3,7 +3,7 @@
 //! Invariants: pure functions of a finished plan; units are those of reading one row from a cached
 //! page. Without histograms the selectivities are PostgreSQL's defaults.
 
-use super::node::{Access, JoinType, Plan, TableScan};
+use super::node::{Access, JoinType, Plan, Repeated, TableScan};
 
 /// An estimate.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,11 @@ pub(super) struct Estimate {
 const ROW: f64 = 0.01;
 const TEST: f64 = 0.0025;
 const LOOKUP: f64 = 0.15;
+
+/// So many of them are left without the repeated ones.
+fn told_apart(rows: f64) -> f64 {
+    (rows * 0.5).max(1.0).round()
+}
 
 fn sorting(rows: f64) -> f64 {
     2.0 * TEST * rows * rows.max(2.0).log2()
@@ -104,15 +109,19 @@ pub(super) fn estimate(plan: &Plan) -> Estimate {
             let width = 8 * (keys.len() + aggregates.len()) as u32;
             Estimate { startup, total: startup + rows * ROW, rows, width }
         }
-        Plan::Sort { input, .. } => {
+        Plan::Sort { input, repeated, .. } => {
             let input = estimate(input);
             let startup = input.total + sorting(input.rows);
-            Estimate { startup, total: startup + input.rows * TEST, ..input }
+            let rows = match repeated {
+                Repeated::All => input.rows,
+                Repeated::Once => told_apart(input.rows),
+            };
+            Estimate { startup, rows, total: startup + input.rows * TEST, ..input }
         }
         Plan::Distinct(input, _) | Plan::First(input, _) => {
             let input = estimate(input);
             let total = input.total + input.rows * TEST;
-            Estimate { rows: (input.rows * 0.5).max(1.0).round(), total, ..input }
+            Estimate { rows: told_apart(input.rows), total, ..input }
         }
         Plan::SetOperation { sides, operation, .. } => {
             let (left, right) = (estimate(&sides.0), estimate(&sides.1));

@@ -176,6 +176,15 @@ pub enum GroupMethod {
     Sort,
 }
 
+/// What becomes of sorted rows with equal keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeated {
+    /// All are given.
+    All,
+    /// The first is (DISTINCT).
+    Once,
+}
+
 /// One aggregate of a plan.
 #[derive(Clone)]
 pub struct AggregatePlan {
@@ -367,6 +376,8 @@ pub enum Plan {
         slots: Vec<Slot>,
         /// LIMIT and OFFSET above, if the first rows suffice.
         limit: Option<(Program, Option<Program>)>,
+        /// What becomes of rows with equal keys.
+        repeated: Repeated,
     },
     /// DISTINCT.
     Distinct(Box<Plan>, Vec<(Slot, TypeOid)>),

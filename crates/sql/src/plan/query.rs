@@ -5,7 +5,7 @@
 
 use super::join::{Set, flatten};
 use super::node::{
-    Access, AggregatePlan, GroupMethod, LockTarget, Order, Plan, ScanColumns, SortBy,
+    Access, AggregatePlan, GroupMethod, LockTarget, Order, Plan, Repeated, ScanColumns, SortBy,
 };
 use super::{Planner, push};
 use crate::bind::bound::{
@@ -82,7 +82,8 @@ impl<'q> Planner<'_> {
         }
         plan = self.projected(plan, query)?;
         let types = |output: &u16| query.outputs[*output as usize].ty.oid;
-        if select.distinct {
+        // Sorted rows are told apart while they are sorted.
+        if select.distinct && query.order_by.is_empty() {
             let slots = self.output_slots(query);
             let keys = (0..query.visible as u16).map(|o| (slots[o as usize], types(&o))).collect();
             plan = Plan::Distinct(Box::new(plan), keys);
@@ -211,17 +212,24 @@ impl<'q> Planner<'_> {
             return Ok(plan);
         }
         let slots = self.output_slots(query);
-        let keys = query.order_by.iter().map(|key| SortBy {
-            slot: slots[key.output as usize],
-            ty: query.outputs[key.output as usize].ty.oid,
-            descending: key.descending,
-            nulls_first: key.nulls_first,
-        });
-        let keys = keys.collect();
-        let first = match &query.body {
-            Body::Select(select) => !select.distinct_on.is_empty(),
-            _ => false,
+        let by = |output: u16, descending: bool, nulls_first: bool| {
+            let (slot, ty) = (slots[output as usize], query.outputs[output as usize].ty.oid);
+            SortBy { slot, ty, descending, nulls_first }
         };
+        let named = query.order_by.iter();
+        let mut keys: Vec<_> =
+            named.map(|key| by(key.output, key.descending, key.nulls_first)).collect();
+        let (first, repeated) = match &query.body {
+            Body::Select(select) if select.distinct => (false, Repeated::Once),
+            Body::Select(select) => (!select.distinct_on.is_empty(), Repeated::All),
+            _ => (false, Repeated::All),
+        };
+        if repeated == Repeated::Once {
+            // Then all that is shown tells rows apart.
+            let is_named = |output: &u16| query.order_by.iter().any(|key| key.output == *output);
+            let others = (0..query.visible as u16).filter(|output| !is_named(output));
+            keys.extend(others.map(|output| by(output, false, false)));
+        }
         let limit = match &query.limit {
             Some(limit) if query.locked.is_empty() && !first => {
                 let offset = query.offset.as_ref().map(|o| self.compile(o)).transpose()?;
@@ -229,7 +237,7 @@ impl<'q> Planner<'_> {
             }
             _ => None,
         };
-        Ok(Plan::Sort { input: Box::new(plan), keys, slots: Vec::new(), limit })
+        Ok(Plan::Sort { input: Box::new(plan), keys, slots: Vec::new(), limit, repeated })
     }
 
     /// Makes a scan of one table give its rows in the order asked for, if an index can.

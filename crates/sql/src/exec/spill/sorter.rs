@@ -2,7 +2,9 @@
 //!
 //! Invariants: stable: rows with equal keys come in the order in which they were added (runs are
 //! merged in the order in which they were made). A row's first values are its keys. At most
-//! [`Sorter::fan_in`] runs are merged at once, so merging needs no more than `work_mem`.
+//! [`Sorter::fan_in`] runs are merged at once, so merging needs no more than `work_mem`. With
+//! [`Repeated::Once`] the first row of each key is given; the others go whenever rows are sorted,
+//! at the latest when there are twice as many as were told apart before.
 
 use super::file::{SpillFile, SpillReader, buffer_bytes};
 use super::memory::{Memory, Reservation};
@@ -10,6 +12,7 @@ use super::{Row, row_bytes};
 use crate::error::SqlResult;
 use crate::exec::Cx;
 use crate::exec::compare::{compare, order_head};
+use crate::plan::node::Repeated;
 use crate::types::{Datum, TypeOid};
 use std::cmp::Ordering;
 
@@ -72,27 +75,39 @@ pub(in crate::exec) struct Sorter {
     runs: Vec<SpillFile>,
     /// Only so many first rows are wanted.
     first: Option<usize>,
+    repeated: Repeated,
+    /// As many rows as are sorted to see which of them stay.
+    full: usize,
 }
+
+/// So many rows are taken before they are sorted to see which of them stay.
+const BATCH: usize = 1024;
 
 impl Sorter {
     /// Of rows that begin with these keys; `first`: only so many rows will be read.
     pub(in crate::exec) fn new(keys: Box<[SortKey]>, first: Option<usize>) -> Sorter {
         let (rows, reserved, runs) = (Vec::new(), Reservation::default(), Vec::new());
-        Sorter { keys, rows, reserved, runs, first }
+        let full = first.map_or(usize::MAX, |first| 2 * first + BATCH);
+        Sorter { keys, rows, reserved, runs, first, repeated: Repeated::All, full }
+    }
+
+    /// The same, that gives rows with equal keys as said.
+    pub(in crate::exec) fn with(self, repeated: Repeated) -> Sorter {
+        let full = if repeated == Repeated::Once { BATCH } else { self.full };
+        Sorter { repeated, full, ..self }
     }
 
     /// Adds a row.
     pub(in crate::exec) fn add(&mut self, row: Row, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
         self.reserved.grow(cx.memory(), size_of::<u64>() + row_bytes(&row))?;
         self.rows.push(Headed { head: head(&self.keys, &row), row });
-        if let Some(first) = self.first
-            && self.rows.len() >= 2 * first + 1024
-        {
-            self.cut(first, cx)?;
+        if self.rows.len() >= self.full {
+            self.cut(cx)?;
         }
         if self.reserved.is_over() {
-            if let Some(first) = self.first.filter(|first| 2 * first < self.rows.len()) {
-                self.cut(first, cx)?;
+            // Else it would be sorted again and again for little.
+            if self.rows.len() > self.full / 2 {
+                self.cut(cx)?;
             }
             if self.reserved.is_over() {
                 self.spill(cx)?;
@@ -101,18 +116,27 @@ impl Sorter {
         Ok(())
     }
 
-    /// Keeps the first rows only.
-    fn cut(&mut self, first: usize, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
+    /// Keeps those rows only that may be given.
+    fn cut(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
         self.sort();
-        self.rows.truncate(first);
+        self.full = 2 * self.rows.len() + BATCH;
         self.reserved.clear();
         let bytes = self.rows.iter().map(|it| size_of::<u64>() + row_bytes(&it.row)).sum();
         self.reserved.grow(cx.memory(), bytes)
     }
 
+    /// Orders the rows, and lets go of those that will not be given.
     fn sort(&mut self) {
         let keys = &self.keys;
-        self.rows.sort_by(|a, b| a.head.cmp(&b.head).then_with(|| order(keys, &a.row, &b.row)));
+        let by =
+            |a: &Headed, b: &Headed| a.head.cmp(&b.head).then_with(|| order(keys, &a.row, &b.row));
+        self.rows.sort_by(by);
+        if self.repeated == Repeated::Once {
+            self.rows.dedup_by(|next, kept| by(kept, next).is_eq());
+        }
+        if let Some(first) = self.first {
+            self.rows.truncate(first);
+        }
     }
 
     fn spill(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
@@ -151,21 +175,25 @@ impl Sorter {
             let mut rest = runs.into_iter().peekable();
             while rest.peek().is_some() {
                 let some: Vec<SpillFile> = rest.by_ref().take(fan_in).collect();
-                merged.push(merge(&self.keys, some, cx)?);
+                merged.push(merge((&self.keys, self.repeated), some, cx)?);
             }
             runs = merged;
         }
-        Ok(Sorted::Runs(Merge::new(self.keys, runs, cx)?))
+        Ok(Sorted::Runs(Merge::new((self.keys, self.repeated), runs, cx)?))
     }
 }
 
-fn merge(keys: &[SortKey], mut runs: Vec<SpillFile>, cx: &mut Cx<'_, '_>) -> SqlResult<SpillFile> {
+fn merge(
+    (keys, repeated): (&[SortKey], Repeated),
+    mut runs: Vec<SpillFile>,
+    cx: &mut Cx<'_, '_>,
+) -> SqlResult<SpillFile> {
     if runs.len() == 1
         && let Some(run) = runs.pop()
     {
         return Ok(run);
     }
-    let mut merge = Merge::new(keys.into(), runs, cx)?;
+    let mut merge = Merge::new((keys.into(), repeated), runs, cx)?;
     let mut out = SpillFile::create(cx)?;
     while let Some(row) = merge.next(cx)? {
         cx.breathe()?;
@@ -201,13 +229,19 @@ impl Sorted {
 /// Runs being merged: a heap of the runs that are not at their end, by their present rows.
 pub(in crate::exec) struct Merge {
     keys: Box<[SortKey]>,
+    repeated: Repeated,
     runs: Vec<(SpillFile, SpillReader, Row)>,
     heap: Vec<usize>,
 }
 
 impl Merge {
-    fn new(keys: Box<[SortKey]>, files: Vec<SpillFile>, cx: &mut Cx<'_, '_>) -> SqlResult<Merge> {
-        let mut merge = Merge { keys, runs: Vec::with_capacity(files.len()), heap: Vec::new() };
+    fn new(
+        (keys, repeated): (Box<[SortKey]>, Repeated),
+        files: Vec<SpillFile>,
+        cx: &mut Cx<'_, '_>,
+    ) -> SqlResult<Merge> {
+        let runs = Vec::with_capacity(files.len());
+        let mut merge = Merge { keys, repeated, runs, heap: Vec::new() };
         for file in files {
             let mut reader = SpillReader::default();
             if let Some(row) = reader.next(&file, cx)? {
@@ -244,6 +278,20 @@ impl Merge {
     }
 
     fn next(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<Option<Row>> {
+        let Some(given) = self.take_first(cx)? else { return Ok(None) };
+        while self.repeated == Repeated::Once && self.is_next(&given) {
+            self.take_first(cx)?;
+        }
+        Ok(Some(given))
+    }
+
+    /// Does the first of the runs' rows have the same key?
+    fn is_next(&self, row: &[Datum]) -> bool {
+        let first = self.heap.first().map(|run| &self.runs[*run].2);
+        first.is_some_and(|first| order(&self.keys, row, first).is_eq())
+    }
+
+    fn take_first(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<Option<Row>> {
         let Some(&first) = self.heap.first() else { return Ok(None) };
         let (file, reader, row) = &mut self.runs[first];
         let given = match reader.next(file, cx)? {

@@ -21,6 +21,7 @@ const QUERIES: &[&str] = &[
     "select n, id from a order by n, id desc offset 5990",
     "select distinct v from a",
     "select distinct k, n from a order by k, n",
+    "select distinct v from a order by v desc",
     "select k, count(*), sum(n), max(v) from a group by k",
     "select v, count(distinct k), string_agg(id::text, ',' order by id desc) from a group by v order by v",
     "select count(distinct v), count(distinct id), array_length(array_agg(distinct k order by k), 1) from a",
@@ -103,6 +104,39 @@ fn answers_do_not_depend_on_memory_or_method() {
             }
             say(context, session, "reset all");
         }
+    });
+}
+
+#[test]
+fn sorted_rows_are_told_apart_as_groups_are() {
+    with_session(|context, session| {
+        for text in TABLES {
+            rows(context, session, text);
+        }
+        // What is shown, how it is ordered, and how far: by all that is shown, for the groups' sake.
+        for (shown, order, limit) in [
+            ("v", "v", ""),
+            ("k, n", "n desc nulls last, k", ""),
+            ("k, n", "k nulls first, n", "limit 70 offset 30"),
+            ("n, k", "n, k", "limit 3000"),
+            ("v, n", "v desc, n", "limit 1"),
+            ("k", "k", "limit 0"),
+        ] {
+            for setting in [LARGE, SMALL] {
+                say(context, session, setting);
+                let order = format!("order by {order} {limit}");
+                let distinct = format!("select distinct {shown} from a {order}");
+                let said = rows(context, session, &distinct);
+                let grouped = format!("select {shown} from a group by {shown} {order}");
+                assert_eq!(said, rows(context, session, &grouped), "{setting}; {distinct}");
+            }
+        }
+        // Of columns that the order does not name, too; and few values need no file.
+        say(context, session, "set temp_file_limit = 0");
+        let few = "select distinct id % 2 as o, n from a order by o desc";
+        let counts = format!("select count(*), count(distinct (o, n)), min(o) from ({few}) x");
+        assert_eq!(rows(context, session, &counts)[1], "26|26|0");
+        say(context, session, "reset all");
     });
 }
 
