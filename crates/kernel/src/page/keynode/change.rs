@@ -111,7 +111,7 @@ pub fn insert(page: &mut Page, at: usize, key: &[u8], swip: u64) -> Result<(), N
     page.copy_within(from..AT_SLOTS + count * SLOT_BYTES, from + SLOT_BYTES);
     put_u64(page, from, slot.word());
     put_u16(page, AT_COUNT, count as u16 + 1);
-    note_run(page, at);
+    Run::of(page).then(at).put(page);
     refresh_hints(page, count, at);
     Ok(())
 }
@@ -127,13 +127,39 @@ fn put_in_heap(page: &mut Page, rest: &[u8], swip: u64) -> Slot {
     Slot { head: head_of(rest, 0), offset: heap, len: rest.len() }
 }
 
-/// Counts insertions that go each right behind the one before.
-fn note_run(page: &mut Page, at: usize) {
-    let view = OwnedPage(page);
-    let follows = at > 0 && view.u16(AT_RUN_SLOT) as usize + 1 == at;
-    let run = if follows { view.u16(AT_RUN).saturating_add(1) } else { 0 };
-    put_u16(page, AT_RUN_SLOT, at as u16);
-    put_u16(page, AT_RUN, run);
+/// Insertions that went each right behind the one before: a hint for where to split.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    /// Where the latest went.
+    pub slot: usize,
+    pub length: u16,
+}
+
+impl Run {
+    pub(super) fn of(page: &Page) -> Run {
+        let view = OwnedPage(page);
+        Run { slot: view.u16(AT_RUN_SLOT) as usize, length: view.u16(AT_RUN) }
+    }
+
+    pub(super) fn put(self, page: &mut Page) {
+        put_u16(page, AT_RUN_SLOT, self.slot as u16);
+        put_u16(page, AT_RUN, self.length);
+    }
+
+    /// After an insertion into this slot.
+    fn then(self, at: usize) -> Run {
+        let follows = at > 0 && self.slot + 1 == at;
+        Run { slot: at, length: if follows { self.length.saturating_add(1) } else { 0 } }
+    }
+
+    /// After the removal of this slot's key: of a queue the first ones go while others come.
+    fn without(self, at: usize) -> Run {
+        match self.slot {
+            slot if at < slot => Run { slot: slot - 1, ..self },
+            slot if at > slot => self,
+            _ => Run { slot: 0, length: 0 },
+        }
+    }
 }
 
 /// Removes the key in slot `at`.
@@ -151,8 +177,7 @@ pub fn remove(page: &mut Page, at: usize) {
     let from = AT_SLOTS + at * SLOT_BYTES;
     page.copy_within(from + SLOT_BYTES..AT_SLOTS + count * SLOT_BYTES, from);
     put_u16(page, AT_COUNT, count as u16 - 1);
-    put_u16(page, AT_RUN_SLOT, 0);
-    put_u16(page, AT_RUN, 0);
+    Run::of(page).without(at).put(page);
     refresh_hints(page, count, at);
 }
 
@@ -180,15 +205,11 @@ pub fn append(page: &mut Page, key: &[u8], swip: u64) -> Result<(), NoRoom> {
         return Err(NoRoom);
     }
     let prefix = OwnedPage(page).u16(AT_PREFIX) as usize;
-    append_rest(page, &key[prefix..], swip);
-    Ok(())
-}
-
-fn append_rest(page: &mut Page, rest: &[u8], swip: u64) {
     let count = OwnedPage(page).u16(AT_COUNT);
-    let slot = put_in_heap(page, rest, swip);
+    let slot = put_in_heap(page, &key[prefix..], swip);
     put_u64(page, AT_SLOTS + count as usize * SLOT_BYTES, slot.word());
     put_u16(page, AT_COUNT, count + 1);
+    Ok(())
 }
 
 /// Ends the building of a node: sets its hints.
@@ -213,11 +234,20 @@ pub(super) fn rebuild(
     let skip = prefix
         .checked_sub(node.prefix_len())
         .expect("fences that lie within others have a prefix at least as long");
-    for at in slots {
+    let (count, swip_bytes) = (slots.len(), swip_bytes(source));
+    let mut heap = OwnedPage(page).u16(AT_HEAP) as usize;
+    for (to, at) in slots.enumerate() {
         let slot = node.slot(at);
-        let end = slot.offset + slot.len;
-        append_rest(page, &source[slot.offset + skip..end], OwnedPage(source).u64(end));
+        let (from, end) = (slot.offset + skip, slot.offset + slot.len);
+        let with_swip = &source[from..end + swip_bytes];
+        heap -= with_swip.len();
+        page[heap..heap + with_swip.len()].copy_from_slice(with_swip);
+        let head = if skip == 0 { slot.head } else { head_of(&source[from..end], 0) };
+        let slot = Slot { head, offset: heap, len: end - from };
+        put_u64(page, AT_SLOTS + to * SLOT_BYTES, slot.word());
     }
+    put_u16(page, AT_HEAP, heap as u16);
+    put_u16(page, AT_COUNT, count as u16);
     finish(page);
 }
 
@@ -235,11 +265,9 @@ pub fn trim(page: &mut Page, lower: &[u8], upper: Option<&[u8]>) {
 pub(super) fn compact(page: &mut Page) {
     let source = *page;
     let view = KeyNode::new(OwnedPage(&source));
-    let (run_slot, run) = (OwnedPage(page).u16(AT_RUN_SLOT), OwnedPage(page).u16(AT_RUN));
     let (lower, upper) = (lower_slice(&source), upper_slice(&source));
     rebuild(page, &source, 0..view.count(), lower, upper);
-    put_u16(page, AT_RUN_SLOT, run_slot);
-    put_u16(page, AT_RUN, run);
+    Run::of(&source).put(page);
 }
 
 pub(super) fn lower_slice(page: &Page) -> &[u8] {

@@ -5,12 +5,13 @@
 //! of an inner node it is the first key that moves. After a split of a node that is too full for
 //! a key, a second attempt finds room, at the latest after one more split.
 
+use std::ops::RangeInclusive;
+
 use crate::base::PAGE_BYTES;
 use crate::latch::OwnedPage;
-use crate::latch::PageBytes;
 
-use super::change::{lower_slice, rebuild, upper_slice};
-use super::{AT_RUN, AT_RUN_SLOT, KeyNode, SLOT_BYTES, SPACE_BYTES, common_prefix};
+use super::change::{Run, lower_slice, rebuild, upper_slice};
+use super::{KeyNode, SLOT_BYTES, SPACE_BYTES, common_prefix};
 
 /// Insertions in a row that make a node expect more of them.
 const RUN_MIN: u16 = 8;
@@ -37,22 +38,20 @@ pub fn choose_split(
         return None;
     }
     let sizes = Sizes::of(&node, page);
-    let ascending = OwnedPage(page).u16(AT_RUN) >= RUN_MIN;
-    let behind_latest = OwnedPage(page).u16(AT_RUN_SLOT) as usize + 1;
+    let run = Run::of(page);
     let place = node.find(incoming).unwrap_or_else(|place| place);
-    if ascending && place == behind_latest {
+    if run.length >= RUN_MIN && place == run.slot + 1 {
         if let Some(at) = split_behind_run(&node, &sizes, place, incoming, separator) {
             return Some(at);
         }
-        separator.clear();
     }
     let at = middle(&node, &sizes);
     separator_at(&node, at, separator);
     Some(SplitPoint(at))
 }
 
-/// Splits where the next key goes, unless the nodes would overflow: a separator takes room that
-/// its node did not need before.
+/// Splits where the next key goes, or a little before: a separator takes room that its node did
+/// not need before, and a full node has none.
 fn split_behind_run(
     node: &KeyNode<OwnedPage<'_>>,
     sizes: &Sizes,
@@ -61,18 +60,21 @@ fn split_behind_run(
     separator: &mut Vec<u8>,
 ) -> Option<SplitPoint> {
     let count = node.count();
-    let at = if place == count && !node.is_inner() {
+    if place == count && !node.is_inner() {
         // Nothing moves; the new key begins the right node.
         let mut last = Vec::new();
         node.key(count - 1, &mut last);
         shortest_separator(&last, incoming, separator);
-        count
-    } else {
-        let at = place.clamp(1, count - 1);
-        separator_at(node, at, separator);
-        at
-    };
-    sizes.fit(at, separator.len()).then_some(SplitPoint(at))
+        if sizes.fit(count, separator.len()) {
+            return Some(SplitPoint(count));
+        }
+        separator.clear();
+    }
+    let at = place.clamp(1, count - 1);
+    let low = if node.is_inner() { at } else { at.saturating_sub(window(count)).max(1) };
+    let at = shortest(node, sizes, low..=at, at)?;
+    separator_at(node, at, separator);
+    Some(SplitPoint(at))
 }
 
 /// What nodes would hold, without the longer prefixes that they might get.
@@ -125,6 +127,11 @@ pub fn shortest_separator(low: &[u8], high: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&high[..len.min(high.len())]);
 }
 
+/// So many slots to a side are looked at for a shorter separator.
+fn window(count: usize) -> usize {
+    count / 32
+}
+
 /// The slot in the middle by bytes, or one near it with a shorter separator. The middle itself
 /// always fits: half of a page, one key, an old and a new fence of the longest are less than one.
 fn middle(node: &KeyNode<OwnedPage<'_>>, sizes: &Sizes) -> usize {
@@ -134,23 +141,35 @@ fn middle(node: &KeyNode<OwnedPage<'_>>, sizes: &Sizes) -> usize {
     if node.is_inner() {
         return at;
     }
-    let window = count / 32;
-    let (low, high) = (at.saturating_sub(window).max(1), (at + window).min(count - 1));
+    let (low, high) =
+        (at.saturating_sub(window(count)).max(1), (at + window(count)).min(count - 1));
+    shortest(node, sizes, low..=high, at).unwrap_or(at)
+}
+
+/// Which of these slots has the shortest separator, of several the one nearest to `near`; none if
+/// the nodes would not fit their pages after a split at any of them.
+fn shortest(
+    node: &KeyNode<OwnedPage<'_>>,
+    sizes: &Sizes,
+    slots: RangeInclusive<usize>,
+    near: usize,
+) -> Option<usize> {
     let mut separator = Vec::new();
-    let mut best = (usize::MAX, at);
-    for slot in low..=high {
+    let mut best = None;
+    for slot in slots {
         separator.clear();
         separator_at(node, slot, &mut separator);
-        let is_better = (separator.len(), slot.abs_diff(at)) < (best.0, best.1.abs_diff(at));
-        if is_better && sizes.fit(slot, separator.len()) {
-            best = (separator.len(), slot);
+        let is = (separator.len(), slot.abs_diff(near), slot);
+        if best.is_none_or(|best| is < best) && sizes.fit(slot, separator.len()) {
+            best = Some(is);
         }
     }
-    best.1
+    best.map(|(_, _, slot)| slot)
 }
 
 /// Moves the keys from slot `at` on into `right`, a freshly formatted page of the same kind, and
-/// sets the fences of both. `separator` is what [`choose_split`] wrote.
+/// sets the fences of both. `separator` is what [`choose_split`] wrote. A run of insertions goes on
+/// in the node that has the latest of them.
 pub fn split(
     left: &mut [u8; PAGE_BYTES],
     right: &mut [u8; PAGE_BYTES],
@@ -158,8 +177,14 @@ pub fn split(
     separator: &[u8],
 ) {
     let source = *left;
+    let run = Run::of(&source);
     let count = KeyNode::new(OwnedPage(&source)).count();
     let (lower, upper) = (lower_slice(&source), upper_slice(&source));
     rebuild(right, &source, at.0..count, separator, upper);
     rebuild(left, &source, 0..at.0, lower, Some(separator));
+    match run.slot.checked_sub(at.0) {
+        Some(slot) if slot < count - at.0 => Run { slot, ..run }.put(right),
+        Some(_) => {}
+        None => run.put(left),
+    }
 }

@@ -340,6 +340,70 @@ fn ascending_insertions_leave_full_nodes_behind() {
     assert!(n > 600, "{n} entries of 16 bytes");
 }
 
+/// A full node has no room for the fence that a split gives it: the first version then split in the
+/// middle, always, and left half of each page empty.
+#[test]
+fn ascending_keys_of_a_group_among_others_leave_full_nodes_behind() {
+    for lines in [1_u32, 3, 10] {
+        let entry = |group: u32, order: u32, line: u32| {
+            let parts = [1, group, order, line, 0, order * lines + line];
+            parts.map(u32::to_be_bytes).concat()
+        };
+        let mut pages = vec![new_page(PageKind::IndexLeaf, 0, b"", None)];
+        let mut add = |key: &[u8]| {
+            let covers = |page: &Box<[u8; PAGE_BYTES]>| {
+                KeyNode::new(OwnedPage(page)).covers(Probe::before(key))
+            };
+            for _ in 0..3 {
+                let at = pages.iter().position(covers).unwrap();
+                let slot = KeyNode::new(OwnedPage(&pages[at])).find(key).unwrap_err();
+                if insert(&mut pages[at], slot, key, 0).is_ok() {
+                    return pages.len();
+                }
+                let mut separator = Vec::new();
+                let point = choose_split(&pages[at], key, &mut separator).unwrap();
+                let mut right = new_page(PageKind::IndexLeaf, 0, b"", None);
+                split(&mut pages[at], &mut right, point, &separator);
+                assert_eq!(check(&pages[at]), Vec::<String>::new());
+                assert_eq!(check(&right), Vec::<String>::new());
+                pages.insert(at + 1, right);
+            }
+            panic!("no room after two splits");
+        };
+        for order in 0..300 {
+            add(&entry(1, order, 0));
+            add(&entry(3, order, 0));
+        }
+        let before = add(&entry(2, 0, 0));
+        let count = 20_000;
+        let after = (1..=count).map(|n| add(&entry(2, 1 + n / lines, n % lines))).last().unwrap();
+        // Slot and rest take 8 and up to 17 bytes.
+        let full = count as usize * 25 / SPACE_BYTES;
+        assert!(after - before <= full + full / 10 + 2, "{lines}: {before} to {after} pages");
+    }
+}
+
+#[test]
+fn a_queue_leaves_full_nodes_behind() {
+    let mut page = new_page(PageKind::IndexLeaf, 0, b"", None);
+    let (mut first, mut last) = (0_u64, 0_u64);
+    loop {
+        let key = last.to_be_bytes();
+        let at = KeyNode::new(OwnedPage(&page)).count();
+        if insert(&mut page, at, &key, 0).is_err() {
+            break;
+        }
+        last += 1;
+        if last.is_multiple_of(10) {
+            remove(&mut page, 0);
+            first += 1;
+        }
+    }
+    let mut separator = Vec::new();
+    let point = choose_split(&page, &last.to_be_bytes(), &mut separator).unwrap();
+    assert!(point.0 as u64 > (last - first) * 9 / 10, "{point:?} of {}", last - first);
+}
+
 #[test]
 fn removal_and_insertion_win_dead_bytes_back() {
     let mut page = new_page(PageKind::IndexLeaf, 0, b"", None);

@@ -207,7 +207,7 @@ fn sweep_all(world: &World, instance: usize) -> usize {
 fn what_no_scan_asks_for_is_not_swept() {
     let mut world = World::new(2);
     let mut writer = world.rc();
-    for number in 0..2000 {
+    for number in 0..4000 {
         writer.insert(&world, &Row::new(number, number % 30, &[b't'; 300], 1));
     }
     world.commit(writer);
