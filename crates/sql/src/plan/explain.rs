@@ -8,7 +8,7 @@ use super::cost::estimate;
 use super::fast::Fast;
 use super::node::{
     Access, CteRows, FunctionSource, GroupMethod, JoinMethod, JoinType, Order, Plan, RangeEnd,
-    Repeated, SortBy, TableScan,
+    SortBy, TableScan,
 };
 use super::{Action, InsertPlan, Modification, ModifyPlan, Planned};
 use crate::exec::program::{Program, Slot};
@@ -249,11 +249,7 @@ impl<'p> Teller<'p> {
                 node
             }
             Plan::Sort { input, keys, limit, repeated, .. } => {
-                let name = match repeated {
-                    Repeated::All => "Sort",
-                    Repeated::Once => "Sort (distinct)",
-                };
-                let mut node = self.over(name, input);
+                let mut node = self.over(repeated.sort_name(), input);
                 node.properties.push(("Sort Key", Value::List(self.sort_keys(keys))));
                 if limit.is_some() {
                     node.properties.push(("Sort Method", Value::Text("top-N".to_owned())));

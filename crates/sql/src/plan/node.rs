@@ -185,6 +185,16 @@ pub enum Repeated {
     Once,
 }
 
+impl Repeated {
+    /// What EXPLAIN calls the sort.
+    pub fn sort_name(self) -> &'static str {
+        match self {
+            Repeated::All => "Sort",
+            Repeated::Once => "Sort (distinct)",
+        }
+    }
+}
+
 /// One aggregate of a plan.
 #[derive(Clone)]
 pub struct AggregatePlan {

@@ -40,10 +40,11 @@ pub fn choose_split(
     let sizes = Sizes::of(&node, page);
     let run = Run::of(page);
     let place = node.find(incoming).unwrap_or_else(|place| place);
-    if run.length >= RUN_MIN && place == run.slot + 1 {
-        if let Some(at) = split_behind_run(&node, &sizes, place, incoming, separator) {
-            return Some(at);
-        }
+    if run.length >= RUN_MIN
+        && place == run.slot + 1
+        && let Some(at) = split_behind_run(&node, &sizes, place, incoming, separator)
+    {
+        return Some(at);
     }
     let at = middle(&node, &sizes);
     separator_at(&node, at, separator);

@@ -351,11 +351,9 @@ fn ascending_keys_of_a_group_among_others_leave_full_nodes_behind() {
         };
         let mut pages = vec![new_page(PageKind::IndexLeaf, 0, b"", None)];
         let mut add = |key: &[u8]| {
-            let covers = |page: &Box<[u8; PAGE_BYTES]>| {
-                KeyNode::new(OwnedPage(page)).covers(Probe::before(key))
-            };
             for _ in 0..3 {
-                let at = pages.iter().position(covers).unwrap();
+                let mut nodes = pages.iter().map(|page| KeyNode::new(OwnedPage(page)));
+                let at = nodes.position(|node| node.covers(Probe::before(key))).unwrap();
                 let slot = KeyNode::new(OwnedPage(&pages[at])).find(key).unwrap_err();
                 if insert(&mut pages[at], slot, key, 0).is_ok() {
                     return pages.len();

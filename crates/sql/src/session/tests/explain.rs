@@ -31,6 +31,10 @@ fn plans_are_shown_as_they_run() {
                 "Limit\n  ->  Sort\n        Sort Key: count(*) DESC\n        Sort Method: top-N\n        ->  HashAggregate",
             ),
             (
+                "explain (costs off) select distinct k, v from a order by v desc limit 3",
+                "Limit\n  ->  Sort (distinct)\n        Sort Key: a.v DESC, a.k\n        Sort Method: top-N\n        ->  Seq Scan on a",
+            ),
+            (
                 "explain (costs off) update a set k = k + 1 where id = 7",
                 "Update on public.a\n  Fast Path: update\n  ->  Index Scan using a_pkey on a\n        Index Cond: ((id = 7))",
             ),
