@@ -105,7 +105,7 @@ impl Stored {
                 (!is_null).then_some(bytes)
             })
             .collect();
-        with(RowValues::new(&values, columns))
+        with(RowValues::new(&values, values.len() / columns))
     }
 
     #[inline]

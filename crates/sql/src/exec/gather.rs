@@ -85,10 +85,9 @@ impl Gathered {
         if self.places.is_empty() {
             return Ok(());
         }
-        let columns = plan.types.len();
         let Gathered { frozen, encoder, places, ids } = self;
         let done = encoder.with_values(|values| {
-            let rows = RowValues::new(values, columns);
+            let rows = RowValues::new(values, places.len());
             let together = cx.statement.insert_rows(&plan.table, (rows, *frozen), ids);
             match together {
                 Err(Error::UniqueViolation { .. } | Error::KeyTooLong { .. }) => {

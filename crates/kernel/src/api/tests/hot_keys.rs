@@ -275,7 +275,7 @@ fn insert_rows(statement: &mut Statement<'_>, table: Oid, ids: &[i64]) {
     let entry = statement.table(table).expect("nothing is in the way");
     let bytes: Vec<[u8; 8]> = ids.iter().flat_map(|id| [bytes(*id), bytes(0)]).collect();
     let values: Vec<Option<&[u8]>> = bytes.iter().map(|it| Some(&it[..])).collect();
-    let rows = (RowValues::new(&values, 2), Frozen::No);
+    let rows = (RowValues::new(&values, ids.len()), Frozen::No);
     statement.insert_rows(&entry, rows, &mut Vec::new()).expect("nothing is in the way");
 }
 

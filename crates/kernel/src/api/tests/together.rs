@@ -55,7 +55,7 @@ fn set_counts(
     let table = statement.table(table)?;
     let count = bytes(count);
     let values = vec![Some(&count[..]); rows.len()];
-    statement.update_rows(&table, &[COUNT], (rows, RowValues::new(&values, 1)))
+    statement.update_rows(&table, &[COUNT], (rows, RowValues::new(&values, rows.len())))
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn after_an_error_none_is_changed() {
         let table = statement.table(table)?;
         let ids = [100, 101, 5, 102].map(bytes);
         let values = ids.each_ref().map(|id| Some(&id[..]));
-        let what = (&rows[..4], RowValues::new(&values, 1));
+        let what = (&rows[..4], RowValues::new(&values, 4));
         let failed = statement.update_rows(&table, &[ID], what);
         // The transaction goes on, and commits.
         Ok(matches!(failed, Err(Error::UniqueViolation { .. })))

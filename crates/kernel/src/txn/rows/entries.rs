@@ -22,7 +22,7 @@ impl RowWriter<'_> {
         row: RowId,
         values: &[Option<&[u8]>],
     ) {
-        self.pend_entries_of_rows(table, RowValues::new(values, values.len()), &[row]);
+        self.pend_entries_of_rows(table, RowValues::one(values), &[row]);
     }
 
     /// The entries of new rows, index by index, each in the order of the rows.
@@ -148,10 +148,10 @@ impl RowWriter<'_> {
     #[inline]
     fn add_together(&mut self, table: &TableAccess, next: usize) -> Outcome<usize> {
         let work = &self.changes.work;
-        let (first, rest) = work.pending[next..].split_first().expect("entries are left");
+        let first = work.pending[next];
         let alike =
             |it: &&Pending| (it.index, it.what, it.keys) == (first.index, first.what, first.keys);
-        if first.what == PendingWhat::ClearExact || rest.first().is_none_or(|it| !alike(&it)) {
+        if first.what == PendingWhat::ClearExact {
             return Ok(0);
         }
         let index = &table.indexes[first.index as usize];

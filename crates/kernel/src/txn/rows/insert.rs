@@ -24,20 +24,27 @@ use crate::version::undo::{Kind, UndoRef, record_words};
 #[derive(Clone, Copy, Debug)]
 pub struct RowValues<'a> {
     values: &'a [Option<&'a [u8]>],
+    rows: usize,
+    /// Of each row; a table may have none.
     columns: usize,
 }
 
 impl<'a> RowValues<'a> {
-    /// Rows of so many columns (at least one). What does not make a whole row at the end is not
-    /// looked at.
-    pub fn new(values: &'a [Option<&'a [u8]>], columns: usize) -> RowValues<'a> {
-        RowValues { values, columns: columns.max(1) }
+    /// The values of so many rows, of each equally many.
+    pub fn new(values: &'a [Option<&'a [u8]>], rows: usize) -> RowValues<'a> {
+        RowValues { values, rows, columns: values.len().checked_div(rows).unwrap_or(0) }
+    }
+
+    /// The values of one row.
+    #[inline]
+    pub fn one(values: &'a [Option<&'a [u8]>]) -> RowValues<'a> {
+        RowValues { values, rows: 1, columns: values.len() }
     }
 
     /// How many rows.
     #[inline]
     pub fn len(&self) -> usize {
-        self.values.len() / self.columns
+        self.rows
     }
 
     /// Whether there are none.
@@ -47,12 +54,13 @@ impl<'a> RowValues<'a> {
 
     /// Those from row `first` on.
     pub fn from(&self, first: usize) -> RowValues<'a> {
-        RowValues::new(&self.values[first * self.columns..], self.columns)
+        let RowValues { values, rows, columns } = *self;
+        RowValues { values: &values[first * columns..], rows: rows - first, columns }
     }
 
     /// That row alone.
     pub fn only(&self, number: usize) -> RowValues<'a> {
-        RowValues::new(self.row(number), self.columns)
+        RowValues::one(self.row(number))
     }
 
     /// The values of a row.

@@ -437,7 +437,7 @@ impl Txn {
     ) -> Outcome<()> {
         let bytes: Vec<_> = rows.iter().flat_map(Row::bytes).collect();
         let values: Vec<_> = bytes.iter().map(Option::as_deref).collect();
-        let how = (RowValues::new(&values, ALL.len()), Frozen::No);
+        let how = (RowValues::new(&values, rows.len()), Frozen::No);
         self.writer(world).insert_rows(&world.table, how, ids, progress)
     }
 
@@ -477,7 +477,7 @@ impl Txn {
     ) -> Outcome<WriteOutcome> {
         let bytes: Vec<_> = balances.iter().map(|balance| balance.to_le_bytes()).collect();
         let values: Vec<_> = bytes.iter().map(|bytes| Some(&bytes[..])).collect();
-        let what = (rows, RowValues::new(&values, 1));
+        let what = (rows, RowValues::new(&values, rows.len()));
         self.writer(world).update_rows(&world.table, &[BALANCE], what, progress)
     }
 
