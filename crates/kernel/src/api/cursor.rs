@@ -13,7 +13,7 @@ use super::statement::Statement;
 use crate::base::{Result, RowId};
 use crate::catalog::{ColumnId, IndexEntry, TableEntry};
 use crate::page::overflow::Form;
-use crate::tree::index::{IndexBatch, Keyed, Near, ScanDirection};
+use crate::tree::index::{IndexBatch, Keyed, KeysWanted, Near, ScanDirection};
 use crate::tree::key::{KeyPart, decode_part, encode_key};
 use crate::txn::rows::{AHEAD_ROWS, KeyCheck, PointAhead, RowBatch};
 use crate::version::{Presence, RowBuffer, TableAccess};
@@ -202,13 +202,18 @@ impl IndexCursor {
         columns: &[ColumnId],
     ) -> IndexCursor {
         let path = table.indexes.iter().position(|it| it.def.oid == index.def.oid);
+        let cover = Cover::new(index, columns);
+        let keys = match cover {
+            Some(_) => KeysWanted::OfExactLeaves,
+            None => KeysWanted::Fewest,
+        };
         IndexCursor {
             access,
             path: path.expect("the index is one of the table's"),
             range,
             direction,
             columns: ColumnId::numbers(columns).to_vec(),
-            batch: IndexBatch::with_limit(ENTRIES_FIRST),
+            batch: IndexBatch::with_limit(ENTRIES_FIRST).with_keys(keys),
             entries_max: ENTRIES_FIRST,
             at: 0,
             ahead: 0,
@@ -216,7 +221,7 @@ impl IndexCursor {
             run_at: 0,
             finished: false,
             check: KeyCheck::new(),
-            cover: Cover::new(index, columns),
+            cover,
             fetched: 0,
         }
     }

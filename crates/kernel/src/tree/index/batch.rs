@@ -6,8 +6,8 @@
 use super::Keyed;
 use crate::base::{Pid, RowId};
 use crate::buffer::FrameRef;
-use crate::latch::Version;
-use crate::page::keynode::ROW_BYTES;
+use crate::latch::{PageBytes, Version};
+use crate::page::keynode::{KeyNode, ROW_BYTES};
 
 /// Bytes of an entry that few are longer than.
 const KEY_BYTES_USUAL: usize = 32;
@@ -44,6 +44,18 @@ pub struct LeafStamp<'a> {
     pub upper: Option<&'a [u8]>,
 }
 
+/// Whose keys a batch takes besides the rows. Those of a leaf that is not keyed are always taken:
+/// who reads a row by such an entry has to compare them (rule 5.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeysWanted {
+    /// Every entry's.
+    All,
+    /// Those of exact leaves: columns are read from them.
+    OfExactLeaves,
+    /// No others.
+    Fewest,
+}
+
 #[derive(Clone, Copy)]
 pub(super) struct Source {
     pub pid: Pid,
@@ -55,12 +67,16 @@ pub(super) struct Source {
 /// Entries of one leaf, copied out and validated; reusable.
 pub struct IndexBatch {
     pub(super) entries_max: usize,
+    keys_wanted: KeysWanted,
     bytes: Vec<u8>,
+    // None if the keys were not taken.
     ends: Vec<u32>,
     rows: Vec<RowId>,
     pub(super) source: Option<Source>,
     pub(super) lower: Vec<u8>,
     pub(super) upper: Vec<u8>,
+    /// The whole last entry, if the scan goes on behind it.
+    pub(super) last: Vec<u8>,
     pub(super) is_exact: bool,
     pub(super) keyed: Keyed,
 }
@@ -81,15 +97,22 @@ impl IndexBatch {
     pub fn with_limit(entries_max: usize) -> IndexBatch {
         IndexBatch {
             entries_max: entries_max.max(1),
+            keys_wanted: KeysWanted::All,
             bytes: Vec::new(),
             ends: Vec::new(),
             rows: Vec::new(),
             source: None,
             lower: Vec::new(),
             upper: Vec::new(),
+            last: Vec::new(),
             is_exact: false,
             keyed: Keyed::No,
         }
+    }
+
+    /// Takes only these keys.
+    pub fn with_keys(self, keys_wanted: KeysWanted) -> IndexBatch {
+        IndexBatch { keys_wanted, ..self }
     }
 
     /// Changes how many entries the next call takes at most (at least one).
@@ -97,12 +120,26 @@ impl IndexBatch {
         self.entries_max = entries_max.max(1);
     }
 
-    /// Makes room for so many more entries, of keys that are not long.
+    /// Takes the entries of these slots of the leaf that it was begun with.
     #[inline]
-    pub(super) fn reserve(&mut self, entries: usize) {
-        self.bytes.reserve(entries * KEY_BYTES_USUAL);
-        self.ends.reserve(entries);
-        self.rows.reserve(entries);
+    pub(super) fn take<P: PageBytes>(
+        &mut self,
+        node: &KeyNode<P>,
+        slots: impl ExactSizeIterator<Item = usize>,
+    ) {
+        self.rows.reserve(slots.len());
+        let takes_keys = match self.keys_wanted {
+            KeysWanted::All => true,
+            KeysWanted::OfExactLeaves => self.is_exact || self.keyed == Keyed::No,
+            KeysWanted::Fewest => self.keyed == Keyed::No,
+        };
+        if !takes_keys {
+            self.rows.extend(slots.map(|at| node.row(at)));
+            return;
+        }
+        self.bytes.reserve(slots.len() * KEY_BYTES_USUAL);
+        self.ends.reserve(slots.len());
+        slots.for_each(|at| self.push(|bytes| node.key(at, bytes)));
     }
 
     /// Entries in it.
@@ -116,9 +153,13 @@ impl IndexBatch {
         self.rows.is_empty()
     }
 
-    /// The key bytes of entry `at`, in the order of the scan, without the row id.
+    /// The key bytes of entry `at`, in the order of the scan, without the row id; none if its key
+    /// was not wanted.
     #[inline]
     pub fn key(&self, at: usize) -> &[u8] {
+        if self.ends.is_empty() {
+            return &[];
+        }
         let from = if at == 0 { 0 } else { self.ends[at - 1] as usize };
         &self.bytes[from..self.ends[at] as usize]
     }
@@ -166,7 +207,7 @@ impl IndexBatch {
 
     /// Adds the entry that `copy` appends.
     #[inline]
-    pub(super) fn push(&mut self, copy: impl FnOnce(&mut Vec<u8>)) {
+    fn push(&mut self, copy: impl FnOnce(&mut Vec<u8>)) {
         copy(&mut self.bytes);
         // A racily read entry may be shorter than a row id; it will not be believed.
         let key_end = self.bytes.len().saturating_sub(ROW_BYTES);
@@ -174,15 +215,5 @@ impl IndexBatch {
         self.bytes.truncate(key_end);
         self.ends.push(key_end as u32);
         self.rows.push(RowId(u64::from_be_bytes(row)));
-    }
-
-    /// The whole entry that was pushed last.
-    pub(super) fn last_entry(&self) -> Vec<u8> {
-        let mut entry = Vec::new();
-        if let Some(row) = self.rows.last() {
-            entry.extend_from_slice(self.key(self.len() - 1));
-            entry.extend_from_slice(&row.0.to_be_bytes());
-        }
-        entry
     }
 }

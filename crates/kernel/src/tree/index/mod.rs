@@ -44,7 +44,7 @@ use super::descent::{
 };
 
 pub use ahead::{FoundKey, KeyPlace};
-pub use batch::{Continue, IndexBatch, LeafStamp, ScanDirection};
+pub use batch::{Continue, IndexBatch, KeysWanted, LeafStamp, ScanDirection};
 pub use bulk::IndexBuilder;
 pub use change::{Added, Judgement, Keep, Removed, UniqueAnswer};
 pub use exact::{Exact, Judged, Keyed, Keys, LeafSwept};

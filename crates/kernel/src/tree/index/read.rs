@@ -184,7 +184,7 @@ enum GoesOn {
 }
 
 fn behind_last(direction: ScanDirection, batch: &IndexBatch) -> Vec<u8> {
-    let mut entry = batch.last_entry();
+    let mut entry = batch.last.clone();
     if direction == ScanDirection::Forward {
         // The next string: entries behind the last one are at or above it.
         entry.push(0);
@@ -198,6 +198,7 @@ fn begin(leaf: &PageRead, batch: &mut IndexBatch) {
     batch.clear();
     batch.lower.clear();
     batch.upper.clear();
+    batch.last.clear();
     node.lower(&mut batch.lower);
     let has_upper = node.upper(&mut batch.upper) == UpperFence::Some;
     batch.is_exact = node.is_exact();
@@ -224,11 +225,9 @@ fn copy_forward(
     let first = node.place(low).min(count);
     let last = if more_behind { count } else { node.place(high).clamp(first, count) };
     let stop = first.saturating_add(batch.entries_max).min(last);
-    batch.reserve(stop - first);
-    for at in first..stop {
-        batch.push(|bytes| node.key(at, bytes));
-    }
+    batch.take(&node, first..stop);
     if stop < last {
+        node.key(stop - 1, &mut batch.last);
         GoesOn::BehindLast
     } else if more_behind && !(mutant("index_scan_ignores_fence") && batch.is_empty()) {
         GoesOn::NextLeaf
@@ -250,11 +249,9 @@ fn copy_backward(
     let last = node.place(high).min(count);
     let first = if more_before { 0 } else { node.place(low).min(last) };
     let stop = last.saturating_sub(batch.entries_max).max(first);
-    batch.reserve(last - stop);
-    for at in (stop..last).rev() {
-        batch.push(|bytes| node.key(at, bytes));
-    }
+    batch.take(&node, (stop..last).rev());
     if stop > first {
+        node.key(stop, &mut batch.last);
         GoesOn::BehindLast
     } else if more_before {
         GoesOn::NextLeaf

@@ -441,6 +441,57 @@ fn who_gives_a_row_another_key_clears_both_bits() {
 }
 
 #[test]
+fn a_scan_takes_the_keys_that_somebody_will_look_at() {
+    let tree = IndexTree::create(pool(16), HomeId(0), TreeId(1)).unwrap();
+    let key = |n: u64| n.to_be_bytes();
+    let insert = |n: u64, keys| {
+        tree.insert(Near::Nowhere, (&key(n), RowId(n)), keys).unwrap();
+    };
+    (0..2000).for_each(|n| insert(n, Keys::One));
+    tree.sweep_exact(&[], &mut |_, _| Ok(Judged::Exact)).unwrap();
+    // The first leaf is exact, the last but keyed, and one in the middle not even that.
+    insert(2000, Keys::One);
+    tree.clear_exact(&key(1000), RowId(1000), Keys::Several).unwrap();
+    let all: Vec<u64> = (0..=2000).collect();
+    for (wanted, direction) in [KeysWanted::All, KeysWanted::OfExactLeaves, KeysWanted::Fewest]
+        .into_iter()
+        .flat_map(|wanted| [(wanted, ScanDirection::Forward), (wanted, ScanDirection::Backward)])
+    {
+        let (mut from, mut to) = (Bound::Unbounded, Bound::Unbounded);
+        let mut batch = IndexBatch::with_limit(7).with_keys(wanted);
+        let (mut rows, mut taken) = (Vec::new(), [false; 3]);
+        loop {
+            let bounds = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));
+            let next = tree.scan(bounds.0, bounds.1, direction, &mut batch).unwrap();
+            for at in 0..batch.len() {
+                let row = batch.row(at).0;
+                rows.push(row);
+                assert!(batch.key(at).is_empty() || batch.key(at) == key(row), "{row}");
+                let leaf = match (batch.is_exact(), batch.keyed()) {
+                    (true, _) => 0,
+                    (false, Keyed::Yes) => 1,
+                    (false, Keyed::No) => 2,
+                };
+                taken[leaf] = !batch.key(at).is_empty();
+            }
+            match (next, direction) {
+                (None, _) => break,
+                (Some(next), ScanDirection::Forward) => from = Bound::Included(next.key),
+                (Some(next), ScanDirection::Backward) => to = Bound::Excluded(next.key),
+            }
+        }
+        rows.sort_unstable();
+        assert_eq!(rows, all, "{wanted:?} {direction:?}");
+        let expect = match wanted {
+            KeysWanted::All => [true, true, true],
+            KeysWanted::OfExactLeaves => [true, false, true],
+            KeysWanted::Fewest => [false, false, true],
+        };
+        assert_eq!(taken, expect, "{wanted:?} {direction:?}");
+    }
+}
+
+#[test]
 fn a_place_found_ahead_is_good_until_its_leaf_changes() {
     let tree = IndexTree::create(pool(16), HomeId(0), TreeId(1)).unwrap();
     let hints = LeafHints::default();
