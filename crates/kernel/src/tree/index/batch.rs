@@ -139,7 +139,7 @@ impl IndexBatch {
         }
         self.bytes.reserve(slots.len() * KEY_BYTES_USUAL);
         self.ends.reserve(slots.len());
-        slots.for_each(|at| self.push(|bytes| node.key(at, bytes)));
+        slots.for_each(|at| self.push(node, at));
     }
 
     /// Entries in it.
@@ -205,10 +205,10 @@ impl IndexBatch {
         self.keyed = Keyed::No;
     }
 
-    /// Adds the entry that `copy` appends.
+    /// Adds the entry of a slot, with its key.
     #[inline]
-    fn push(&mut self, copy: impl FnOnce(&mut Vec<u8>)) {
-        copy(&mut self.bytes);
+    fn push<P: PageBytes>(&mut self, node: &KeyNode<P>, at: usize) {
+        node.key(at, &mut self.bytes);
         // A racily read entry may be shorter than a row id; it will not be believed.
         let key_end = self.bytes.len().saturating_sub(ROW_BYTES);
         let row = self.bytes[key_end..].first_chunk().copied().unwrap_or_default();

@@ -76,42 +76,39 @@ pub(in crate::exec) struct Sorter {
     /// Only so many first rows are wanted.
     first: Option<usize>,
     repeated: Repeated,
-    /// As many rows as are sorted to see which of them stay.
-    full: usize,
+    /// As many rows as may stay of those that are there, as far as is known; none if all do. When
+    /// there are more than twice as many, sorting them is worth it.
+    stay: Option<usize>,
 }
 
-/// So many rows are taken before they are sorted to see which of them stay.
+/// So many rows beyond that are taken while there is memory.
 const BATCH: usize = 1024;
 
 impl Sorter {
     /// Of rows that begin with these keys; `first`: only so many rows will be read.
     pub(in crate::exec) fn new(keys: Box<[SortKey]>, first: Option<usize>) -> Sorter {
         let (rows, reserved, runs) = (Vec::new(), Reservation::default(), Vec::new());
-        let full = first.map_or(usize::MAX, |first| 2 * first + BATCH);
-        Sorter { keys, rows, reserved, runs, first, repeated: Repeated::All, full }
+        Sorter { keys, rows, reserved, runs, first, repeated: Repeated::All, stay: first }
     }
 
     /// The same, that gives rows with equal keys as said.
     pub(in crate::exec) fn with(self, repeated: Repeated) -> Sorter {
-        let full = if repeated == Repeated::Once { BATCH } else { self.full };
-        Sorter { repeated, full, ..self }
+        let stay = if repeated == Repeated::Once { Some(0) } else { self.stay };
+        Sorter { repeated, stay, ..self }
     }
 
     /// Adds a row.
     pub(in crate::exec) fn add(&mut self, row: Row, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
         self.reserved.grow(cx.memory(), size_of::<u64>() + row_bytes(&row))?;
         self.rows.push(Headed { head: head(&self.keys, &row), row });
-        if self.rows.len() >= self.full {
-            self.cut(cx)?;
-        }
-        if self.reserved.is_over() {
-            // Else it would be sorted again and again for little.
-            if self.rows.len() > self.full / 2 {
+        if let Some(stay) = self.stay {
+            let room = if self.reserved.is_over() { 1 } else { BATCH };
+            if self.rows.len() >= 2 * stay + room {
                 self.cut(cx)?;
             }
-            if self.reserved.is_over() {
-                self.spill(cx)?;
-            }
+        }
+        if self.reserved.is_over() {
+            self.spill(cx)?;
         }
         Ok(())
     }
@@ -119,7 +116,7 @@ impl Sorter {
     /// Keeps those rows only that may be given.
     fn cut(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
         self.sort();
-        self.full = 2 * self.rows.len() + BATCH;
+        self.stay = Some(self.rows.len());
         self.reserved.clear();
         let bytes = self.rows.iter().map(|it| size_of::<u64>() + row_bytes(&it.row)).sum();
         self.reserved.grow(cx.memory(), bytes)

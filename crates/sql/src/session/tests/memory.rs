@@ -136,6 +136,12 @@ fn sorted_rows_are_told_apart_as_groups_are() {
         let few = "select distinct id % 2 as o, n from a order by o desc";
         let counts = format!("select count(*), count(distinct (o, n)), min(o) from ({few}) x");
         assert_eq!(rows(context, session, &counts)[1], "26|26|0");
+        // Nor do the first ones of long rows, each key once or not.
+        for distinct in ["", "distinct"] {
+            let wide = format!("select {distinct} repeat('w', 3000 + id % 100) as w from a");
+            let first = format!("select count(*) from ({wide} order by w limit 5) x");
+            assert_eq!(rows(context, session, &first)[1], "5", "{first}");
+        }
         say(context, session, "reset all");
     });
 }
