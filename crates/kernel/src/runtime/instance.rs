@@ -306,19 +306,24 @@ impl<S: InstanceState> Instance<S> {
     }
 
     fn take_mail(&self) -> bool {
-        let mailbox = self.hub.mailbox(self.id);
+        let mut active = self.take_wakes();
+        for letter in self.hub.mailbox(self.id).letters.take() {
+            active = true;
+            (letter.content)(self);
+        }
+        active
+    }
+
+    /// Whoever was woken, here or by another instance, is ready from now on.
+    fn take_wakes(&self) -> bool {
         let mut active = false;
-        for cell in mailbox.door().wakes.take() {
+        for cell in self.hub.mailbox(self.id).door().wakes.take() {
             active = true;
             let class = match cell.finish_park() {
                 UnparkClass::Io => Class::Io,
                 UnparkClass::Lock => Class::Lock,
             };
             self.make_ready(TaskKey(cell.task()), class, Parked::Woken);
-        }
-        for letter in mailbox.letters.take() {
-            active = true;
-            (letter.content)(self);
         }
         active
     }
@@ -374,6 +379,9 @@ impl<S: InstanceState> Instance<S> {
             let Some(key) = self.ready.borrow_mut().pick(admission) else { break };
             self.resume(key);
             ran += 1;
+            // Whom it has handed a row to comes next, not after all others: a queue at a hot row
+            // is emptied at once, and they do not stand there when they come to it.
+            self.take_wakes();
             if budget != 0 && self.time().cycles().wrapping_sub(start) >= budget {
                 break;
             }

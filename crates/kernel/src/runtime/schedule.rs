@@ -1,9 +1,9 @@
 //! Which task runs next: the queues of rule 2.3, ageing, and the timers of parked tasks.
 //!
 //! Invariants: a task is in at most one ready queue, and only while it is neither running nor
-//! parked. Class order is Io, Lock, Run, New; within Lock the oldest task (by birth) comes first,
-//! because it has held its locks longest; each [`AGEING`]-th pick serves the order backwards, so
-//! no class starves. System tasks are picked apart, by quota. Nothing here knows what a task is.
+//! parked. Class order is Lock, Io, Run, New; within Lock the oldest task (by birth) comes first,
+//! because it has held its locks longest; each [`AGEING`]-th pick begins with another class, so that
+//! none starves. System tasks are picked apart, by quota. Nothing here knows what a task is.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -14,7 +14,9 @@ use super::task::Class;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct TaskKey(pub(super) u64);
 
-/// Each how-many-th pick looks at the lowest class first.
+/// First served first.
+const ORDER: [Class; 4] = [Class::Lock, Class::Io, Class::Run, Class::New];
+/// Each how-many-th pick looks at the others first, each in its turn.
 const AGEING: u32 = 16;
 
 /// Whether a new transaction may start (rule 2.4).
@@ -50,12 +52,12 @@ impl Ready {
     /// The next task that is not system work.
     pub(super) fn pick(&mut self, admission: Admission) -> Option<TaskKey> {
         self.picks = self.picks.wrapping_add(1);
-        const ORDER: [Class; 4] = [Class::Io, Class::Lock, Class::Run, Class::New];
-        let backwards = self.picks.is_multiple_of(AGEING);
-        (0..ORDER.len()).find_map(|at| {
-            let class = if backwards { ORDER[ORDER.len() - 1 - at] } else { ORDER[at] };
-            self.pop(class, admission)
-        })
+        let classes = ORDER.len();
+        let first = match self.picks.is_multiple_of(AGEING) {
+            true => (self.picks / AGEING) as usize % classes,
+            false => 0,
+        };
+        (first..first + classes).find_map(|at| self.pop(ORDER[at % classes], admission))
     }
 
     fn pop(&mut self, class: Class, admission: Admission) -> Option<TaskKey> {
@@ -149,7 +151,7 @@ mod tests {
         }
         let order: Vec<_> =
             std::iter::from_fn(|| ready.pick(Admission::Open)).map(|key| key.0).collect();
-        assert_eq!(order, [5, 4, 3, 2, 1]);
+        assert_eq!(order, [4, 3, 5, 2, 1]);
         assert_eq!(ready.pick_system(), Some(TaskKey(6)));
         assert!(!ready.any(Admission::Open));
     }
@@ -160,11 +162,29 @@ mod tests {
         ready.push(Class::New, 0, TaskKey(1));
         assert_eq!(ready.pick(Admission::Closed), None);
         assert!(!ready.any(Admission::Closed) && ready.any(Admission::Open));
-        for number in 0..AGEING {
+        let picks = AGEING * ORDER.len() as u32;
+        for number in 0..picks {
             ready.push(Class::Io, 0, TaskKey(100 + u64::from(number)));
         }
-        let served = (0..AGEING).filter_map(|_| ready.pick(Admission::Open));
-        assert!(served.into_iter().any(|key| key == TaskKey(1)));
+        let mut served = (0..picks).filter_map(|_| ready.pick(Admission::Open));
+        assert!(served.any(|key| key == TaskKey(1)));
+    }
+
+    #[test]
+    fn no_class_is_starved_by_the_one_before_it() {
+        const BELOW: [Class; 3] = [Class::Io, Class::Run, Class::New];
+        for class in BELOW {
+            let mut ready = Ready::default();
+            ready.push(class, 0, TaskKey(1));
+            let picks = AGEING * ORDER.len() as u32;
+            let served = (0..picks).any(|number| {
+                for first in ORDER.iter().filter(|first| **first != class) {
+                    ready.push(*first, 0, TaskKey(100 + u64::from(number)));
+                }
+                ready.pick(Admission::Open) == Some(TaskKey(1))
+            });
+            assert!(served, "{class:?}");
+        }
     }
 
     #[test]

@@ -27,10 +27,10 @@ use super::table::Body;
 /// Classes of service, first served first (rule 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// Woken by I/O.
-    Io,
     /// Woken by a lock or a transaction's end; oldest task first.
     Lock,
+    /// Woken by I/O.
+    Io,
     /// Runnable: continues an open transaction or used up its slice. Always admitted.
     Run,
     /// A new transaction: admitted while fewer than `admission_max` tasks have a stack, system work not counted.

@@ -1,6 +1,7 @@
 //! One instance, turned by hand: everything here is deterministic.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::*;
@@ -89,6 +90,34 @@ fn lock_waiters_go_on_oldest_first_and_before_new_work() {
     }
     settle(&instance);
     assert_eq!(instance.state().taken(), ["old0", "old1", "old2", "new"]);
+}
+
+/// A queue at a hot row: each who has it hands it to the next one. Others, woken by I/O, would come to it, too.
+#[test]
+fn a_queue_is_handed_on_within_the_turn_before_others_come_to_it() {
+    let instance = plain();
+    let waiters: Rc<RefCell<VecDeque<Unparker>>> = Rc::default();
+    let hand_on = |waiters: &RefCell<VecDeque<Unparker>>| {
+        let next = waiters.borrow_mut().pop_front();
+        next.inspect(|next| next.unpark(UnparkClass::Lock));
+    };
+    for number in 0..3 {
+        let waiters = waiters.clone();
+        instance.spawn(Class::New, move |context| {
+            waiters.borrow_mut().push_back(context.unparker());
+            context.park(None);
+            context.instance().state().add(format!("waiter{number}"));
+            hand_on(&waiters);
+        });
+    }
+    settle(&instance);
+    instance.spawn(Class::Run, move |_| hand_on(&waiters));
+    for _ in 0..2 {
+        instance.spawn(Class::Run, |context| context.instance().state().add("other"));
+    }
+    assert_eq!(instance.turn(), Turn::Busy);
+    let order = instance.state().taken();
+    assert_eq!(order, ["waiter0", "waiter1", "waiter2", "other", "other"]);
 }
 
 #[test]
