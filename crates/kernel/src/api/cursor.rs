@@ -267,8 +267,6 @@ impl IndexCursor {
             }
             self.fetched += 1;
             let keyed = self.batch.keyed();
-            // As many as are fetched together, not the whole batch: the first of a thousand would be
-            // out of the cache again before they are read, and a LIMIT may leave them unread.
             let window = &self.batch.rows()[at..];
             let window = &window[..window.len().min(AHEAD_ROWS)];
             let is_due = at >= self.ahead && window.len() >= AHEAD_MIN && !are_near(window);
@@ -302,28 +300,39 @@ impl IndexCursor {
         Ok(Some(row))
     }
 
-    /// Whether the rows of the next entries are to be read together. The cursor's first row is read
+    /// Whether the rows of the next entries are read together. The cursor's first row is read
     /// alone: nobody may want a second one.
     fn is_run(&self) -> bool {
         let from_entries = self.cover.is_some() && self.batch.is_exact();
         let is_keyed = self.batch.keyed() == Keyed::Yes;
-        self.fetched > 0 && is_keyed && !from_entries && are_near(&self.batch.rows()[self.at..])
+        self.fetched > 0 && is_keyed && !from_entries && self.at + 1 < self.batch.len()
     }
 
-    /// Reads rows of the next entries together; some bytes each.
+    /// Reads rows of the next entries together; some bytes each. As many as are fetched from memory
+    /// together, not the whole batch: the first of a thousand would be out of the cache again before
+    /// they are given, and a LIMIT may leave them ungiven.
     fn read_run(&mut self, statement: &mut Statement<'_>, row_bytes: usize) -> Result<()> {
         let rows = &self.batch.rows()[self.at..];
         let rows = &rows[..rows.len().min(AHEAD_ROWS)];
-        // They are in the leaves of these two, most likely.
-        let ends = [rows[0], rows[rows.len() - 1]];
-        statement.load_rows_ahead(&self.access, &ends);
+        let is_fetched = self.at < self.ahead || are_near(rows);
+        if is_fetched {
+            // They are in the leaves of these two, most likely.
+            statement.load_rows_ahead(&self.access, &[rows[0], rows[rows.len() - 1]]);
+        } else {
+            self.ahead = self.at + rows.len();
+            statement.load_rows_ahead(&self.access, rows);
+        }
         self.run_at = 0;
         self.run.clear(self.columns.len());
         self.run.reserve(rows.len(), row_bytes);
         let (access, columns) = (&self.access, &self.columns);
         let (run, near) = (&mut self.run, &mut self.check.near);
-        let looked = statement
-            .read(|reader| reader.read_together(access, rows, columns, (&mut *run, &mut *near)))?;
+        let looked = statement.read(|reader| {
+            if !is_fetched {
+                reader.prefetch(access, rows, columns);
+            }
+            reader.read_together(access, rows, columns, (&mut *run, &mut *near))
+        })?;
         self.at += looked;
         self.fetched += looked as u64;
         Ok(())

@@ -1,4 +1,4 @@
-//! Reading rows: one by its id, one by an index entry, several of one leaf.
+//! Reading rows: one by its id, one by an index entry, several together, all of a leaf.
 //!
 //! Invariants: reading writes nothing shared (rule 1.3); what is answered validated. A reader that
 //! comes from an index entry checks that the version it sees still has the key (rule 5.4).
@@ -27,7 +27,7 @@ pub struct RowReader<'a> {
     pub hints: &'a LeafHints,
 }
 
-/// Visible rows of one leaf.
+/// Visible rows that were read together.
 #[derive(Default)]
 pub struct RowBatch {
     rows: Vec<RowId>,
@@ -78,7 +78,7 @@ impl RowBatch {
         self.columns = columns;
     }
 
-    /// Makes room for so many rows, of about so many bytes each; a leaf has no more than a page.
+    /// Makes room for so many rows, of about so many bytes each, but for no more bytes than a page has.
     pub fn reserve(&mut self, rows: usize, row_bytes: usize) {
         self.rows.reserve(rows);
         let bytes = rows.saturating_mul(row_bytes).min(PAGE_BYTES);
@@ -148,9 +148,9 @@ impl RowReader<'_> {
         Ok(if bytes == key { Presence::Present } else { Presence::Absent })
     }
 
-    /// Reads the first of these rows and those behind it that are found in the same leaf, in this
-    /// order, into `out` (cleared first): the visible ones, with one validation for all. Answers how
-    /// many were looked at: at least one, at most [`WIDTH`]. `near` then says where they were.
+    /// Reads these rows, in this order, into `out` (cleared first): the visible ones, with one
+    /// validation for neighbours that are in one leaf. Answers how many were looked at: at least one,
+    /// and those before the first that would stop. `near` then says where the last ones were.
     pub fn read_together(
         &mut self,
         table: &TableAccess,
@@ -158,9 +158,35 @@ impl RowReader<'_> {
         columns: &[u16],
         (out, near): (&mut RowBatch, &mut LeafHint),
     ) -> Outcome<usize> {
-        let Some(first) = rows.first() else { return Ok(0) };
-        table.tree.read_near((self.hints, near), *first, &mut |leaf: &LeafView<'_>| {
-            out.clear(columns.len());
+        out.clear(columns.len());
+        let mut looked = 0;
+        while looked < rows.len() {
+            match self.read_neighbours(table, &rows[looked..], columns, (&mut *out, &mut *near)) {
+                Ok(more) => looked += more,
+                Err(stop) if looked == 0 => return Err(stop),
+                // Asked for first, it stops again.
+                Err(_) => break,
+            }
+        }
+        Ok(looked)
+    }
+
+    /// Reads the first of these rows and those behind it that are found in the same leaf, at most
+    /// [`WIDTH`], and adds the visible ones to `out`. Answers how many were looked at.
+    fn read_neighbours(
+        &mut self,
+        table: &TableAccess,
+        rows: &[RowId],
+        columns: &[u16],
+        (out, near): (&mut RowBatch, &mut LeafHint),
+    ) -> Outcome<usize> {
+        let (before, bytes) = (out.rows.len(), out.cells.byte_len());
+        let begin_again = |out: &mut RowBatch| {
+            out.rows.truncate(before);
+            out.cells.rewind(before * columns.len(), bytes);
+        };
+        let read = table.tree.read_near((self.hints, near), rows[0], &mut |leaf: &LeafView<'_>| {
+            begin_again(out);
             let mut slots = [SlotIndex(0); WIDTH];
             let mut found = 0;
             for (slot, row) in slots.iter_mut().zip(rows) {
@@ -180,7 +206,11 @@ impl RowReader<'_> {
             }
             // The first one is covered by this leaf: if it is not here, it is nowhere.
             Ok(found.max(1))
-        })
+        });
+        if read.is_err() {
+            begin_again(out);
+        }
+        read
     }
 
     /// Reads the visible rows of the leaf that covers `from`, from `from` on, into `out` (cleared

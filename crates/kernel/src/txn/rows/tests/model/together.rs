@@ -36,7 +36,8 @@ impl Model {
         self.count("rows together");
     }
 
-    /// Reads rows from some row on, with ids between that are no rows' any more or never were.
+    /// Reads rows from some row on, with ids between that are no rows' any more or never were, in
+    /// their order or in any.
     pub(super) fn read_together(&mut self, at: usize) {
         let known = self.all_rows();
         let Some(from) = self.some_row() else { return };
@@ -44,6 +45,9 @@ impl Model {
         for _ in 0..self.random.usize(..3) {
             let place = self.random.usize(..rows.len());
             rows.insert(place, RowId(rows[place].0 + self.random.u64(..3)));
+        }
+        if self.random.bool() {
+            self.random.shuffle(&mut rows);
         }
         let see = |row: &RowId| self.visible_row(at, *row).map(|version| (*row, version));
         let expected: Vec<_> = rows.iter().filter_map(see).collect();
