@@ -18,9 +18,9 @@ use crate::tree::key::{KeyPart, decode_part, encode_key};
 use crate::txn::rows::{AHEAD_ROWS, KeyCheck, PointAhead, RowBatch};
 use crate::version::{Presence, RowBuffer, TableAccess};
 
-/// Entries that an index cursor copies at first; each further batch may be so many times as large,
-/// so that a LIMIT 1 costs little and a long scan few descents.
-const ENTRIES_FIRST: usize = 8;
+/// Entries that an index cursor copies at first, as many as an order has lines; each further batch may
+/// be so many times as large, so that a LIMIT 1 costs little and a long scan few batches.
+const ENTRIES_FIRST: usize = 16;
 const ENTRIES_GROW: usize = 4;
 const ENTRIES_MAX: usize = 1024;
 
@@ -346,8 +346,14 @@ impl IndexCursor {
         let (from, to) = (bytes(&self.range.from), bytes(&self.range.to));
         let tree = &self.access.indexes[self.path].tree;
         let (direction, batch) = (self.direction, &mut self.batch);
+        // The last batch's leaf, which has more or is followed by the one that has.
+        let last = batch.stamp().map(|leaf| leaf.frame);
         let goes_on = statement.read(|reader| {
-            let near = if is_first { Near::Hints(reader.hints) } else { Near::Nowhere };
+            let near = match last {
+                _ if is_first => Near::Hints(reader.hints),
+                Some(frame) => Near::Leaf(frame),
+                None => Near::Nowhere,
+            };
             tree.scan_near(near, (from, to), direction, batch)
         })?;
         if self.cover.is_some() && !self.batch.is_exact() {

@@ -6,7 +6,7 @@
 
 use super::IndexTree;
 use crate::base::{Outcome, Stop};
-use crate::buffer::{PageRead, PageWrite};
+use crate::buffer::{FrameRef, PageRead, PageWrite};
 use crate::page::PageKind;
 use crate::page::keynode::{KeyNode, Probe};
 use crate::sync::{mutant, point};
@@ -18,6 +18,8 @@ use crate::tree::hints::{self, LeafHint, LeafHints};
 pub enum Near<'h> {
     /// It is; and where it is found is noted.
     Hints(&'h LeafHints),
+    /// In this leaf, where the key before it was; nothing is noted. For reads.
+    Leaf(FrameRef),
     /// By a descent.
     Nowhere,
 }
@@ -32,16 +34,21 @@ impl IndexTree {
         mut read: impl FnMut(&PageRead) -> Outcome<R>,
     ) -> Outcome<R> {
         let place = Probe::before(key);
-        let Near::Hints(hints) = near else { return self.trunk.read_leaf(place, Side::At, read) };
-        let hint = hints.of_key(self.tree(), key);
-        if let Some(leaf) = self.nearest((hints, key), hint.get(), place) {
-            let result = read(&leaf);
-            point("index.near.read");
-            // What is not to be believed yet is asked again by a descent.
-            if leaf.validate().is_ok() && !matches!(result, Err(Stop::Retry)) {
-                hint.set(LeafHint::new(self.tree(), leaf.frame()));
-                return result;
+        let hints = match near {
+            Near::Hints(hints) => hints,
+            Near::Leaf(frame) => {
+                let there = self.hinted(LeafHint::new(self.tree(), frame), place);
+                let done = there.and_then(|leaf| believed(&leaf, &mut read));
+                return done.unwrap_or_else(|| self.trunk.read_leaf(place, Side::At, read));
             }
+            Near::Nowhere => return self.trunk.read_leaf(place, Side::At, read),
+        };
+        let hint = hints.of_key(self.tree(), key);
+        if let Some(leaf) = self.nearest((hints, key), hint.get(), place)
+            && let Some(done) = believed(&leaf, &mut read)
+        {
+            hint.set(LeafHint::new(self.tree(), leaf.frame()));
+            return done;
         }
         let mut found = LeafHint::default();
         let result = self.trunk.read_leaf(place, Side::At, |leaf| {
@@ -95,4 +102,15 @@ impl IndexTree {
         let covers = KeyNode::new(leaf.racy()).covers(place);
         (covers || mutant("index_hint_fence_unchecked")).then_some(leaf)
     }
+}
+
+/// What `read` finds in a leaf that nobody changes meanwhile. None: a descent asks again.
+#[inline]
+fn believed<R>(
+    leaf: &PageRead,
+    read: &mut impl FnMut(&PageRead) -> Outcome<R>,
+) -> Option<Outcome<R>> {
+    let result = read(leaf);
+    point("index.near.read");
+    (leaf.validate().is_ok() && !matches!(result, Err(Stop::Retry))).then_some(result)
 }

@@ -188,6 +188,37 @@ fn scans_pass_leaves_that_are_empty() {
     }
 }
 
+/// Each batch begins in the leaf of the one before it, as a cursor's do; leaves split in between.
+#[test]
+fn a_scan_goes_on_in_the_leaf_where_it_was() {
+    let tree = IndexTree::create(pool(16), HomeId(0), TreeId(1)).unwrap();
+    let key = |n: u64| [&n.to_be_bytes()[..], b"\0"].concat();
+    let mut random = fastrand::Rng::with_seed(seed());
+    let insert = |n: u64| {
+        tree.insert(Near::Nowhere, (&key(n), RowId(n)), Keys::One).unwrap();
+    };
+    (0..20_000).step_by(2).for_each(insert);
+    let mut batch = IndexBatch::with_limit(1);
+    let (mut from, mut found, mut frames) = (key(0), Vec::new(), 1);
+    loop {
+        let last = batch.stamp().map(|leaf| leaf.frame);
+        let near = last.map_or(Near::Nowhere, Near::Leaf);
+        batch.set_limit(random.usize(1..300));
+        let bounds = (Bound::Included(&from[..]), Bound::Unbounded);
+        let goes_on = done(|| tree.scan_near(near, bounds, ScanDirection::Forward, &mut batch));
+        frames += usize::from(batch.stamp().map(|leaf| leaf.frame) != last);
+        found.extend(batch.rows().iter().map(|row| row.0).filter(|row| row % 2 == 0));
+        let Some(place) = goes_on else { break };
+        from = place.key;
+        for _ in 0..random.usize(0..200) {
+            insert(random.u64(0..10_000) * 2 + 1);
+        }
+    }
+    assert!(found.into_iter().eq((0..20_000).step_by(2)));
+    assert!(frames > 20, "{frames} leaves");
+    assert_sound(&tree);
+}
+
 #[test]
 fn one_key_of_many_rows_spans_leaves() {
     let tree = IndexTree::create(pool(16), HomeId(0), TreeId(1)).unwrap();
