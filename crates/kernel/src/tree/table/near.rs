@@ -56,10 +56,10 @@ impl TableTree {
         if matches!(result, Err(Stop::Retry)) { None } else { Some(result) }
     }
 
-    /// As [`TableTree::write`], beginning where `hint` says.
+    /// As [`TableTree::write`], beginning where `near` says, which then says where it was.
     #[inline]
-    pub fn write_near(&self, hint: &LeafHint, row: RowId) -> Outcome<LeafWrite<'_>> {
-        if let Some(frame) = hint.frame(self.id())
+    pub fn write_near(&self, near: &mut LeafHint, row: RowId) -> Outcome<LeafWrite<'_>> {
+        if let Some(frame) = near.frame(self.id())
             && let Some(leaf) = self.cached_leaf(frame)?
         {
             if leaf.view().covers(row) || mutant("table_hint_fence_unchecked") {
@@ -67,6 +67,8 @@ impl TableTree {
             }
             leaf.unchanged();
         }
-        self.write(row)
+        let leaf = self.write(row)?;
+        *near = LeafHint::new(self.id(), leaf.frame());
+        Ok(leaf)
     }
 }

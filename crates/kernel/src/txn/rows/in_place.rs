@@ -47,11 +47,13 @@ impl RowWriter<'_> {
     ) -> Outcome<WriteOutcome> {
         let waited = progress.stopped;
         while let Some(row) = rows.get(progress.done) {
-            let near = self.changes.versions.hints.of_row(table.id(), *row).get();
+            let mut near = self.changes.versions.hints.of_row(table.id(), *row).get();
             let new = values.row(progress.done);
             let changes = columns.iter().copied().zip(new.iter().copied());
             progress.stopped = true;
-            let outcome = self.update_in_place(table, *row, changes, &near)?;
+            let outcome = self.update_in_place(table, *row, changes, &mut near)?;
+            // Rows beside it are the next ones, often.
+            self.changes.versions.hints.of_row(table.id(), *row).set(near);
             progress.stopped = false;
             if outcome != WriteOutcome::Done {
                 return Ok(outcome);
@@ -71,7 +73,7 @@ impl RowWriter<'_> {
         table: &TableAccess,
         row: RowId,
         changes: impl ExactSizeIterator<Item = (u16, Option<&'v [u8]>)> + Clone,
-        near: &LeafHint,
+        near: &mut LeafHint,
     ) -> Outcome<WriteOutcome> {
         let words = record_words(IMAGE_COLUMN_BYTES * changes.len());
         loop {

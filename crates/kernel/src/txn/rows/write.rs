@@ -83,9 +83,9 @@ impl RowWriter<'_> {
         progress: &mut Progress,
     ) -> Outcome<WriteOutcome> {
         if progress.row.is_none() {
-            let near = progress.near;
+            let near = &mut progress.near;
             if longs.is_empty() && table.in_place(changes.iter().map(|(column, _)| *column)) {
-                let outcome = self.update_in_place(table, row, changes.iter().copied(), &near)?;
+                let outcome = self.update_in_place(table, row, changes.iter().copied(), near)?;
                 if outcome == WriteOutcome::Done {
                     progress.row = Some(row);
                     self.changes.work.clear_pending();
@@ -93,13 +93,13 @@ impl RowWriter<'_> {
                 return Ok(outcome);
             }
             let outcome = if longs.is_empty() {
-                self.update_row(table, row, changes, (longs, &near))?
+                self.update_row(table, row, changes, (longs, near))?
             } else {
                 let pairs = changes.iter().enumerate();
                 let stored: Vec<(u16, Option<&[u8]>)> = pairs
                     .map(|(at, (column, value))| (*column, longs.stored(at, *value)))
                     .collect();
-                self.update_row(table, row, &stored, (longs, &near))?
+                self.update_row(table, row, &stored, (longs, near))?
             };
             if outcome != WriteOutcome::Done {
                 return Ok(outcome);
@@ -118,7 +118,7 @@ impl RowWriter<'_> {
         table: &TableAccess,
         row: RowId,
         changes: &[(u16, Option<&[u8]>)],
-        (longs, near): (&Longs, &LeafHint),
+        (longs, near): (&Longs, &mut LeafHint),
     ) -> Outcome<WriteOutcome> {
         let image_bytes = self.plan_image(table, changes);
         self.changes.reserve(record_words(image_bytes))?;
@@ -198,7 +198,7 @@ impl RowWriter<'_> {
         progress: &mut Progress,
     ) -> Outcome<WriteOutcome> {
         if progress.row.is_none() {
-            let outcome = self.delete_row(table, row, &progress.near)?;
+            let outcome = self.delete_row(table, row, &mut progress.near)?;
             if outcome != WriteOutcome::Done {
                 return Ok(outcome);
             }
@@ -213,7 +213,7 @@ impl RowWriter<'_> {
         &mut self,
         table: &TableAccess,
         row: RowId,
-        near: &LeafHint,
+        near: &mut LeafHint,
     ) -> Outcome<WriteOutcome> {
         self.changes.reserve(record_words(0))?;
         let (mut leaf, slot) = match self.claimed(table, row, near)? {
@@ -233,7 +233,8 @@ impl RowWriter<'_> {
     /// Locks a row exclusively (FOR UPDATE).
     pub fn lock_row(&mut self, table: &TableAccess, row: RowId) -> Outcome<WriteOutcome> {
         self.changes.reserve(record_words(0))?;
-        let mut leaf = table.tree.write(row)?;
+        let mut near = self.changes.versions.hints.of_row(table.id(), row).get();
+        let mut leaf = table.tree.write_near(&mut near, row)?;
         let Some(slot) = leaf.find(row) else { return Ok(gone(leaf)) };
         match self.claim(table, &mut leaf, slot, row) {
             Ok(Claim::Granted(Held::Before)) => leaf.unchanged(),
@@ -259,7 +260,7 @@ impl RowWriter<'_> {
         &mut self,
         table: &'t TableAccess,
         row: RowId,
-        near: &LeafHint,
+        near: &mut LeafHint,
     ) -> Outcome<Claimed<'t>> {
         let mut leaf = table.tree.write_near(near, row)?;
         let Some(slot) = leaf.find(row) else { return Ok(Claimed::Refused(gone(leaf))) };
