@@ -26,6 +26,8 @@ mod read;
 #[cfg(all(test, not(loom)))]
 mod stress_tests;
 #[cfg(all(test, not(loom)))]
+mod scan_tests;
+#[cfg(all(test, not(loom)))]
 mod tests;
 mod together;
 
