@@ -242,6 +242,7 @@ impl IndexCursor {
             if self.run_at < self.run.len() {
                 self.run.copy_to(self.run_at, out);
                 let row = self.run.row(self.run_at);
+                self.check.near = self.run.near(self.run_at);
                 self.run_at += 1;
                 return self.give(statement, row, out);
             }

@@ -31,6 +31,8 @@ pub struct RowReader<'a> {
 #[derive(Default)]
 pub struct RowBatch {
     rows: Vec<RowId>,
+    // The leaves of rows that were read by their ids.
+    leaves: Vec<LeafHint>,
     columns: usize,
     cells: RowBuffer,
 }
@@ -56,6 +58,11 @@ impl RowBatch {
         self.rows[at]
     }
 
+    /// Where the `at`-th row was, for its change; nowhere if the batch is of a scan.
+    pub fn near(&self, at: usize) -> LeafHint {
+        self.leaves.get(at).copied().unwrap_or_default()
+    }
+
     /// The `column`-th of the columns asked for, of the `at`-th row; none if it is null.
     #[inline]
     pub fn column(&self, at: usize, column: usize) -> Option<&[u8]> {
@@ -74,6 +81,7 @@ impl RowBatch {
     /// Forgets all rows and keeps the memory.
     pub fn clear(&mut self, columns: usize) {
         self.rows.clear();
+        self.leaves.clear();
         self.cells.clear();
         self.columns = columns;
     }
@@ -150,7 +158,8 @@ impl RowReader<'_> {
 
     /// Reads these rows, in this order, into `out` (cleared first): the visible ones, with one
     /// validation for neighbours that are in one leaf. Answers how many were looked at: at least one,
-    /// and those before the first that would stop. `near` then says where the last ones were.
+    /// and those before the first that would stop. `near` then says where the last ones were, and
+    /// [`RowBatch::near`] where each was.
     pub fn read_together(
         &mut self,
         table: &TableAccess,
@@ -207,8 +216,9 @@ impl RowReader<'_> {
             // The first one is covered by this leaf: if it is not here, it is nowhere.
             Ok(found.max(1))
         });
-        if read.is_err() {
-            begin_again(out);
+        match read {
+            Ok(_) => out.leaves.resize(out.rows.len(), *near),
+            Err(_) => begin_again(out),
         }
         read
     }

@@ -62,6 +62,12 @@ impl Model {
             for row in 0..batch.len() {
                 batch.copy_to(row, &mut out);
                 found.push((batch.row(row), Row::of(&out)));
+                // A change begins there, and need not look elsewhere.
+                let (near, mut found_at) = (batch.near(row), batch.near(row));
+                let tree = &self.world.table.tree;
+                let leaf = tree.write_near(&mut found_at, batch.row(row)).expect("alone here");
+                assert_eq!(format!("{found_at:?}"), format!("{near:?}"));
+                leaf.unchanged();
             }
             if read > 1 {
                 self.count("rows read together");
