@@ -24,9 +24,6 @@ const ENTRIES_FIRST: usize = 16;
 const ENTRIES_GROW: usize = 4;
 const ENTRIES_MAX: usize = 1024;
 
-/// So many rows are worth being fetched from memory together before they are read.
-const AHEAD_MIN: usize = 2;
-
 /// Rows of neighbouring entries whose ids are no farther apart are in the same leaf, most likely.
 const NEIGHBOURS_MAX: u64 = 64;
 
@@ -268,9 +265,8 @@ impl IndexCursor {
             }
             self.fetched += 1;
             let keyed = self.batch.keyed();
-            let window = &self.batch.rows()[at..];
-            let window = &window[..window.len().min(AHEAD_ROWS)];
-            let is_due = at >= self.ahead && window.len() >= AHEAD_MIN && !are_near(window);
+            let window = window(&self.batch, at);
+            let is_due = at >= self.ahead && are_scattered(window);
             if is_due {
                 self.ahead = at + window.len();
                 statement.load_rows_ahead(&self.access, window);
@@ -309,30 +305,27 @@ impl IndexCursor {
         self.fetched > 0 && is_keyed && !from_entries && self.at + 1 < self.batch.len()
     }
 
-    /// Reads rows of the next entries together; some bytes each. As many as are fetched from memory
-    /// together, not the whole batch: the first of a thousand would be out of the cache again before
-    /// they are given, and a LIMIT may leave them ungiven.
+    /// Reads rows of the next entries together; some bytes each.
     fn read_run(&mut self, statement: &mut Statement<'_>, row_bytes: usize) -> Result<()> {
-        let rows = &self.batch.rows()[self.at..];
-        let rows = &rows[..rows.len().min(AHEAD_ROWS)];
-        let is_fetched = self.at < self.ahead || are_near(rows);
-        if is_fetched {
-            // They are in the leaves of these two, most likely.
-            statement.load_rows_ahead(&self.access, &[rows[0], rows[rows.len() - 1]]);
-        } else {
+        let rows = window(&self.batch, self.at);
+        let is_due = self.at >= self.ahead && are_scattered(rows);
+        if is_due {
             self.ahead = self.at + rows.len();
             statement.load_rows_ahead(&self.access, rows);
+        } else {
+            // They are in the leaves of these two, most likely.
+            statement.load_rows_ahead(&self.access, &[rows[0], rows[rows.len() - 1]]);
         }
         self.run_at = 0;
         self.run.clear(self.columns.len());
         self.run.reserve(rows.len(), row_bytes);
         let (access, columns) = (&self.access, &self.columns);
-        let (run, near) = (&mut self.run, &mut self.check.near);
+        let run = &mut self.run;
         let looked = statement.read(|reader| {
-            if !is_fetched {
+            if is_due {
                 reader.prefetch(access, rows, columns);
             }
-            reader.read_together(access, rows, columns, (&mut *run, &mut *near))
+            reader.read_together(access, rows, columns, run)
         })?;
         self.at += looked;
         self.fetched += looked as u64;
@@ -342,18 +335,16 @@ impl IndexCursor {
     fn fill(&mut self, statement: &mut Statement<'_>) -> Result<()> {
         (self.at, self.ahead) = (0, 0);
         self.batch.set_limit(self.entries_max);
-        let is_first = self.entries_max == ENTRIES_FIRST;
         self.entries_max = (self.entries_max * ENTRIES_GROW).min(ENTRIES_MAX);
         let (from, to) = (bytes(&self.range.from), bytes(&self.range.to));
         let tree = &self.access.indexes[self.path].tree;
         let (direction, batch) = (self.direction, &mut self.batch);
-        // The last batch's leaf, which has more or is followed by the one that has.
+        // The last batch's leaf has more, or is followed by the one that has.
         let last = batch.stamp().map(|leaf| leaf.frame);
         let goes_on = statement.read(|reader| {
             let near = match last {
-                _ if is_first => Near::Hints(reader.hints),
+                None => Near::Hints(reader.hints),
                 Some(frame) => Near::Leaf(frame),
-                None => Near::Nowhere,
             };
             tree.scan_near(near, (from, to), direction, batch)
         })?;
@@ -371,10 +362,19 @@ impl IndexCursor {
     }
 }
 
-/// Whether the first two of these rows are in the same leaf, most likely.
-fn are_near(rows: &[RowId]) -> bool {
+/// The rows of the entries from `at` on, as many as are fetched from memory together and not the
+/// whole batch: the first of a thousand would be out of the cache again before they are given, and a
+/// LIMIT may leave them ungiven.
+fn window(batch: &IndexBatch, at: usize) -> &[RowId] {
+    let rows = &batch.rows()[at..];
+    &rows[..rows.len().min(AHEAD_ROWS)]
+}
+
+/// Whether the first two of these rows are in different leaves, most likely: then they are worth being
+/// fetched from memory together before they are read.
+fn are_scattered(rows: &[RowId]) -> bool {
     match rows {
-        [first, second, ..] => first.0.abs_diff(second.0) <= NEIGHBOURS_MAX,
+        [first, second, ..] => first.0.abs_diff(second.0) > NEIGHBOURS_MAX,
         _ => false,
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Invariants: a task is in at most one ready queue, and only while it is neither running nor
 //! parked. Class order is Lock, Io, Run, New; within Lock the oldest task (by birth) comes first,
-//! because it has held its locks longest; each [`AGEING`]-th pick begins with another class, so that
-//! none starves. System tasks are picked apart, by quota. Nothing here knows what a task is.
+//! because it has held its locks longest; each [`AGEING`]-th pick begins with the class whose turn it is,
+//! so that none starves. System tasks are picked apart, by quota. Nothing here knows what a task is.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -16,7 +16,7 @@ pub(super) struct TaskKey(pub(super) u64);
 
 /// First served first.
 const ORDER: [Class; 4] = [Class::Lock, Class::Io, Class::Run, Class::New];
-/// Each how-many-th pick looks at the others first, each in its turn.
+/// Each how-many-th pick begins with another class, each in its turn.
 const AGEING: u32 = 16;
 
 /// Whether a new transaction may start (rule 2.4).
@@ -53,10 +53,8 @@ impl Ready {
     pub(super) fn pick(&mut self, admission: Admission) -> Option<TaskKey> {
         self.picks = self.picks.wrapping_add(1);
         let classes = ORDER.len();
-        let first = match self.picks.is_multiple_of(AGEING) {
-            true => (self.picks / AGEING) as usize % classes,
-            false => 0,
-        };
+        let is_due = self.picks.is_multiple_of(AGEING);
+        let first = if is_due { (self.picks / AGEING) as usize % classes } else { 0 };
         (first..first + classes).find_map(|at| self.pop(ORDER[at % classes], admission))
     }
 

@@ -24,9 +24,9 @@ mod near;
 mod node_tests;
 mod read;
 #[cfg(all(test, not(loom)))]
-mod stress_tests;
-#[cfg(all(test, not(loom)))]
 mod scan_tests;
+#[cfg(all(test, not(loom)))]
+mod stress_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod together;

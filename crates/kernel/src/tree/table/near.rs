@@ -3,6 +3,8 @@
 //! Invariants: the hinted leaf is taken only if, under the version (or the latch) with which it is
 //! then used, it is a leaf of this tree whose fences cover the row. Everything else descends.
 
+use std::cell::Cell;
+
 use super::{LeafView, LeafWrite, TableTree};
 use crate::base::{Outcome, RowId, Stop};
 use crate::buffer::PageRead;
@@ -58,8 +60,8 @@ impl TableTree {
 
     /// As [`TableTree::write`], beginning where `near` says, which then says where it was.
     #[inline]
-    pub fn write_near(&self, near: &mut LeafHint, row: RowId) -> Outcome<LeafWrite<'_>> {
-        if let Some(frame) = near.frame(self.id())
+    pub fn write_near(&self, near: &Cell<LeafHint>, row: RowId) -> Outcome<LeafWrite<'_>> {
+        if let Some(frame) = near.get().frame(self.id())
             && let Some(leaf) = self.cached_leaf(frame)?
         {
             if leaf.view().covers(row) || mutant("table_hint_fence_unchecked") {
@@ -68,7 +70,7 @@ impl TableTree {
             leaf.unchanged();
         }
         let leaf = self.write(row)?;
-        *near = LeafHint::new(self.id(), leaf.frame());
+        near.set(LeafHint::new(self.id(), leaf.frame()));
         Ok(leaf)
     }
 }

@@ -1,6 +1,7 @@
 //! Table trees against a model, in one thread and in several.
 #![expect(clippy::unwrap_used, reason = "clippy sees helpers here as no tests under cfg(all)")]
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
@@ -383,11 +384,13 @@ fn hints_of_any_age_lead_to_the_row_or_nowhere() {
         let read = &mut |leaf: &LeafView<'_>| Ok(leaf.find(*id).map(|slot| leaf.column(slot, 1)));
         let found = shell(|| tree.read_near((&hints, near), *id, read)).unwrap();
         assert_eq!(found.as_ref(), Some(&row[1]), "row {id}");
-        let leaf = shell(|| tree.write_near(&mut nears[rng.usize(..8)], *id)).unwrap();
+        let leaf =
+            shell(|| tree.write_near(Cell::from_mut(&mut nears[rng.usize(..8)]), *id)).unwrap();
         assert!(leaf.find(*id).is_some(), "row {id}");
         leaf.unchanged();
         // Another tree's rows are not looked for in this one's leaves.
-        let leaf = shell(|| other.write_near(&mut nears[rng.usize(..8)], *id)).unwrap();
+        let leaf =
+            shell(|| other.write_near(Cell::from_mut(&mut nears[rng.usize(..8)]), *id)).unwrap();
         assert!(leaf.find(*id).is_none());
         leaf.unchanged();
         let mut near = LeafHint::default();

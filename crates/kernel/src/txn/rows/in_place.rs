@@ -8,6 +8,9 @@
 //! as many operations: what they share is worked out once, and each step's code is still in the
 //! processor's cache when the next row comes.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use super::write::Claimed;
 use super::{RowValues, RowWriter, WriteOutcome};
 use crate::base::{Outcome, RowId};
@@ -46,14 +49,13 @@ impl RowWriter<'_> {
         progress: &mut UpdatesProgress,
     ) -> Outcome<WriteOutcome> {
         let waited = progress.stopped;
+        let versions = Rc::clone(&self.changes.versions);
         while let Some(row) = rows.get(progress.done) {
-            let mut near = self.changes.versions.hints.of_row(table.id(), *row).get();
+            let near = versions.hints.of_row(table.id(), *row);
             let new = values.row(progress.done);
             let changes = columns.iter().copied().zip(new.iter().copied());
             progress.stopped = true;
-            let outcome = self.update_in_place(table, *row, changes, &mut near)?;
-            // Rows beside it are the next ones, often.
-            self.changes.versions.hints.of_row(table.id(), *row).set(near);
+            let outcome = self.update_in_place(table, *row, changes, near)?;
             progress.stopped = false;
             if outcome != WriteOutcome::Done {
                 return Ok(outcome);
@@ -73,7 +75,7 @@ impl RowWriter<'_> {
         table: &TableAccess,
         row: RowId,
         changes: impl ExactSizeIterator<Item = (u16, Option<&'v [u8]>)> + Clone,
-        near: &mut LeafHint,
+        near: &Cell<LeafHint>,
     ) -> Outcome<WriteOutcome> {
         let words = record_words(IMAGE_COLUMN_BYTES * changes.len());
         loop {

@@ -89,6 +89,7 @@ impl RowBatch {
     /// Makes room for so many rows, of about so many bytes each, but for no more bytes than a page has.
     pub fn reserve(&mut self, rows: usize, row_bytes: usize) {
         self.rows.reserve(rows);
+        self.leaves.reserve(rows);
         let bytes = rows.saturating_mul(row_bytes).min(PAGE_BYTES);
         self.cells.reserve(rows * self.columns, bytes);
     }
@@ -158,19 +159,18 @@ impl RowReader<'_> {
 
     /// Reads these rows, in this order, into `out` (cleared first): the visible ones, with one
     /// validation for neighbours that are in one leaf. Answers how many were looked at: at least one,
-    /// and those before the first that would stop. `near` then says where the last ones were, and
-    /// [`RowBatch::near`] where each was.
+    /// and those before the first that would stop. [`RowBatch::near`] then says where each was.
     pub fn read_together(
         &mut self,
         table: &TableAccess,
         rows: &[RowId],
         columns: &[u16],
-        (out, near): (&mut RowBatch, &mut LeafHint),
+        out: &mut RowBatch,
     ) -> Outcome<usize> {
         out.clear(columns.len());
         let mut looked = 0;
         while looked < rows.len() {
-            match self.read_neighbours(table, &rows[looked..], columns, (&mut *out, &mut *near)) {
+            match self.read_neighbours(table, &rows[looked..], columns, out) {
                 Ok(more) => looked += more,
                 Err(stop) if looked == 0 => return Err(stop),
                 // Asked for first, it stops again.
@@ -187,14 +187,16 @@ impl RowReader<'_> {
         table: &TableAccess,
         rows: &[RowId],
         columns: &[u16],
-        (out, near): (&mut RowBatch, &mut LeafHint),
+        out: &mut RowBatch,
     ) -> Outcome<usize> {
+        let mut near = LeafHint::default();
         let (before, bytes) = (out.rows.len(), out.cells.byte_len());
         let begin_again = |out: &mut RowBatch| {
             out.rows.truncate(before);
             out.cells.rewind(before * columns.len(), bytes);
         };
-        let read = table.tree.read_near((self.hints, near), rows[0], &mut |leaf: &LeafView<'_>| {
+        let near_by = (self.hints, &mut near);
+        let read = table.tree.read_near(near_by, rows[0], &mut |leaf: &LeafView<'_>| {
             begin_again(out);
             let mut slots = [SlotIndex(0); WIDTH];
             let mut found = 0;
@@ -217,7 +219,7 @@ impl RowReader<'_> {
             Ok(found.max(1))
         });
         match read {
-            Ok(_) => out.leaves.resize(out.rows.len(), *near),
+            Ok(_) => out.leaves.resize(out.rows.len(), near),
             Err(_) => begin_again(out),
         }
         read

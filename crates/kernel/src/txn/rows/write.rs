@@ -6,6 +6,8 @@
 //! with the latch let go, and then everything is looked at again. A row in flight by another
 //! transaction is waited for with nothing held. Entries come second, each step repeatable.
 
+use std::cell::Cell;
+
 use super::changes::SlotChanges;
 use super::{Longs, Progress, RowWriter, WriteOutcome, set_columns};
 use crate::base::{Cts, Error, Observed, Outcome, RowId, Stop, TreeId, WaitFor, Xid};
@@ -83,7 +85,7 @@ impl RowWriter<'_> {
         progress: &mut Progress,
     ) -> Outcome<WriteOutcome> {
         if progress.row.is_none() {
-            let near = &mut progress.near;
+            let near = Cell::from_mut(&mut progress.near);
             if longs.is_empty() && table.in_place(changes.iter().map(|(column, _)| *column)) {
                 let outcome = self.update_in_place(table, row, changes.iter().copied(), near)?;
                 if outcome == WriteOutcome::Done {
@@ -118,7 +120,7 @@ impl RowWriter<'_> {
         table: &TableAccess,
         row: RowId,
         changes: &[(u16, Option<&[u8]>)],
-        (longs, near): (&Longs, &mut LeafHint),
+        (longs, near): (&Longs, &Cell<LeafHint>),
     ) -> Outcome<WriteOutcome> {
         let image_bytes = self.plan_image(table, changes);
         self.changes.reserve(record_words(image_bytes))?;
@@ -198,7 +200,7 @@ impl RowWriter<'_> {
         progress: &mut Progress,
     ) -> Outcome<WriteOutcome> {
         if progress.row.is_none() {
-            let outcome = self.delete_row(table, row, &mut progress.near)?;
+            let outcome = self.delete_row(table, row, Cell::from_mut(&mut progress.near))?;
             if outcome != WriteOutcome::Done {
                 return Ok(outcome);
             }
@@ -213,7 +215,7 @@ impl RowWriter<'_> {
         &mut self,
         table: &TableAccess,
         row: RowId,
-        near: &mut LeafHint,
+        near: &Cell<LeafHint>,
     ) -> Outcome<WriteOutcome> {
         self.changes.reserve(record_words(0))?;
         let (mut leaf, slot) = match self.claimed(table, row, near)? {
@@ -233,8 +235,8 @@ impl RowWriter<'_> {
     /// Locks a row exclusively (FOR UPDATE).
     pub fn lock_row(&mut self, table: &TableAccess, row: RowId) -> Outcome<WriteOutcome> {
         self.changes.reserve(record_words(0))?;
-        let mut near = self.changes.versions.hints.of_row(table.id(), row).get();
-        let mut leaf = table.tree.write_near(&mut near, row)?;
+        let near = self.changes.versions.hints.of_row(table.id(), row);
+        let mut leaf = table.tree.write_near(near, row)?;
         let Some(slot) = leaf.find(row) else { return Ok(gone(leaf)) };
         match self.claim(table, &mut leaf, slot, row) {
             Ok(Claim::Granted(Held::Before)) => leaf.unchanged(),
@@ -260,7 +262,7 @@ impl RowWriter<'_> {
         &mut self,
         table: &'t TableAccess,
         row: RowId,
-        near: &mut LeafHint,
+        near: &Cell<LeafHint>,
     ) -> Outcome<Claimed<'t>> {
         let mut leaf = table.tree.write_near(near, row)?;
         let Some(slot) = leaf.find(row) else { return Ok(Claimed::Refused(gone(leaf))) };

@@ -335,8 +335,7 @@ impl Worker<'_> {
                 let rows = &entries.rows()[at..];
                 if entries.keyed() == Keyed::Yes {
                     at += self.read(snapshot, |reader, table| {
-                        let buffers = (&mut batch, &mut check.near);
-                        reader.read_together(table, rows, &ALL, buffers)
+                        reader.read_together(table, rows, &ALL, &mut batch)
                     });
                     for row in 0..batch.len() {
                         batch.copy_to(row, &mut out);

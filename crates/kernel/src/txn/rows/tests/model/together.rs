@@ -2,6 +2,8 @@
 //!
 //! Invariants: as if row by row, in order; a call that stops has done all rows before.
 
+use std::cell::Cell;
+
 use super::*;
 
 impl Model {
@@ -51,22 +53,21 @@ impl Model {
         }
         let see = |row: &RowId| self.visible_row(at, *row).map(|version| (*row, version));
         let expected: Vec<_> = rows.iter().filter_map(see).collect();
-        let (mut batch, mut near, mut out) = Default::default();
+        let (mut batch, mut out) = Default::default();
         let (mut found, mut looked) = (Vec::new(), 0);
         while looked < rows.len() {
             let mut reader = self.running[at].txn.reader(&self.world);
-            let buffers = (&mut batch, &mut near);
-            let read = reader.read_together(&self.world.table, &rows[looked..], &ALL, buffers);
+            let read = reader.read_together(&self.world.table, &rows[looked..], &ALL, &mut batch);
             let read = read.expect("nobody is deciding");
             assert!((1..=rows.len() - looked).contains(&read), "{read} of {}", rows.len() - looked);
             for row in 0..batch.len() {
                 batch.copy_to(row, &mut out);
                 found.push((batch.row(row), Row::of(&out)));
                 // A change begins there, and need not look elsewhere.
-                let (near, mut found_at) = (batch.near(row), batch.near(row));
+                let (near, found_at) = (batch.near(row), Cell::new(batch.near(row)));
                 let tree = &self.world.table.tree;
-                let leaf = tree.write_near(&mut found_at, batch.row(row)).expect("alone here");
-                assert_eq!(format!("{found_at:?}"), format!("{near:?}"));
+                let leaf = tree.write_near(&found_at, batch.row(row)).expect("alone here");
+                assert_eq!(format!("{:?}", found_at.get()), format!("{near:?}"));
                 leaf.unchanged();
             }
             if read > 1 {
