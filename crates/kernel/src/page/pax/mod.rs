@@ -251,16 +251,14 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
             return SlotIndex(0);
         }
         // Ids ascend, so row `first + n` is in slot n or before: exactly there while nothing is
-        // missing, which is the usual case.
+        // missing, which is the usual case. And no more slots before than ids lie between.
         let guess = usize::try_from(row.0 - first).unwrap_or(usize::MAX).min(self.count - 1);
         let at_guess = self.row_id(SlotIndex(guess as u16)).0;
-        if at_guess == row.0 {
-            return SlotIndex(guess as u16);
-        }
-        let (mut low, mut high) = (1, if at_guess < row.0 { guess + 1 } else { guess });
         if at_guess < row.0 {
-            low = guess + 1;
+            return SlotIndex(self.count as u16);
         }
+        let between = usize::try_from(at_guess - row.0).unwrap_or(usize::MAX);
+        let (mut low, mut high) = (guess.saturating_sub(between), guess);
         while low < high {
             let middle = low.midpoint(high);
             if self.row_id(SlotIndex(middle as u16)).0 < row.0 {

@@ -246,6 +246,31 @@ fn a_leaf_fills_to_the_brim_with_rows_of_one_size() {
 }
 
 #[test]
+fn rows_are_found_whatever_ids_are_missing() {
+    let mut rng = seeded("pax lower bound");
+    let layout = Layout::new(0, vec![ColumnType::Int8]).unwrap();
+    let column: [Option<&[u8]>; 1] = [Some(&[1; 8])];
+    // Hardly any, half, most, and all but a few ids of a wide range.
+    for gap_max in [0, 1, 4, 1 << 40] {
+        let mut page = empty(&layout, 1, None, 0);
+        let (mut ids, mut next) = (Vec::new(), 1);
+        for _ in 0..200 {
+            next += if rng.u8(..) < 128 { rng.u64(0..=gap_max) } else { 0 };
+            LeafMut::new(&mut page, &layout).insert(RowId(next), &column);
+            ids.push(next);
+            next += 1;
+        }
+        let leaf = Leaf::new(OwnedPage(&page), &layout);
+        let near = ids.iter().flat_map(|id| [id - 1, *id, id + 1]);
+        for id in near.chain((0..500).map(|_| rng.u64(0..=next))).chain([u64::MAX]) {
+            let bound = ids.partition_point(|it| *it < id);
+            assert_eq!(leaf.lower_bound(RowId(id)).index(), bound, "{id} of {ids:?}");
+            assert_eq!(leaf.find(RowId(id)).is_some(), ids.contains(&id));
+        }
+    }
+}
+
+#[test]
 fn a_newer_layout_adds_nulls() {
     let mut rng = seeded("pax relayout");
     let old = mixed();
