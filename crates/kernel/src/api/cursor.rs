@@ -16,7 +16,7 @@ use crate::page::overflow::Form;
 use crate::tree::index::{IndexBatch, Keyed, KeysWanted, Near, ScanDirection};
 use crate::tree::key::{KeyPart, decode_part, encode_key};
 use crate::txn::rows::{AHEAD_ROWS, KeyCheck, PointAhead, RowBatch};
-use crate::version::{Presence, RowBuffer, TableAccess};
+use crate::version::{Presence, RowBuffer, RowView, TableAccess};
 
 /// Entries that an index cursor copies at first, as many as an order has lines; each further batch may
 /// be so many times as large, so that a LIMIT 1 costs little and a long scan few batches.
@@ -56,6 +56,31 @@ impl TableCursor {
         statement: &mut Statement<'_>,
         out: &mut RowBuffer,
     ) -> Result<Option<RowId>> {
+        let Some(at) = self.advance(statement)? else { return Ok(None) };
+        self.batch.copy_to(at, out);
+        statement.fetch_longs(&self.access.tree, out)?;
+        Ok(Some(self.batch.row(at)))
+    }
+
+    /// As [`TableCursor::next`], but the row stays where the cursor has it, if it can; `out` is used
+    /// if it cannot.
+    pub fn next_view<'r>(
+        &'r mut self,
+        statement: &mut Statement<'_>,
+        out: &'r mut RowBuffer,
+    ) -> Result<Option<(RowId, RowView<'r>)>> {
+        let Some(at) = self.advance(statement)? else { return Ok(None) };
+        let row = self.batch.row(at);
+        if self.batch.is_whole(at) {
+            return Ok(Some((row, self.batch.view(at))));
+        }
+        self.batch.copy_to(at, out);
+        statement.fetch_longs(&self.access.tree, out)?;
+        Ok(Some((row, out.view())))
+    }
+
+    /// Where in the batch the next row is; none at the end.
+    fn advance(&mut self, statement: &mut Statement<'_>) -> Result<Option<usize>> {
         while self.at >= self.batch.len() {
             let Some(from) = self.next else { return Ok(None) };
             self.at = 0;
@@ -63,10 +88,8 @@ impl TableCursor {
             ahead.pass(statement, &access.tree, from);
             self.next = statement.read(|reader| reader.scan(access, from, columns, batch))?;
         }
-        self.batch.copy_to(self.at, out);
-        statement.fetch_longs(&self.access.tree, out)?;
         self.at += 1;
-        Ok(Some(self.batch.row(self.at - 1)))
+        Ok(Some(self.at - 1))
     }
 }
 
@@ -157,6 +180,14 @@ pub struct IndexCursor {
     fetched: u64,
 }
 
+/// Where a cursor's next row is.
+enum RowPlace {
+    /// In the run, at this place, with all its values.
+    Run(usize),
+    /// In the caller's buffer.
+    Out,
+}
+
 /// Which part of the key each column asked for is.
 struct Cover {
     places: Vec<usize>,
@@ -235,12 +266,44 @@ impl IndexCursor {
         statement: &mut Statement<'_>,
         out: &mut RowBuffer,
     ) -> Result<Option<RowId>> {
+        let Some((row, place)) = self.advance(statement, out)? else { return Ok(None) };
+        if let RowPlace::Run(at) = place {
+            self.run.copy_to(at, out);
+        }
+        Ok(Some(row))
+    }
+
+    /// As [`IndexCursor::next`], but the row stays where the cursor has it, if it can; `out` is used
+    /// if it cannot.
+    pub fn next_view<'r>(
+        &'r mut self,
+        statement: &mut Statement<'_>,
+        out: &'r mut RowBuffer,
+    ) -> Result<Option<(RowId, RowView<'r>)>> {
+        let Some((row, place)) = self.advance(statement, out)? else { return Ok(None) };
+        let view = match place {
+            RowPlace::Run(at) => self.run.view(at),
+            RowPlace::Out => out.view(),
+        };
+        Ok(Some((row, view)))
+    }
+
+    fn advance(
+        &mut self,
+        statement: &mut Statement<'_>,
+        out: &mut RowBuffer,
+    ) -> Result<Option<(RowId, RowPlace)>> {
         loop {
             if self.run_at < self.run.len() {
-                self.run.copy_to(self.run_at, out);
-                let row = self.run.row(self.run_at);
-                self.check.near = self.run.near(self.run_at);
+                let at = self.run_at;
                 self.run_at += 1;
+                let row = self.run.row(at);
+                self.check.near = self.run.near(at);
+                if self.run.is_whole(at) {
+                    statement.check.near = self.check.near;
+                    return Ok(Some((row, RowPlace::Run(at))));
+                }
+                self.run.copy_to(at, out);
                 return self.give(statement, row, out);
             }
             while self.at >= self.batch.len() {
@@ -261,7 +324,7 @@ impl IndexCursor {
                 && let Some(cover) = &mut self.cover
                 && cover.read(&path.parts, key, out)
             {
-                return Ok(Some(row));
+                return Ok(Some((row, RowPlace::Out)));
             }
             self.fetched += 1;
             let keyed = self.batch.keyed();
@@ -290,11 +353,11 @@ impl IndexCursor {
         statement: &mut Statement<'_>,
         row: RowId,
         out: &mut RowBuffer,
-    ) -> Result<Option<RowId>> {
+    ) -> Result<Option<(RowId, RowPlace)>> {
         // Whoever changes the row next, by this statement, begins where it was.
         statement.check.near = self.check.near;
         statement.fetch_longs(&self.access.tree, out)?;
-        Ok(Some(row))
+        Ok(Some((row, RowPlace::Out)))
     }
 
     /// Whether the rows of the next entries are read together. The cursor's first row is read

@@ -96,7 +96,7 @@ pub use crate::txn::{
     Committed, Interrupt, Isolation, LockMode as TableLockMode, Reason, Unsettled,
 };
 pub use crate::txn::{Counting, Cycle, SequenceState};
-pub use crate::version::{Presence, RowBuffer};
+pub use crate::version::{Presence, RowBuffer, RowView};
 pub use check::Findings;
 pub use cursor::{IndexCursor, KeyBytes, KeyRange, TableCursor};
 pub use database::Database;

@@ -26,7 +26,7 @@ pub use ended::EndedMark;
 pub use exact::SweptLeaves;
 pub use imaging::ToImage;
 pub use longs::append_key_column;
-pub use row_buffer::RowBuffer;
+pub use row_buffer::{RowBuffer, RowView};
 pub use snapshot::{Fate, Judgement, Observe, SnapshotView, TransactionStates};
 pub use twin::VersionSpace;
 

@@ -16,6 +16,24 @@ struct Cell {
     len: u32,
 }
 
+/// A row that was read, where a buffer of one row or of many has it.
+#[derive(Clone, Copy, Debug)]
+pub struct RowView<'b> {
+    buffer: &'b RowBuffer,
+    // Its cells begin here.
+    first: usize,
+}
+
+impl<'b> RowView<'b> {
+    /// The bytes of the `index`-th column asked for; none if it is null.
+    ///
+    /// Panics if fewer columns were asked for.
+    #[inline]
+    pub fn column(&self, index: usize) -> Option<&'b [u8]> {
+        self.buffer.column(self.first + index)
+    }
+}
+
 const NULL: u32 = u32::MAX;
 const LONG: u32 = 1 << 31;
 /// A buffer that grew beyond this, for a long value, gives its memory back.
@@ -58,6 +76,18 @@ impl RowBuffer {
         let cell = self.cells[index];
         let len = (cell.len & !LONG) as usize;
         (cell.start != NULL).then(|| &self.bytes[cell.start as usize..][..len])
+    }
+
+    /// The row whose cells begin with the `first`-th, or the buffer's only one.
+    #[inline]
+    pub(crate) fn view_from(&self, first: usize) -> RowView<'_> {
+        RowView { buffer: self, first }
+    }
+
+    /// The one row that it holds.
+    #[inline]
+    pub fn view(&self) -> RowView<'_> {
+        self.view_from(0)
     }
 
     /// Whether the `index`-th column's bytes are the value or a reference to it.

@@ -6,7 +6,7 @@
 use super::program::Slot;
 use crate::error::SqlResult;
 use crate::types::{Datum, TypeOid, storage};
-use atoll_kernel::api::RowBuffer;
+use atoll_kernel::api::RowView;
 
 /// A row of physical columns being made, or several.
 #[derive(Default)]
@@ -84,7 +84,7 @@ impl Encoder {
 /// Copies a row's columns into slots of the frame.
 #[inline]
 pub fn decode_row(
-    row: &RowBuffer,
+    row: RowView<'_>,
     types: &[TypeOid],
     slots: &[Slot],
     frame: &mut [Datum],

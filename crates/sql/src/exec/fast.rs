@@ -42,7 +42,7 @@ fn find_unwatched(scan: &TableScan, cx: &mut Cx<'_, '_>) -> SqlResult<Option<Row
     cx.key = key;
     let Some(row) = found? else { return Ok(None) };
     let columns = &scan.columns;
-    decode_row(&cx.row, &columns.types, &columns.slots, &mut cx.frame)?;
+    decode_row(cx.row.view(), &columns.types, &columns.slots, &mut cx.frame)?;
     if let Some(slot) = columns.row_id {
         cx.frame[slot as usize] = Datum::Int8(row.0 as i64);
     }

@@ -33,7 +33,7 @@ pub(super) fn read_again(
     if found == Presence::Absent {
         return Ok(false);
     }
-    decode_row(&cx.row, &columns.types, &columns.slots, &mut cx.frame)?;
+    decode_row(cx.row.view(), &columns.types, &columns.slots, &mut cx.frame)?;
     match recheck {
         Some(recheck) => recheck.test(cx),
         None => Ok(true),

@@ -380,7 +380,7 @@ impl Update<'_> {
             let types: Vec<TypeOid> = self.plan.types.iter().map(|ty| ty.oid).collect();
             let slots: Vec<u32> = (0..ids.len() as u32).collect();
             // Only a message: what cannot be read is shown as null.
-            let _ = super::decode_row(&cx.row, &types, &slots, &mut whole);
+            let _ = super::decode_row(cx.row.view(), &types, &slots, &mut whole);
         }
         for ((column, _), value) in self.assignments.iter().zip(values) {
             whole[column.index()] = value.clone();

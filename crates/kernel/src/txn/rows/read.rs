@@ -5,6 +5,7 @@
 
 use super::ahead::{WIDTH, prefetch_rows};
 use crate::base::{Outcome, PAGE_BYTES, RowId};
+use crate::page::overflow::Form;
 use crate::page::pax::SlotIndex;
 use crate::sync::mutant;
 use crate::tree::hints::{LeafHint, LeafHints};
@@ -12,7 +13,8 @@ use crate::tree::index::Keyed;
 use crate::tree::table::LeafView;
 use crate::version::undo::{Reader, copy_newest, resolve_keys};
 use crate::version::{
-    IndexAccess, Observe, Presence, RowBuffer, SnapshotView, TableAccess, TransactionStates,
+    IndexAccess, Observe, Presence, RowBuffer, RowView, SnapshotView, TableAccess,
+    TransactionStates,
 };
 
 /// How a statement reads: its snapshot, the states of others, where observations go.
@@ -67,6 +69,19 @@ impl RowBatch {
     #[inline]
     pub fn column(&self, at: usize, column: usize) -> Option<&[u8]> {
         self.cells.column(at * self.columns + column)
+    }
+
+    /// Whether all values of the `at`-th row are here, and none is only a reference.
+    #[inline]
+    pub fn is_whole(&self, at: usize) -> bool {
+        let first = at * self.columns;
+        (first..first + self.columns).all(|cell| self.cells.form(cell) == Form::Inline)
+    }
+
+    /// The `at`-th row.
+    #[inline]
+    pub fn view(&self, at: usize) -> RowView<'_> {
+        self.cells.view_from(at * self.columns)
     }
 
     /// Copies the `at`-th row into `out` (cleared first).

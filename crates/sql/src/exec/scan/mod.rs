@@ -10,7 +10,9 @@ use super::{Cx, Operator, decode_row, keys};
 use crate::error::SqlResult;
 use crate::plan::node::{Access, Order, TableScan};
 use crate::types::Datum;
-use atoll_kernel::api::{IndexCursor, KeyBytes, KeyRange, RowId, ScanDirection, TableCursor};
+use atoll_kernel::api::{
+    IndexCursor, KeyBytes, KeyRange, RowId, RowView, ScanDirection, TableCursor,
+};
 use points::Points;
 use std::collections::HashSet;
 
@@ -59,18 +61,16 @@ impl<'p> Scan<'p> {
         };
         cx.key = key;
         match found? {
-            Some(row) => self.accept(row, cx),
+            Some(row) => {
+                decode(self.plan, row, cx.row.view(), &mut cx.frame)?;
+                self.accept(cx)
+            }
             None => Ok(false),
         }
     }
 
-    /// Decodes the row in the buffer and tests the filter.
-    fn accept(&self, row: RowId, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
-        let columns = &self.plan.columns;
-        decode_row(&cx.row, &columns.types, &columns.slots, &mut cx.frame)?;
-        if let Some(slot) = columns.row_id {
-            cx.frame[slot as usize] = Datum::Int8(row.0 as i64);
-        }
+    /// Tests the filter.
+    fn accept(&self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
         match &self.plan.filter {
             Some(filter) => filter.test(cx),
             None => Ok(true),
@@ -100,21 +100,21 @@ impl<'p> Scan<'p> {
         })
     }
 
-    fn next_point(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<Option<RowId>> {
+    fn next_point(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
         let plan = self.plan;
         let (Access::Points(index, lists), State::Points { next, cursor, seen }) =
             (&plan.access, &mut self.state)
         else {
-            return Ok(None);
+            return Ok(false);
         };
         loop {
             if let Some(open) = cursor {
-                match next_entry(open, cx)? {
-                    Some(row) => return Ok(Some(row)),
-                    None => *cursor = None,
+                if next_entry(plan, open, cx)? {
+                    return Ok(true);
                 }
+                *cursor = None;
             }
-            let Some(values) = lists.get(*next) else { return Ok(None) };
+            let Some(values) = lists.get(*next) else { return Ok(false) };
             *next += 1;
             let mut key = KeyBytes::default();
             if keys::point(index, values, &mut key, cx)? && seen.insert(key.bytes().to_vec()) {
@@ -127,12 +127,34 @@ impl<'p> Scan<'p> {
     }
 }
 
-/// The next row of an index, into the row buffer.
-fn next_entry(cursor: &mut IndexCursor, cx: &mut Cx<'_, '_>) -> SqlResult<Option<RowId>> {
+/// Puts a row that was read into the frame.
+#[inline]
+fn decode(plan: &TableScan, id: RowId, row: RowView<'_>, frame: &mut [Datum]) -> SqlResult<()> {
+    let columns = &plan.columns;
+    decode_row(row, &columns.types, &columns.slots, frame)?;
+    if let Some(slot) = columns.row_id {
+        frame[slot as usize] = Datum::Int8(id.0 as i64);
+    }
+    Ok(())
+}
+
+/// The next row of the table, into the frame; false at the end.
+fn next_row(plan: &TableScan, cursor: &mut TableCursor, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
+    match cursor.next_view(cx.statement, &mut cx.row)? {
+        Some((id, row)) => decode(plan, id, row, &mut cx.frame).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// The next row of an index, into the frame; false at the end.
+fn next_entry(plan: &TableScan, cursor: &mut IndexCursor, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
     let before = cursor.fetched();
-    let row = cursor.next(cx.statement, &mut cx.row)?;
+    let found = match cursor.next_view(cx.statement, &mut cx.row)? {
+        Some((id, row)) => decode(plan, id, row, &mut cx.frame).map(|()| true),
+        None => Ok(false),
+    };
     cx.heap_fetches += cursor.fetched() - before;
-    Ok(row)
+    found
 }
 
 impl Operator for Scan<'_> {
@@ -146,20 +168,25 @@ impl Operator for Scan<'_> {
         }
         loop {
             cx.breathe()?;
-            let row = match &mut self.state {
-                State::All(cursor) => cursor.next(cx.statement, &mut cx.row)?,
-                State::Index(cursor) => next_entry(cursor, cx)?,
+            let found = match &mut self.state {
+                State::All(cursor) => next_row(self.plan, cursor, cx)?,
+                State::Index(cursor) => next_entry(self.plan, cursor, cx)?,
                 State::Points { .. } => self.next_point(cx)?,
-                State::Whole(points) => points.next(self.plan, cx)?,
-                State::New | State::End => None,
+                State::Whole(points) => match points.next(self.plan, cx)? {
+                    Some(row) => {
+                        decode(self.plan, row, cx.row.view(), &mut cx.frame)?;
+                        true
+                    }
+                    None => false,
+                },
+                State::New | State::End => false,
             };
-            match row {
-                Some(row) if self.accept(row, cx)? => return Ok(true),
-                Some(_) => {}
-                None => {
-                    self.state = State::End;
-                    return Ok(false);
-                }
+            if !found {
+                self.state = State::End;
+                return Ok(false);
+            }
+            if self.accept(cx)? {
+                return Ok(true);
             }
         }
     }
