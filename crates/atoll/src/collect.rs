@@ -9,7 +9,7 @@ use atoll_sql::functions::FunctionContext;
 use atoll_sql::session::client::{
     Announce, Client, ColumnDescription, CopyInput, Format, Room, Severity,
 };
-use atoll_sql::types::{Datum, text};
+use atoll_sql::types::{Datum, RowValues, text};
 use atoll_sql::{SqlError, SqlResult};
 
 use crate::TextRow;
@@ -35,7 +35,7 @@ impl Client for Collector {
         self.columns = Some(columns.clone());
     }
 
-    fn row(&mut self, values: &[Datum], context: &dyn FunctionContext) -> SqlResult<Room> {
+    fn row(&mut self, values: RowValues<'_>, context: &dyn FunctionContext) -> SqlResult<Room> {
         let columns = self.columns.as_deref().unwrap_or_default();
         let print = |(value, column): (&Datum, &ColumnDescription)| match value {
             Datum::Null => None,

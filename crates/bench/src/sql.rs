@@ -11,7 +11,7 @@ use atoll_sql::session::client::{
     Announce, Client, ColumnDescription, CopyInput, Format, Room, Severity,
 };
 use atoll_sql::session::{Engine, Local, Session, SessionStart};
-use atoll_sql::types::{Datum, text};
+use atoll_sql::types::{Datum, RowValues, text};
 use atoll_sql::{SqlError, SqlResult};
 
 /// The rows of an answer; NULL is none.
@@ -86,7 +86,7 @@ impl Client for Listener {
         self.columns = Some(columns.clone());
     }
 
-    fn row(&mut self, values: &[Datum], context: &dyn FunctionContext) -> SqlResult<Room> {
+    fn row(&mut self, values: RowValues<'_>, context: &dyn FunctionContext) -> SqlResult<Room> {
         let columns = self.columns.iter().flat_map(|it| it.iter());
         let values = values.iter().zip(columns).map(|(value, column)| match value {
             Datum::Null => None,

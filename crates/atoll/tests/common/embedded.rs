@@ -19,7 +19,7 @@ use atoll_sql::session::client::{
     Announce, Client, ColumnDescription, CopyInput, Format, Room, Severity, StatementDescription,
     TransactionStatus,
 };
-use atoll_sql::types::Datum;
+use atoll_sql::types::RowValues;
 
 /// A database of two instances, served on a free port.
 pub struct Embedded {
@@ -207,7 +207,7 @@ impl Client for Trap<'_> {
         self.client.begin_rows(columns, formats, announce);
     }
 
-    fn row(&mut self, values: &[Datum], context: &dyn FunctionContext) -> SqlResult<Room> {
+    fn row(&mut self, values: RowValues<'_>, context: &dyn FunctionContext) -> SqlResult<Room> {
         self.left -= 1;
         assert!(self.left > 0, "the test asked for a panic");
         self.client.row(values, context)

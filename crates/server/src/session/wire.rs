@@ -13,7 +13,7 @@ use atoll_sql::session::client::{
     Announce, Client, ColumnDescription, CopyInput, Format, Room, Severity, StatementDescription,
 };
 use atoll_sql::types::limits::{BUFFER_BYTES_MAX, cannot_enlarge};
-use atoll_sql::types::{Datum, binary, text, type_by_oid};
+use atoll_sql::types::{Datum, RowValues, binary, text, type_by_oid};
 use atoll_sql::{SqlError, SqlResult, SqlState};
 
 use crate::codec::{Decoded, ErrorSeverity, Field, Frontend, Limits, Out, decode};
@@ -164,7 +164,7 @@ impl<S: InstanceState> Client for Wire<'_, S> {
         self.formats.extend_from_slice(formats);
     }
 
-    fn row(&mut self, values: &[Datum], context: &dyn FunctionContext) -> SqlResult<Room> {
+    fn row(&mut self, values: RowValues<'_>, context: &dyn FunctionContext) -> SqlResult<Room> {
         let columns = self.columns.as_deref().unwrap_or_default();
         let mut row = self.out.data_row(values.len());
         for (index, (value, column)) in values.iter().zip(columns).enumerate() {

@@ -7,11 +7,31 @@ use super::program::Slot;
 use super::{BoxedOperator, Cx, fast, modify, open, with};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::fast::Fast;
-use crate::plan::{Action, Each, Outputs, Planned};
-use crate::types::Datum;
+use crate::plan::{Action, Planned};
+use crate::types::{Datum, RowValues};
+
+/// Where the values of a row are that a [`Sink`] is given.
+#[derive(Clone, Copy)]
+pub enum Given<'r> {
+    /// In these slots of the frame.
+    Slots(&'r [Slot]),
+    /// Here.
+    Values(&'r [Datum]),
+}
+
+impl<'r> Given<'r> {
+    /// The values; `frame` is the execution's.
+    #[inline]
+    pub fn values(self, frame: &'r [Datum]) -> RowValues<'r> {
+        match self {
+            Given::Slots(slots) => RowValues::in_slots(frame, slots),
+            Given::Values(values) => values.into(),
+        }
+    }
+}
 
 /// Takes rows; answers whether it wants more.
-pub type Sink<'s> = &'s mut dyn FnMut(&[Datum], &mut Cx<'_, '_>) -> SqlResult<bool>;
+pub type Sink<'s> = &'s mut dyn FnMut(Given<'_>, &mut Cx<'_, '_>) -> SqlResult<bool>;
 
 /// Runs the plan; answers how many rows it returned (a query) or changed.
 pub fn run(planned: &Planned, cx: &mut Cx<'_, '_>, sink: Sink<'_>) -> SqlResult<u64> {
@@ -19,7 +39,7 @@ pub fn run(planned: &Planned, cx: &mut Cx<'_, '_>, sink: Sink<'_>) -> SqlResult<
         Action::Query { plan, outputs } => {
             if planned.fast == Some(Fast::Select) {
                 return match fast::select(plan, cx)? {
-                    true => give(outputs, cx, sink).map(|_| 1),
+                    true => sink(Given::Slots(outputs), cx).map(|_| 1),
                     false => Ok(0),
                 };
             }
@@ -27,7 +47,7 @@ pub fn run(planned: &Planned, cx: &mut Cx<'_, '_>, sink: Sink<'_>) -> SqlResult<
             let mut count = 0;
             while operator.next(cx)? {
                 count += 1;
-                if !give(outputs, cx, sink)? {
+                if !sink(Given::Slots(outputs), cx)? {
                     break;
                 }
             }
@@ -35,7 +55,8 @@ pub fn run(planned: &Planned, cx: &mut Cx<'_, '_>, sink: Sink<'_>) -> SqlResult<
             Ok(count)
         }
         Action::Modify(plan) => {
-            let mut returned = |values: &[Datum], cx: &mut Cx<'_, '_>| sink(values, cx).map(|_| ());
+            let mut returned =
+                |values: &[Datum], cx: &mut Cx<'_, '_>| sink(Given::Values(values), cx).map(|_| ());
             if planned.fast.is_some() {
                 return fast::modify(&planned.action, cx, &mut returned);
             }
@@ -65,7 +86,7 @@ impl<'c, 'e, 't> Pull<'c, 'e, 't> {
         'e: 'c,
     {
         let outputs: &[Slot] = match &planned.action {
-            Action::Query { outputs, .. } => &outputs.slots,
+            Action::Query { outputs, .. } => outputs,
             Action::Modify(_) => &[],
         };
         Pull { cx, operator, outputs }
@@ -86,24 +107,4 @@ pub fn open_query(planned: &Planned) -> SqlResult<BoxedOperator<'_>> {
         Action::Query { plan, .. } => Ok(open(plan, None)),
         Action::Modify(_) => Err(SqlError::internal("a change is not read row by row")),
     }
-}
-
-/// Hands the sink a row. Its values leave the frame meanwhile, so that none is copied.
-fn give(outputs: &Outputs, cx: &mut Cx<'_, '_>, sink: Sink<'_>) -> SqlResult<bool> {
-    let mut values = std::mem::take(&mut cx.output);
-    values.clear();
-    let (slots, frame) = (&outputs.slots, &mut cx.frame);
-    match outputs.each {
-        Each::Once => {
-            values.extend(slots.iter().map(|at| std::mem::take(&mut frame[*at as usize])))
-        }
-        Each::Repeated => values.extend(slots.iter().map(|at| frame[*at as usize].clone())),
-    }
-    let more = sink(&values, cx);
-    // Operators may count on what they have put there.
-    for (slot, value) in slots.iter().zip(values.drain(..)) {
-        cx.frame[*slot as usize] = value;
-    }
-    cx.output = values;
-    more
 }

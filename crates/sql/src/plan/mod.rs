@@ -92,36 +92,11 @@ pub enum Action {
     Query {
         /// The rows.
         plan: Plan,
-        /// The result's columns.
-        outputs: Outputs,
+        /// The slots of the result's columns.
+        outputs: Box<[Slot]>,
     },
     /// Changes rows.
     Modify(Box<ModifyPlan>),
-}
-
-/// Where a result's columns are.
-pub struct Outputs {
-    /// A slot a column.
-    pub slots: Box<[Slot]>,
-    /// Whether any is another's, too.
-    pub each: Each,
-}
-
-/// How often a slot is one of a result's columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Each {
-    /// No two columns have the same.
-    Once,
-    /// Some have, as in SELECT a, a.
-    Repeated,
-}
-
-impl Outputs {
-    fn new(slots: Vec<Slot>) -> Outputs {
-        let different: HashSet<Slot> = slots.iter().copied().collect();
-        let each = if different.len() == slots.len() { Each::Once } else { Each::Repeated };
-        Outputs { slots: slots.into(), each }
-    }
 }
 
 /// A planned statement.
@@ -183,7 +158,7 @@ fn plan_with(mut planner: Planner<'_>, binding: &Binding) -> SqlResult<Planned> 
             let (plan, mut outputs) = planner.query(query)?;
             outputs.truncate(query.visible);
             let columns = describe(&query.outputs[..query.visible]);
-            (Action::Query { plan, outputs: Outputs::new(outputs) }, Some(columns))
+            (Action::Query { plan, outputs: outputs.into() }, Some(columns))
         }
         other => {
             let (modify, columns) = planner.modification(other)?;
@@ -222,7 +197,7 @@ fn plan_with(mut planner: Planner<'_>, binding: &Binding) -> SqlResult<Planned> 
 pub fn plan_value(view: &CatalogView, bound: &Bound) -> SqlResult<(Planned, Program)> {
     let mut planner = Planner::new(view, Choices::default());
     let program = planner.compile(bound)?;
-    let mut action = Action::Query { plan: Plan::One, outputs: Outputs::new(Vec::new()) };
+    let mut action = Action::Query { plan: Plan::One, outputs: Box::default() };
     planner.finish_all(&mut action);
     let planned = Planned {
         action,

@@ -9,7 +9,7 @@
 
 use crate::error::{ErrorFields, SqlResult};
 use crate::functions::FunctionContext;
-use crate::types::{Datum, Type};
+use crate::types::{RowValues, Type};
 use std::sync::Arc;
 
 /// Text or binary, as Bind asks for it column by column.
@@ -108,7 +108,7 @@ pub trait Client {
 
     /// One row (DataRow); the values are of the columns' types. `context` is what
     /// `types::text::output` asks for zone and digits. An error of encoding ends the statement.
-    fn row(&mut self, values: &[Datum], context: &dyn FunctionContext) -> SqlResult<Room>;
+    fn row(&mut self, values: RowValues<'_>, context: &dyn FunctionContext) -> SqlResult<Room>;
 
     /// Sends what is buffered; everything in it is settled. May wait for the network.
     fn flush(&mut self) -> SqlResult<()>;

@@ -136,7 +136,7 @@ impl Session {
                     break;
                 };
                 sent += 1;
-                if client.row(&row, pull.cx.functions)? == Room::Full {
+                if client.row((&row[..]).into(), pull.cx.functions)? == Room::Full {
                     pull.cx.statement.settle();
                     client.flush()?;
                 }
@@ -255,7 +255,7 @@ impl Session {
                 return rest.get_or_insert_default().push_in(row.into(), memory, context);
             }
             sent += 1;
-            if client.row(row, source.functions())? == Room::Full {
+            if client.row(row.into(), source.functions())? == Room::Full {
                 source.settle()?;
                 client.flush()?;
             }

@@ -200,16 +200,17 @@ impl Session {
         }
         let mut sent = 0;
         let mut rest: Option<Box<RowStore>> = None;
-        let result = run::run(planned, &mut cx, &mut |values, cx| {
+        let result = run::run(planned, &mut cx, &mut |given, cx| {
             if sending.answer == Answer::Discard {
                 return Ok(true);
             }
             if sending.rows_max != 0 && sent >= sending.rows_max {
-                rest.get_or_insert_default().push(values.into(), cx)?;
+                let kept = given.values(&cx.frame).to_boxed();
+                rest.get_or_insert_default().push(kept, cx)?;
                 return Ok(true);
             }
             sent += 1;
-            if client.row(values, cx.functions)? == Room::Full {
+            if client.row(given.values(&cx.frame), cx.functions)? == Room::Full {
                 cx.statement.settle();
                 client.flush()?;
             }

@@ -72,7 +72,7 @@ impl Session {
         let lines = shown_lines(&entry, watch.as_deref(), options, (planning, running));
         client.begin_rows(&columns(), sending.formats, sending.announce);
         for line in lines {
-            if client.row(&[Datum::text(line)], &*self.context)? == Room::Full {
+            if client.row((&[Datum::text(line)]).into(), &*self.context)? == Room::Full {
                 self.settle(context)?;
                 client.flush()?;
             }

@@ -446,7 +446,7 @@ impl Session {
                     };
                     rest.next += 1;
                     sent += 1;
-                    if client.row(&row, &*self.context)? == Room::Full {
+                    if client.row((&row[..]).into(), &*self.context)? == Room::Full {
                         self.settle(context)?;
                         client.flush()?;
                     }

@@ -261,7 +261,7 @@ impl Session {
             count(report.page_bytes + report.log_bytes),
             Datum::from(report.elapsed_ns as f64 / 1e6),
         ];
-        if client.row(&row, &*self.context)? == Room::Full {
+        if client.row((&row).into(), &*self.context)? == Room::Full {
             client.flush()?;
         }
         Done::all("CALL")

@@ -131,7 +131,7 @@ impl Session {
         };
         client.begin_rows(&columns, sending.formats, sending.announce);
         for row in rows {
-            if client.row(&row, &*self.context)? == Room::Full {
+            if client.row((&row[..]).into(), &*self.context)? == Room::Full {
                 client.flush()?;
             }
         }

@@ -80,7 +80,7 @@ impl Fake {
                 let count: usize = rest.parse().unwrap();
                 client.begin_rows(&columns(), &[], announce);
                 for _ in 0..count {
-                    if client.row(&[Datum::Null], &ConstantContext)? == Room::Full {
+                    if client.row((&[Datum::Null]).into(), &ConstantContext)? == Room::Full {
                         self.settle(context)?;
                         client.flush()?;
                     }

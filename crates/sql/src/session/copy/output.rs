@@ -12,7 +12,7 @@ use crate::session::client::{
     Announce, Client, ColumnDescription, CopyInput, Format, Room, Severity,
 };
 use crate::types::limits::{BUFFER_BYTES_MAX, cannot_enlarge};
-use crate::types::{Datum, Text, binary, text as text_form};
+use crate::types::{Datum, RowValues, Text, binary, text as text_form};
 use std::sync::Arc;
 
 /// A longer line's memory is given back.
@@ -65,7 +65,7 @@ impl<'c> CopyOut<'c> {
         Ok(self.rows)
     }
 
-    fn binary_row(&mut self, values: &[Datum]) -> SqlResult<()> {
+    fn binary_row(&mut self, values: RowValues<'_>) -> SqlResult<()> {
         self.line.extend_from_slice(&(values.len() as i16).to_be_bytes());
         for (value, column) in values.iter().zip(self.columns.iter()) {
             binary::send_field(column.ty.oid, value, &mut self.line)?;
@@ -73,7 +73,7 @@ impl<'c> CopyOut<'c> {
         Ok(())
     }
 
-    fn text_row(&mut self, values: &[Datum], context: &dyn FunctionContext) {
+    fn text_row(&mut self, values: RowValues<'_>, context: &dyn FunctionContext) {
         self.shown.clear();
         for (value, column) in values.iter().zip(self.columns.iter()) {
             self.shown.push(match value {
@@ -108,7 +108,7 @@ impl Client for CopyOut<'_> {
         }
     }
 
-    fn row(&mut self, values: &[Datum], context: &dyn FunctionContext) -> SqlResult<Room> {
+    fn row(&mut self, values: RowValues<'_>, context: &dyn FunctionContext) -> SqlResult<Room> {
         if let Some(error) = self.wrong.take() {
             return Err(error);
         }

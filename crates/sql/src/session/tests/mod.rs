@@ -25,7 +25,7 @@ use super::client::*;
 use super::*;
 use crate::error::ErrorFields;
 use crate::functions::FunctionContext;
-use crate::types::{Datum, text};
+use crate::types::{Datum, RowValues, text};
 use atoll_kernel::api::{Instances, Options, Target};
 use std::collections::VecDeque;
 
@@ -58,7 +58,7 @@ impl Client for Recorder {
         self.columns = Some(columns.clone());
     }
 
-    fn row(&mut self, values: &[Datum], context: &dyn FunctionContext) -> SqlResult<Room> {
+    fn row(&mut self, values: RowValues<'_>, context: &dyn FunctionContext) -> SqlResult<Room> {
         let columns = self.columns.clone().expect("begun");
         let values = values.iter().zip(columns.iter()).map(|(value, column)| match value {
             Datum::Null => "NULL".to_owned(),
