@@ -60,6 +60,7 @@ mod long_values;
 mod metrics;
 mod open;
 mod options;
+mod points;
 mod read_ahead;
 mod registry;
 mod savepoint;

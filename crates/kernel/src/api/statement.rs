@@ -8,24 +8,21 @@ use std::rc::Rc;
 
 use super::catalog_changes::CatalogChanges;
 use super::core::{Context, CoreInner};
-use super::cursor::{IndexCursor, KeyBytes, KeyRange, TableCursor};
+use super::cursor::{IndexCursor, KeyRange, TableCursor};
 use super::environment::KernelEnvironment;
 use super::long_values::is_too_long;
 use super::savepoint::Position;
 use super::session::Session;
 use crate::base::{Cts, Error, NeededPage, Outcome, Result, RowId, TreeId};
 use crate::catalog::{CatalogRef, ColumnId, IndexEntry, Oid, Relation, TableEntry};
-use crate::tree::index::{IndexBatch, Near, ScanDirection};
+use crate::tree::index::{IndexBatch, ScanDirection};
 use crate::tree::table::TableTree;
 use crate::txn::rows::{
-    self, Frozen, GivenBack, KeyCheck, PointAhead, Progress, RowReader, RowValues, RowWriter,
-    RowsProgress, UpdatesProgress, WriteOutcome,
+    self, Frozen, GivenBack, KeyCheck, Progress, RowReader, RowValues, RowWriter, RowsProgress,
+    UpdatesProgress, WriteOutcome,
 };
 use crate::txn::{Isolation, LockMode, Reads, TxnHandle, Waited, Waiter};
 use crate::version::{Presence, RowBuffer, TableAccess};
-
-/// Looks for pages that rows need and that are not in memory: one finds what the next level is missing.
-const LOOKS_AHEAD: u32 = 6;
 
 /// A command being executed.
 pub struct Statement<'t> {
@@ -39,7 +36,7 @@ pub struct Statement<'t> {
     pub(super) started: Position,
     /// Buffers, and where the row was that was read last by a key.
     pub(super) check: KeyCheck,
-    rows: Vec<RowId>,
+    pub(super) rows: Vec<RowId>,
 }
 
 /// Up to so many changed columns of an update need no allocation.
@@ -427,75 +424,6 @@ impl<'t> Statement<'t> {
         IndexCursor::new(access, (table, index), range, direction, columns)
     }
 
-    /// The row of a unique index with exactly this whole key, read into `out`. The short way for
-    /// what transactions do most.
-    pub fn index_point(
-        &mut self,
-        table: &TableEntry,
-        index: &IndexEntry,
-        key: &KeyBytes,
-        columns: &[ColumnId],
-        out: &mut RowBuffer,
-    ) -> Result<Option<RowId>> {
-        let at = table.indexes.iter().position(|it| it.def.oid == index.def.oid);
-        let path = &table.access.indexes[at.ok_or(Error::CatalogChanged)?];
-        let columns = ColumnId::numbers(columns);
-        self.index_point_ahead(&PointAhead::at((&table.access, path), key.bytes(), columns), out)
-    }
-
-    /// As [`Statement::index_point`]; after [`Statement::prefetch_points`] mostly without a search
-    /// of the index. Ask for every point itself, even if it was fetched with others.
-    #[inline]
-    pub fn index_point_ahead(
-        &mut self,
-        point: &PointAhead<'_>,
-        out: &mut RowBuffer,
-    ) -> Result<Option<RowId>> {
-        let PointAhead { table, index, key, columns, place } = point;
-        let Statement { core, handle, session, context, check, rows: found, .. } = self;
-        let found = read(core, handle, &session.waiter(context), |reader| {
-            found.clear();
-            let keyed = match place.get().and_then(|place| place.row()) {
-                Some((row, keyed)) => {
-                    found.push(row);
-                    keyed
-                }
-                None => index.tree.point(Near::Hints(reader.hints), key, found)?,
-            };
-            for row in &*found {
-                let entry = (*index, *key, keyed);
-                let buffers = (&mut *out, &mut *check);
-                let read = reader.read_by_key(table, entry, *row, columns, buffers)?;
-                if read == Presence::Present {
-                    return Ok(Some(*row));
-                }
-            }
-            Ok(None)
-        })?;
-        if found.is_some() {
-            self.fetch_longs(&table.tree, out)?;
-        }
-        Ok(found)
-    }
-
-    /// Fetches from memory what look-ups of these keys will read, for all of them at once, and
-    /// notes in each where its key was found: worth it before some four or more
-    /// [`Statement::index_point_ahead`] of rows that were not read lately. Pages that are on disk
-    /// are read all at once, and waited for.
-    pub fn prefetch_points(&self, points: &[PointAhead<'_>]) {
-        let hints = &self.core.txn.environment().versions.hints;
-        for some in points.chunks(rows::AHEAD_ROWS) {
-            self.load_ahead(|missing| rows::missing_pages(some, hints, missing));
-        }
-        rows::prefetch_points(points, hints);
-    }
-
-    /// Reads the pages of these rows that are on disk all at once, and waits for them.
-    pub(super) fn load_rows_ahead(&self, table: &TableAccess, some: &[RowId]) {
-        let hints = &self.core.txn.environment().versions.hints;
-        self.load_ahead(|missing| rows::missing_leaves(table, some, hints, missing));
-    }
-
     /// The rows of these entries of the table's index `path` will be looked at for what the entries say already.
     pub(super) fn want_exact(&self, table: &TableAccess, path: usize, entries: &IndexBatch) {
         // Leaves of a checkpoint do not change.
@@ -511,49 +439,6 @@ impl<'t> Statement<'t> {
     /// Begins to read pages of the tree that will be needed soon.
     pub(super) fn load_soon(&self, tree: &TableTree, missing: &[NeededPage]) {
         tree.pool().load_soon(self.context, missing);
-    }
-
-    fn load_ahead(&self, look: impl Fn(&mut Vec<NeededPage>)) {
-        let (pool, mut missing) = (&self.core.shared.pool, Vec::new());
-        // An index's pages from above, then the table's; another look if one of them had gone.
-        for _ in 0..LOOKS_AHEAD {
-            if pool.has_evicted() {
-                look(&mut missing);
-            }
-            if missing.is_empty() {
-                return;
-            }
-            pool.load_together(self.context, &missing);
-            missing.clear();
-        }
-    }
-
-    /// The row that has this whole key (without NULLs) of a unique index in the newest state of
-    /// the table, whether this command sees it or not; waits for transactions whose end decides who
-    /// has it. The answer may be outdated at once: insert, or lock the row and ask again. If it
-    /// waited and there is none, others wait behind this transaction until its next operation has
-    /// ended, or its command. Errors:
-    /// `SerializationFailure` (REPEATABLE READ, a row that others inserted since the snapshot),
-    /// `Deadlock`, `Cancelled`.
-    pub fn unique_holder(
-        &mut self,
-        table: &TableEntry,
-        index: &IndexEntry,
-        key: &KeyBytes,
-    ) -> Result<Option<RowId>> {
-        let at = table.indexes.iter().position(|it| it.def.oid == index.def.oid);
-        let path = &table.access.indexes[at.ok_or(Error::CatalogChanged)?];
-        let mut found = std::mem::take(&mut self.rows);
-        let waiter = self.session.waiter(self.context);
-        let states = &*self.core.shared.txn;
-        let holder = self.core.txn.run_look(self.handle, &waiter, |txn| {
-            let (snapshot, isolation) = (txn.snapshot(), txn.isolation());
-            let (changes, observed) = txn.parts_mut();
-            let mut writer = RowWriter { snapshot, isolation, states, observed, changes };
-            writer.unique_holder(&table.access, (path, key.bytes()), &mut found)
-        });
-        self.rows = found;
-        holder
     }
 
     /// Waits until everything that this command has seen is stable: for rows that leave before it
@@ -584,7 +469,7 @@ pub(super) fn lock_name(table: Oid) -> TreeId {
 
 /// Runs a read of a transaction to its end, with waits in between.
 #[inline]
-fn read<T>(
+pub(super) fn read<T>(
     core: &CoreInner,
     handle: &mut TxnHandle<KernelEnvironment>,
     waiter: &Waiter<'_>,

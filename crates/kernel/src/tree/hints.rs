@@ -10,6 +10,7 @@
 
 use std::cell::Cell;
 
+use super::guesses::RowGuesses;
 use crate::base::{RowId, TreeId};
 use crate::buffer::{FrameRef, PageRead, PageWrite};
 use crate::latch::{PageBytes, prefetch_line};
@@ -66,11 +67,26 @@ const ROWS_LOG2: u32 = 4;
 const HINTS_LOG2: u32 = 16;
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Of the beginning of a key of a tree, with its best bits at the top.
+#[inline]
+pub(super) fn hash(tree: TreeId, bytes: &[u8]) -> u64 {
+    let mut hash = u64::from(tree.0);
+    let mut words = bytes.chunks_exact(8);
+    for word in &mut words {
+        let word = word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        hash = (hash ^ word).wrapping_mul(MIX).rotate_left(29);
+    }
+    let rest = words.remainder().iter().fold(0, |rest, byte| rest << 8 | u64::from(*byte));
+    (hash ^ rest).wrapping_mul(MIX)
+}
+
 /// Where an instance has found leaves of all its trees: of those that share a place in here, the
 /// one that was used last.
 pub struct LeafHints {
     hints: Box<[Cell<LeafHint>]>,
     log2: u32,
+    /// Which rows have which keys, most likely.
+    pub guesses: RowGuesses,
 }
 
 impl Default for LeafHints {
@@ -82,13 +98,14 @@ impl Default for LeafHints {
 impl LeafHints {
     /// `1 << log2` hints, at least two.
     pub fn new(log2: u32) -> LeafHints {
-        LeafHints { hints: (0..1 << log2).map(|_| Cell::default()).collect(), log2 }
+        let hints = (0..1 << log2).map(|_| Cell::default()).collect();
+        LeafHints { hints, log2, guesses: RowGuesses::new(log2) }
     }
 
     /// Of a row and its neighbours.
     #[inline]
     pub fn of_row(&self, tree: TreeId, row: RowId) -> &Cell<LeafHint> {
-        self.at((row.0 >> ROWS_LOG2) ^ u64::from(tree.0) << 40)
+        self.at(((row.0 >> ROWS_LOG2) ^ u64::from(tree.0) << 40).wrapping_mul(MIX))
     }
 
     /// Of an index key and those that differ in the last byte only: 256 consecutive numbers.
@@ -106,14 +123,7 @@ impl LeafHints {
 
     #[inline]
     fn of_bytes(&self, tree: TreeId, bytes: &[u8]) -> &Cell<LeafHint> {
-        let mut hash = u64::from(tree.0);
-        let mut words = bytes.chunks_exact(8);
-        for word in &mut words {
-            let word = word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-            hash = (hash ^ word).wrapping_mul(MIX).rotate_left(29);
-        }
-        let rest = words.remainder().iter().fold(0, |rest, byte| rest << 8 | u64::from(*byte));
-        self.at(hash ^ rest)
+        self.at(hash(tree, bytes))
     }
 
     /// As `of_key`; asks for its cache line.
@@ -133,7 +143,7 @@ impl LeafHints {
     }
 
     #[inline]
-    fn at(&self, what: u64) -> &Cell<LeafHint> {
-        &self.hints[(what.wrapping_mul(MIX) >> (64 - self.log2)) as usize]
+    fn at(&self, hash: u64) -> &Cell<LeafHint> {
+        &self.hints[(hash >> (64 - self.log2)) as usize]
     }
 }

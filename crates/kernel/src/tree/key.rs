@@ -99,6 +99,38 @@ impl KeyPart {
         (bytes <= rest.len()).then_some(1 + bytes)
     }
 
+    /// Takes an integer's part from the front of `key`: its bits as a page has them, zeros above. None if the
+    /// part is no integer, or a null.
+    #[inline]
+    pub fn take_integer(&self, key: &mut &[u8]) -> Option<u64> {
+        let bits = match self.column {
+            ColumnType::Int4 => {
+                let (&[marker, a, b, c, d], rest) = key.split_first_chunk()?;
+                *key = rest;
+                (marker == VALUE)
+                    .then_some(u64::from(u32::from_be_bytes([a, b, c, d]) ^ 1 << 31))?
+            }
+            ColumnType::Int8 => {
+                let (&[marker, a, b, c, d, e, f, g, h], rest) = key.split_first_chunk()?;
+                *key = rest;
+                let number = u64::from_be_bytes([a, b, c, d, e, f, g, h]) ^ 1 << 63;
+                (marker == VALUE).then_some(number)?
+            }
+            ColumnType::Int2 => {
+                let (&[marker, a, b], rest) = key.split_first_chunk()?;
+                *key = rest;
+                (marker == VALUE).then_some(u64::from(u16::from_be_bytes([a, b]) ^ 1 << 15))?
+            }
+            _ => return None,
+        };
+        Some(match (self.direction, self.column) {
+            (Direction::Ascending, _) => bits,
+            (Direction::Descending, ColumnType::Int4) => bits ^ u64::from(u32::MAX),
+            (Direction::Descending, ColumnType::Int2) => bits ^ u64::from(u16::MAX),
+            (Direction::Descending, _) => !bits,
+        })
+    }
+
     fn flip(&self) -> u8 {
         if self.direction == Direction::Descending { 0xff } else { 0 }
     }
@@ -417,5 +449,31 @@ mod tests {
             encode_key(&[part], &[None], &mut key);
             assert_eq!(key, [marker]);
         }
+    }
+
+    #[test]
+    fn integers_are_taken_from_keys_as_they_are_in_pages() {
+        let mut random = fastrand::Rng::with_seed(seed());
+        let widths = [(ColumnType::Int2, 2), (ColumnType::Int4, 4), (ColumnType::Int8, 8)];
+        for _ in 0..20_000 {
+            let (column, width) = *random.choice(&widths).unwrap();
+            let direction = *random.choice(&[Direction::Ascending, Direction::Descending]).unwrap();
+            let nulls = *random.choice(&[Nulls::First, Nulls::Last]).unwrap();
+            let (part, value) =
+                (KeyPart { column, direction, nulls }, random_value(&mut random, column));
+            let mut key = Vec::new();
+            encode_part(&part, value.as_deref(), &mut key);
+            let mut rest = &key[..];
+            let bits = value.map(|value| {
+                let mut bits = [0; 8];
+                bits[..width].copy_from_slice(&value);
+                u64::from_le_bytes(bits)
+            });
+            assert_eq!(part.take_integer(&mut rest), bits, "{part:?}, {key:02x?}");
+            assert!(bits.is_none() || rest.is_empty());
+            assert_eq!(part.take_integer(&mut &key[..key.len().min(1)]), None, "it is cut short");
+        }
+        let text = KeyPart::ascending(ColumnType::Bytes);
+        assert_eq!(text.take_integer(&mut &[VALUE, 0, 0, 0, 0, 0, 0, 0, 1][..]), None);
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod descent;
 pub mod frames;
+pub mod guesses;
 pub mod hints;
 pub mod index;
 pub mod key;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::VersionSpace;
 use super::read::RowAt;
 use crate::base::{RowId, TreeId};
-use crate::latch::RacyPage;
-use crate::page::pax::SlotIndex;
+use crate::latch::{PageBytes, RacyPage};
+use crate::page::pax::{Leaf, SlotIndex};
 use crate::tree::index::IndexTree;
 use crate::tree::key::{KeyPart, encode_key};
 use crate::tree::table::{LeafView, TableTree};
@@ -61,6 +61,27 @@ impl IndexAccess {
         };
         encode_key(&self.parts, values, key);
         if values.iter().any(Option::is_none) { HasNull::Yes } else { HasNull::No }
+    }
+}
+
+impl IndexAccess {
+    /// Whether the page's version of the row in `slot` has this whole key; none if that takes more
+    /// than comparing integers.
+    #[inline]
+    pub(crate) fn page_has_key<B: PageBytes>(
+        &self,
+        leaf: &Leaf<'_, B>,
+        slot: SlotIndex,
+        key: &[u8],
+    ) -> Option<bool> {
+        let mut rest = key;
+        for (part, column) in self.parts.iter().zip(&self.columns) {
+            let wanted = part.take_integer(&mut rest)?;
+            if leaf.fixed_bits(slot, usize::from(*column)) != Some(wanted) {
+                return Some(false);
+            }
+        }
+        Some(rest.is_empty())
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) mod undo {
     pub(crate) use super::entries::{Scratch, remove_entry};
     pub(crate) use super::longs::{resolve_image, resolve_keys, resolve_own_keys};
     pub(crate) use super::read::{
-        HasKey, Newest, Reader, RowAt, UniqueKey, copy_held, copy_newest,
+        HasKey, Newest, Reader, RowAt, Seen, UniqueKey, copy_held, copy_newest,
     };
     pub(crate) use super::record::{
         Flags, Header, ImageBuilder, ImageReader, Kind, needs_visit, record_words,

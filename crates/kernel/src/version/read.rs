@@ -55,6 +55,15 @@ pub(crate) enum Newest {
     InFlight(Xid),
 }
 
+/// Which version of a row was seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Seen {
+    /// The page's.
+    Page,
+    /// One that undo led back to.
+    Older,
+}
+
 /// What a check for a key found (rule 5.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HasKey {
@@ -188,15 +197,26 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
         columns: &[u16],
         out: &mut RowBuffer,
     ) -> Outcome<Presence> {
+        self.visible_told(reader, columns, out).map(|(present, _)| present)
+    }
+
+    /// As [`RowAt::visible`]; says which version that is.
+    #[inline]
+    pub(crate) fn visible_told(
+        &self,
+        reader: &mut Reader<'_>,
+        columns: &[u16],
+        out: &mut RowBuffer,
+    ) -> Outcome<(Presence, Seen)> {
         let (base, bytes) = (out.len(), out.byte_len());
-        let mut present = self.copy_page(columns, out);
+        let mut told = (self.copy_page(columns, out), Seen::Page);
         if twin::has_table(self.side) {
-            present = self.walk(reader, columns, (out, base), present)?;
+            told = self.walk(reader, columns, (out, base), told.0)?;
         }
-        if present == Presence::Absent {
+        if told.0 == Presence::Absent {
             out.rewind(base, bytes);
         }
-        Ok(present)
+        Ok(told)
     }
 
     fn walk(
@@ -205,21 +225,22 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
         columns: &[u16],
         (out, base): (&mut RowBuffer, usize),
         mut present: Presence,
-    ) -> Outcome<Presence> {
-        let mut at = self.newest_record();
+    ) -> Outcome<(Presence, Seen)> {
+        let (mut at, mut seen) = (self.newest_record(), Seen::Page);
         while let Some(record) = self.record(at)? {
             if record.kind != Kind::Lock {
                 if self.sees(reader, at, &record)? {
                     break;
                 }
                 present = self.undo(at, &record, columns, (&mut *out, base), present)?;
+                seen = Seen::Older;
                 if record.kind == Kind::Insert {
                     break;
                 }
             }
             at = record.next;
         }
-        Ok(present)
+        Ok((present, seen))
     }
 
     /// Whether the change of `record` is in the reader's snapshot; notes it if so (rule 7.4).

@@ -18,6 +18,7 @@ mod larger;
 mod let_go;
 mod long;
 mod opening;
+mod points;
 mod queues;
 mod read_ahead;
 mod read_checkpoint;

@@ -351,6 +351,22 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
         Some(form)
     }
 
+    /// The bits of a value of fixed width, zeros above; none if it is null, or of another kind.
+    #[inline]
+    pub(crate) fn fixed_bits(&self, slot: SlotIndex, column: usize) -> Option<u64> {
+        let place = self.layout.place(column).filter(|place| !place.variable)?;
+        if self.is_null(slot, column) {
+            return None;
+        }
+        let at = self.geometry.value(slot.index(), place);
+        Some(match place.width {
+            1 => u64::from(self.bytes.u8(at)),
+            2 => u64::from(self.bytes.u16(at)),
+            4 => u64::from(self.bytes.u32(at)),
+            _ => self.bytes.u64(at),
+        })
+    }
+
     /// Asks for the cache lines of a row's values, all at once: a leaf has each column elsewhere.
     #[inline]
     pub fn prefetch(&self, slot: SlotIndex, columns: &[u16]) {

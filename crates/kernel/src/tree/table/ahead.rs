@@ -35,13 +35,22 @@ impl TableTree {
         self.prefetch_leaf(hint.get())
     }
 
-    /// Asks for what says where a row's values are, in a leaf whose beginning is there; answers
-    /// where the row seems to be, none if its leaf is another.
+    /// Asks for what says where a row's values are, in a leaf whose beginning is there: of
+    /// `columns`, and of `more` of which most rows have none. Answers where the row seems to be, none
+    /// if its leaf is another.
     #[inline]
-    pub fn prefetch_row(&self, frame: FrameRef, row: RowId, columns: &[u16]) -> Option<SlotIndex> {
+    pub fn prefetch_row(
+        &self,
+        frame: FrameRef,
+        row: RowId,
+        (columns, more): (&[u16], &[u16]),
+    ) -> Option<SlotIndex> {
         let leaf = self.likely_leaf(frame).filter(|leaf| leaf.covers(row))?;
         let slot = leaf.likely_slot(row);
         leaf.prefetch_row(slot, columns);
+        if !more.is_empty() {
+            leaf.prefetch_row(slot, more);
+        }
         Some(slot)
     }
 

@@ -11,7 +11,8 @@
 //!
 //! Where leaves are is looked for in the hints first. Where a hint is wrong, as most are when there are
 //! many more leaves than hints, a descent finds the leaf: inner nodes are few and mostly in the
-//! processor's cache. Such look-ups go the steps once more, together, behind the others.
+//! processor's cache. Such look-ups go the steps once more, together, behind the others. Where the row
+//! itself can be guessed ([`crate::tree::guesses`]) the index is left alone: only the row is fetched.
 //!
 //! Invariants: nothing is written but hints, no row is believed: rows are read afterwards as if this
 //! had not been. Where a key's entry was found is kept for its look-up, which believes it only as long
@@ -24,8 +25,8 @@ use crate::base::{NeededPage, Outcome, RowId, Stop};
 use crate::buffer::FrameRef;
 use crate::page::pax::SlotIndex;
 use crate::tree::hints::{LeafHint, LeafHints};
-use crate::tree::index::{FoundKey, KeyPlace, Near};
-use crate::version::{IndexAccess, TableAccess, undo};
+use crate::tree::index::{FoundKey, KeyPlace, Keyed, Near};
+use crate::version::{IndexAccess, TableAccess, Unique, undo};
 
 /// Look-ups that go step by step together, and rows that are fetched before the first of them is
 /// read: so many fetches a processor has under way.
@@ -42,13 +43,35 @@ pub struct PointAhead<'a> {
     pub key: &'a [u8],
     /// What is to be read.
     pub columns: &'a [u16],
-    /// Where the key's entry is, as far as that was found.
-    pub(crate) place: Cell<Option<KeyPlace>>,
+    /// What is known of its row.
+    pub(crate) place: Cell<PointPlace>,
 }
 
-/// Where a look-up's key was found ahead, for who cannot keep the look-up itself.
+/// What is known of a look-up's row before it is read.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct FoundAhead(Option<KeyPlace>);
+pub(crate) enum PointPlace {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// Most likely it is this one.
+    Guessed(RowId),
+    /// Here is its key's entry.
+    Entry(KeyPlace),
+}
+
+impl PointPlace {
+    /// The row that the key's entry names, if its leaf is as it was.
+    pub(crate) fn entry(self) -> Option<(RowId, Keyed)> {
+        match self {
+            PointPlace::Entry(place) => place.row(),
+            PointPlace::Unknown | PointPlace::Guessed(_) => None,
+        }
+    }
+}
+
+/// What was found of a look-up's row ahead, for who cannot keep the look-up itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FoundAhead(PointPlace);
 
 impl<'a> PointAhead<'a> {
     /// Of which nothing is known yet.
@@ -58,12 +81,22 @@ impl<'a> PointAhead<'a> {
         key: &'a [u8],
         columns: &'a [u16],
     ) -> PointAhead<'a> {
-        PointAhead { table, index, key, columns, place: Cell::new(None) }
+        PointAhead { table, index, key, columns, place: Cell::default() }
     }
 
-    /// Where its key was found.
+    /// What was found of its row.
     pub fn found(&self) -> FoundAhead {
         FoundAhead(self.place.get())
+    }
+
+    /// The row that has the key, most likely; the version of it that is seen is to be asked for its
+    /// key.
+    #[inline]
+    pub(crate) fn guess(&self, hints: &LeafHints) -> Option<RowId> {
+        match self.index.unique {
+            Unique::Yes => hints.guesses.row(self.index.tree.tree(), self.key),
+            Unique::No => None,
+        }
     }
 
     /// Looks for its key in a leaf of its index.
@@ -75,9 +108,18 @@ impl<'a> PointAhead<'a> {
     /// Keeps where its key was found; the row, to be fetched next.
     #[inline]
     fn row_ahead<'r>(&'r self, place: KeyPlace, hints: &'r LeafHints) -> Option<RowAhead<'r>> {
-        self.place.set(Some(place));
+        self.place.set(PointPlace::Entry(place));
         let (row, _) = place.row()?;
         Some(RowAhead::new(self.table, row, self.columns, hints))
+    }
+
+    /// Keeps the row that is guessed; the row, with its key's columns, to be fetched.
+    #[inline]
+    fn guess_ahead<'r>(&'r self, hints: &'r LeafHints) -> Option<RowAhead<'r>> {
+        let row = self.guess(hints)?;
+        self.place.set(PointPlace::Guessed(row));
+        let ahead = RowAhead::new(self.table, row, self.columns, hints);
+        Some(RowAhead { key: &self.index.columns, ..ahead })
     }
 
     /// With what was found for the same key.
@@ -93,6 +135,8 @@ struct RowAhead<'a> {
     table: &'a TableAccess,
     row: RowId,
     columns: &'a [u16],
+    /// The key's columns, if they are to be read, too.
+    key: &'a [u16],
     hint: &'a Cell<LeafHint>,
     at: At,
 }
@@ -116,23 +160,26 @@ pub fn prefetch_points(points: &[PointAhead<'_>], hints: &LeafHints) {
 }
 
 fn prefetch_some_points(points: &[PointAhead<'_>], hints: &LeafHints) {
-    let mut hinted = [None; WIDTH];
-    for (hint, point) in hinted.iter_mut().zip(points) {
-        *hint = Some(hints.prefetch_key(point.index.tree.tree(), point.key));
+    let (mut hinted, mut rows) = ([None; WIDTH], [None; WIDTH]);
+    for ((hint, row), point) in hinted.iter_mut().zip(&mut rows).zip(points) {
+        *row = point.guess_ahead(hints);
+        if row.is_none() {
+            *hint = Some(hints.prefetch_key(point.index.tree.tree(), point.key));
+        }
     }
     let mut leaves = [None; WIDTH];
     for ((leaf, point), hint) in leaves.iter_mut().zip(points).zip(hinted) {
         *leaf = hint.and_then(|hint| point.index.tree.prefetch_leaf(hint.get()));
     }
     prefetch_searches(points, &leaves);
-    let (mut anew, mut rows) = ([None; WIDTH], [None; WIDTH]);
+    let mut anew = [None; WIDTH];
     for (at, point) in points.iter().enumerate() {
+        let Some(hint) = hinted[at] else { continue };
         match leaves[at].map_or(FoundKey::Elsewhere, |leaf| point.find(leaf)) {
             FoundKey::Here(place) => rows[at] = point.row_ahead(place, hints),
             FoundKey::Undecided => {}
             FoundKey::Elsewhere => {
-                let tree = &point.index.tree;
-                anew[at] = hinted[at].and_then(|hint| tree.prefetch_leaf_anew(hint, point.key));
+                anew[at] = point.index.tree.prefetch_leaf_anew(hint, point.key);
             }
         }
     }
@@ -189,8 +236,9 @@ fn once(missing: &mut Vec<NeededPage>) {
 
 /// Goes where a look-up will go.
 fn touch(point: &PointAhead<'_>, hints: &LeafHints, found: &mut Vec<RowId>) -> Outcome<()> {
-    let row = match point.place.get().and_then(|place| place.row()) {
-        Some((row, _)) => row,
+    let known = point.place.get().entry().map(|(row, _)| row).or_else(|| point.guess(hints));
+    let row = match known {
+        Some(row) => row,
         None => {
             found.clear();
             point.index.tree.point(Near::Hints(hints), point.key, found)?;
@@ -225,7 +273,7 @@ impl<'a> RowAhead<'a> {
         hints: &'a LeafHints,
     ) -> RowAhead<'a> {
         let hint = hints.prefetch_row(table.id(), row);
-        RowAhead { table, row, columns, hint, at: At::Nowhere }
+        RowAhead { table, row, columns, key: &[], hint, at: At::Nowhere }
     }
 
     /// The leaf as the hint says, whose beginning is asked for.
@@ -246,7 +294,8 @@ impl<'a> RowAhead<'a> {
     #[inline]
     fn in_leaf(&self) -> Option<At> {
         let At::Leaf(leaf) = self.at else { return None };
-        let slot = self.table.tree.prefetch_row(leaf, self.row, self.columns)?;
+        let columns = (self.columns, self.key);
+        let slot = self.table.tree.prefetch_row(leaf, self.row, columns)?;
         undo::prefetch_twin(leaf.side());
         Some(At::Slot(leaf, slot))
     }

@@ -20,6 +20,7 @@ mod rollback;
 mod tests;
 mod write;
 
+pub(crate) use ahead::PointPlace;
 pub use ahead::{
     FoundAhead, PointAhead, WIDTH as AHEAD_ROWS, missing_leaves, missing_pages, prefetch_points,
 };

@@ -5,13 +5,14 @@
 
 use super::ahead::{WIDTH, prefetch_rows};
 use crate::base::{Outcome, PAGE_BYTES, RowId};
+use crate::latch::RacyPage;
 use crate::page::overflow::Form;
 use crate::page::pax::SlotIndex;
 use crate::sync::mutant;
 use crate::tree::hints::{LeafHint, LeafHints};
 use crate::tree::index::Keyed;
 use crate::tree::table::LeafView;
-use crate::version::undo::{Reader, copy_newest, resolve_keys};
+use crate::version::undo::{Reader, RowAt, Seen, copy_newest, resolve_keys};
 use crate::version::{
     IndexAccess, Observe, Presence, RowBuffer, RowView, SnapshotView, TableAccess,
     TransactionStates,
@@ -172,6 +173,40 @@ impl RowReader<'_> {
         Ok(if bytes == key { Presence::Present } else { Presence::Absent })
     }
 
+    /// Reads a row that has this whole key of a unique index, most likely: absent also if the version
+    /// that is seen has another. Then the index is to be asked.
+    #[inline]
+    pub fn read_guessed(
+        &mut self,
+        table: &TableAccess,
+        (index, key): (&IndexAccess, &[u8]),
+        row: RowId,
+        columns: &[u16],
+        (out, check): (&mut RowBuffer, &mut KeyCheck),
+    ) -> Outcome<Presence> {
+        let near = (self.hints, &mut check.near);
+        let told = table.tree.read_near(near, row, &mut |leaf: &LeafView<'_>| {
+            out.clear();
+            let Some(slot) = leaf.find(row) else { return Ok(Some(Presence::Absent)) };
+            let (at, mut reader) = self.at(table, leaf, slot);
+            let (present, seen) = at.visible_told(&mut reader, columns, out)?;
+            // Most keys are integers, of rows that nobody has changed lately.
+            Ok(match (present, seen) {
+                (Presence::Absent, _) => Some(Presence::Absent),
+                (_, Seen::Older) if !mutant("guess-checked-in-page") => None,
+                _ if mutant("guess-unchecked") => Some(Presence::Present),
+                _ => index.page_has_key(leaf, slot, key).map(|has| match has {
+                    true => Presence::Present,
+                    false => Presence::Absent,
+                }),
+            })
+        })?;
+        match told {
+            Some(presence) => Ok(presence),
+            None => self.read_by_key(table, (index, key, Keyed::No), row, columns, (out, check)),
+        }
+    }
+
     /// Reads these rows, in this order, into `out` (cleared first): the visible ones, with one
     /// validation for neighbours that are in one leaf. Answers how many were looked at: at least one,
     /// and those before the first that would stop. [`RowBatch::near`] then says where each was.
@@ -289,10 +324,20 @@ impl RowReader<'_> {
         columns: &[u16],
         out: &mut RowBuffer,
     ) -> Outcome<Presence> {
-        let at = table.row_at(leaf, leaf.row_id(slot), slot);
-        let mut reader =
-            Reader { snapshot: &self.snapshot, states: self.states, observed: &mut *self.observed };
+        let (at, mut reader) = self.at(table, leaf, slot);
         at.visible(&mut reader, columns, out)
+    }
+
+    #[inline]
+    fn at<'l>(
+        &'l mut self,
+        table: &'l TableAccess,
+        leaf: &'l LeafView<'l>,
+        slot: SlotIndex,
+    ) -> (RowAt<'l, 'l, RacyPage>, Reader<'l>) {
+        let reader =
+            Reader { snapshot: &self.snapshot, states: self.states, observed: &mut *self.observed };
+        (table.row_at(leaf, leaf.row_id(slot), slot), reader)
     }
 }
 

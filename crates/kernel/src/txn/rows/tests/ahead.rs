@@ -45,7 +45,7 @@ fn a_hinted_key_leads_to_its_row_and_slot() {
         assert_eq!(place.row(), Some((*row, Keyed::Yes)));
         let hint = hints.prefetch_row(table.id(), *row).get();
         let leaf = table.prefetch_leaf(hint).expect("it was read there");
-        let slot = table.prefetch_row(leaf, *row, &ALL).expect("a leaf of the table");
+        let slot = table.prefetch_row(leaf, *row, (&ALL, &[])).expect("a leaf of the table");
         table.prefetch_values(leaf, slot, &ALL);
         let there = table.read(*row, &mut |view| Ok((view.frame(), view.find(*row))));
         missed += usize::from(there.ok() != Some((leaf, Some(slot))));
@@ -70,7 +70,7 @@ fn what_no_hint_or_a_wrong_one_leads_to_is_found_by_a_descent() {
                 keys.iter().map(|key| PointAhead::at((access, index), key, &ALL)).collect();
             prefetch_points(&points, &hints);
             for (point, at) in points.iter().zip(&asked) {
-                let row = point.place.get().and_then(|place| place.row());
+                let row = point.place.get().entry();
                 assert_eq!(row, Some((rows[*at], Keyed::Yes)));
             }
         }

@@ -166,7 +166,7 @@ impl Worker<'_> {
         }
         let keyed = self.run(|worker| {
             rows.clear();
-            if let Some((row, keyed)) = points[0].place.get().and_then(|place| place.row()) {
+            if let Some((row, keyed)) = points[0].place.get().entry() {
                 rows.push(row);
                 return Ok(keyed);
             }

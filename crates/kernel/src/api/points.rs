@@ -1,0 +1,143 @@
+//! Rows looked up by whole keys of unique indexes, one or many, and what is fetched for that ahead.
+//!
+//! Invariants: a row is what was asked for if the version of it that the command sees has the key, and
+//! only then: whether a search of the index led to it or a guess (`tree::guesses`). What is fetched
+//! ahead is not believed. May wait in any call but those that say so; no latch is held then.
+
+use super::cursor::KeyBytes;
+use super::statement::{Statement, read};
+use crate::base::{Error, NeededPage, Result, RowId};
+use crate::catalog::{ColumnId, IndexEntry, TableEntry};
+use crate::tree::index::Near;
+use crate::txn::rows::{self, PointAhead, PointPlace, RowWriter};
+use crate::version::{Presence, RowBuffer, TableAccess};
+
+/// Looks for pages that rows need and that are not in memory: one finds what the next level is missing.
+const LOOKS_AHEAD: u32 = 6;
+
+impl Statement<'_> {
+    /// The row of a unique index with exactly this whole key, read into `out`. The short way for
+    /// what transactions do most.
+    pub fn index_point(
+        &mut self,
+        table: &TableEntry,
+        index: &IndexEntry,
+        key: &KeyBytes,
+        columns: &[ColumnId],
+        out: &mut RowBuffer,
+    ) -> Result<Option<RowId>> {
+        let at = table.indexes.iter().position(|it| it.def.oid == index.def.oid);
+        let path = &table.access.indexes[at.ok_or(Error::CatalogChanged)?];
+        let columns = ColumnId::numbers(columns);
+        self.index_point_ahead(&PointAhead::at((&table.access, path), key.bytes(), columns), out)
+    }
+
+    /// As [`Statement::index_point`]; after [`Statement::prefetch_points`] mostly without a search
+    /// of the index. Ask for every point itself, even if it was fetched with others.
+    #[inline]
+    pub fn index_point_ahead(
+        &mut self,
+        point: &PointAhead<'_>,
+        out: &mut RowBuffer,
+    ) -> Result<Option<RowId>> {
+        let PointAhead { table, index, key, columns, place } = point;
+        let Statement { core, handle, session, context, check, rows: found, .. } = self;
+        let found = read(core, handle, &session.waiter(context), |reader| {
+            let guess = match place.get() {
+                PointPlace::Unknown => point.guess(reader.hints),
+                PointPlace::Guessed(row) => Some(row),
+                PointPlace::Entry(_) => None,
+            };
+            if let Some(row) = guess {
+                let buffers = (&mut *out, &mut *check);
+                let read = reader.read_guessed(table, (index, key), row, columns, buffers)?;
+                if read == Presence::Present {
+                    return Ok(Some(row));
+                }
+            }
+            found.clear();
+            let keyed = match place.get().entry() {
+                Some((row, keyed)) => {
+                    found.push(row);
+                    keyed
+                }
+                None => index.tree.point(Near::Hints(reader.hints), key, found)?,
+            };
+            for row in &*found {
+                let entry = (*index, *key, keyed);
+                let buffers = (&mut *out, &mut *check);
+                let read = reader.read_by_key(table, entry, *row, columns, buffers)?;
+                if read == Presence::Present {
+                    reader.hints.guesses.note(index.tree.tree(), key, *row);
+                    return Ok(Some(*row));
+                }
+            }
+            Ok(None)
+        })?;
+        if found.is_some() {
+            self.fetch_longs(&table.tree, out)?;
+        }
+        Ok(found)
+    }
+
+    /// Fetches from memory what look-ups of these keys will read, for all of them at once, and
+    /// notes in each where its key was found: worth it before some four or more
+    /// [`Statement::index_point_ahead`] of rows that were not read lately. Pages that are on disk
+    /// are read all at once, and waited for.
+    pub fn prefetch_points(&self, points: &[PointAhead<'_>]) {
+        let hints = &self.core.txn.environment().versions.hints;
+        for some in points.chunks(rows::AHEAD_ROWS) {
+            self.load_ahead(|missing| rows::missing_pages(some, hints, missing));
+        }
+        rows::prefetch_points(points, hints);
+    }
+
+    /// Reads the pages of these rows that are on disk all at once, and waits for them.
+    pub(super) fn load_rows_ahead(&self, table: &TableAccess, some: &[RowId]) {
+        let hints = &self.core.txn.environment().versions.hints;
+        self.load_ahead(|missing| rows::missing_leaves(table, some, hints, missing));
+    }
+
+    fn load_ahead(&self, look: impl Fn(&mut Vec<NeededPage>)) {
+        let (pool, mut missing) = (&self.core.shared.pool, Vec::new());
+        // An index's pages from above, then the table's; another look if one of them had gone.
+        for _ in 0..LOOKS_AHEAD {
+            if pool.has_evicted() {
+                look(&mut missing);
+            }
+            if missing.is_empty() {
+                return;
+            }
+            pool.load_together(self.context, &missing);
+            missing.clear();
+        }
+    }
+
+    /// The row that has this whole key (without NULLs) of a unique index in the newest state of
+    /// the table, whether this command sees it or not; waits for transactions whose end decides who
+    /// has it. The answer may be outdated at once: insert, or lock the row and ask again. If it
+    /// waited and there is none, others wait behind this transaction until its next operation has
+    /// ended, or its command. Errors:
+    /// `SerializationFailure` (REPEATABLE READ, a row that others inserted since the snapshot),
+    /// `Deadlock`, `Cancelled`.
+    pub fn unique_holder(
+        &mut self,
+        table: &TableEntry,
+        index: &IndexEntry,
+        key: &KeyBytes,
+    ) -> Result<Option<RowId>> {
+        let at = table.indexes.iter().position(|it| it.def.oid == index.def.oid);
+        let path = &table.access.indexes[at.ok_or(Error::CatalogChanged)?];
+        let mut found = std::mem::take(&mut self.rows);
+        let waiter = self.session.waiter(self.context);
+        let states = &*self.core.shared.txn;
+        let holder = self.core.txn.run_look(self.handle, &waiter, |txn| {
+            let (snapshot, isolation) = (txn.snapshot(), txn.isolation());
+            let (changes, observed) = txn.parts_mut();
+            let mut writer = RowWriter { snapshot, isolation, states, observed, changes };
+            writer.unique_holder(&table.access, (path, key.bytes()), &mut found)
+        });
+        self.rows = found;
+        holder
+    }
+}
