@@ -2,7 +2,7 @@
 //!
 //! Invariants: a row is what was asked for if the version of it that the command sees has the key, and
 //! only then: whether a search of the index led to it or a guess (`tree::guesses`). What is fetched
-//! ahead is not believed. May wait in any call but those that say so; no latch is held then.
+//! ahead is not believed. May wait in any call; no latch is held then.
 
 use super::cursor::KeyBytes;
 use super::statement::{Statement, read};
@@ -81,7 +81,7 @@ impl Statement<'_> {
     }
 
     /// Fetches from memory what look-ups of these keys will read, for all of them at once, and
-    /// notes in each where its key was found: worth it before some four or more
+    /// notes in each its guessed row, or where its key was found: worth it before some four or more
     /// [`Statement::index_point_ahead`] of rows that were not read lately. Pages that are on disk
     /// are read all at once, and waited for.
     pub fn prefetch_points(&self, points: &[PointAhead<'_>]) {

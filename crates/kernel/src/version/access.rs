@@ -62,9 +62,7 @@ impl IndexAccess {
         encode_key(&self.parts, values, key);
         if values.iter().any(Option::is_none) { HasNull::Yes } else { HasNull::No }
     }
-}
 
-impl IndexAccess {
     /// Whether the page's version of the row in `slot` has this whole key; none if that takes more
     /// than comparing integers.
     #[inline]

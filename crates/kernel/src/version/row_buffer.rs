@@ -16,6 +16,15 @@ struct Cell {
     len: u32,
 }
 
+const NULL: u32 = u32::MAX;
+const LONG: u32 = 1 << 31;
+/// A buffer that grew beyond this, for a long value, gives its memory back.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+
+fn len_of(len: usize, form: Form) -> u32 {
+    len as u32 | if form == Form::Long { LONG } else { 0 }
+}
+
 /// A row that was read, where a buffer of one row or of many has it.
 #[derive(Clone, Copy, Debug)]
 pub struct RowView<'b> {
@@ -32,15 +41,6 @@ impl<'b> RowView<'b> {
     pub fn column(&self, index: usize) -> Option<&'b [u8]> {
         self.buffer.column(self.first + index)
     }
-}
-
-const NULL: u32 = u32::MAX;
-const LONG: u32 = 1 << 31;
-/// A buffer that grew beyond this, for a long value, gives its memory back.
-const KEPT_BYTES_MAX: usize = 4 << 20;
-
-fn len_of(len: usize, form: Form) -> u32 {
-    len as u32 | if form == Form::Long { LONG } else { 0 }
 }
 
 /// One row's columns, copied out of a page and its undo.
