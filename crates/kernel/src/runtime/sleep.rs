@@ -98,7 +98,9 @@ impl SleepWord {
     }
 }
 
-/// One instance as every thread sees it: woken tasks, the sleep word, the way to wake it.
+/// One instance as every thread sees it: woken tasks, the sleep word, the way to wake it. Aligned: its
+/// instance writes it once a transaction, and a neighbour on the heap may be anybody's.
+#[repr(align(128))]
 pub(super) struct Door {
     /// Tasks that were unparked; pushed by any thread, taken by the instance.
     pub(super) wakes: Inbox<Arc<ParkCell>>,
