@@ -3,7 +3,7 @@
 //! Invariants: forms are those of `atoll_sql::types::storage`, which writes all but the plainest;
 //! a value that is not what its column promises is an error, never a default.
 
-use atoll_kernel::api::{Error, Result, RowBuffer, RowValues};
+use atoll_kernel::api::{Error, Result, RowBuffer, RowValues, RowView};
 use atoll_sql::types::{Datum, Numeric, TypeOid, storage};
 
 /// Columns that most rows and changes have at most, and that any has.
@@ -127,8 +127,8 @@ fn damaged(what: &str) -> Error {
 
 /// The integer in a column.
 #[inline]
-pub fn int(row: &RowBuffer, column: usize) -> Result<i32> {
-    let bytes = row.column(column).and_then(|bytes| bytes.try_into().ok());
+pub fn int<'r>(row: impl Into<RowView<'r>>, column: usize) -> Result<i32> {
+    let bytes = row.into().column(column).and_then(|bytes| bytes.try_into().ok());
     bytes.map(i32::from_le_bytes).ok_or_else(|| damaged("integer"))
 }
 
@@ -148,8 +148,8 @@ pub fn small(row: &RowBuffer, column: usize) -> Result<i16> {
 
 /// The decimal number in a column, as a multiple of 10^-scale.
 #[inline]
-pub fn decimal(row: &RowBuffer, column: usize, scale: u16) -> Result<i64> {
-    let number = row.column(column).and_then(Numeric::decode_ordered);
+pub fn decimal<'r>(row: impl Into<RowView<'r>>, column: usize, scale: u16) -> Result<i64> {
+    let number = row.into().column(column).and_then(Numeric::decode_ordered);
     let scaled = number.and_then(|number| number.to_scaled_i128(scale));
     scaled.and_then(|it| i64::try_from(it).ok()).ok_or_else(|| damaged("decimal number"))
 }

@@ -43,6 +43,12 @@ impl<'b> RowView<'b> {
     }
 }
 
+impl<'b> From<&'b RowBuffer> for RowView<'b> {
+    fn from(buffer: &'b RowBuffer) -> RowView<'b> {
+        buffer.view()
+    }
+}
+
 /// One row's columns, copied out of a page and its undo.
 #[derive(Clone, Debug, Default)]
 pub struct RowBuffer {

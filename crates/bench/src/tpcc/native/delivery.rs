@@ -106,14 +106,14 @@ impl Terminal {
         let time = now();
         let index = (&*tables.order_line, &*tables.order_line.indexes[0]);
         let columns = [order_line::OL_AMOUNT];
-        let (mut rows, mut line) = (std::mem::take(&mut self.rows), RowBuffer::new());
+        let (mut rows, mut kept) = (std::mem::take(&mut self.rows), RowBuffer::new());
         rows.clear();
         self.stored.clear();
         for it in taken {
             let key = [w, it.district, it.order];
             let mut cursor = self.prefix(statement, index, &key, ScanDirection::Forward, &columns);
-            while let Some(row) = cursor.next(statement, &mut line)? {
-                it.amount += decimal(&line, 0, 2)?;
+            while let Some((row, line)) = cursor.next_view(statement, &mut kept)? {
+                it.amount += decimal(line, 0, 2)?;
                 rows.push(row);
                 self.stored.time(time);
             }

@@ -33,8 +33,8 @@ impl Terminal {
         let mut cursor = statement.index_scan(table, index, range, direction, &columns);
         let mut items = std::mem::take(&mut self.numbers);
         items.clear();
-        while cursor.next(&mut statement, &mut self.row)?.is_some() {
-            items.push(int(&self.row, 0)?);
+        while let Some((_, line)) = cursor.next_view(&mut statement, &mut self.row)? {
+            items.push(int(line, 0)?);
         }
         items.sort_unstable();
         items.dedup();
