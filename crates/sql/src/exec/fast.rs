@@ -4,11 +4,11 @@
 //! allocated but what the row itself needs.
 
 use super::modify::{Returned, Update, delete, insert};
-use super::{Cx, decode_row, keys};
+use super::scan::decode;
+use super::{Cx, keys};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::node::{Access, Plan, TableScan};
 use crate::plan::{Action, InsertPlan, Modification};
-use crate::types::Datum;
 use atoll_kernel::api::{Parker, RowId};
 
 /// Finds the row of a point access into the frame.
@@ -41,11 +41,7 @@ fn find_unwatched(scan: &TableScan, cx: &mut Cx<'_, '_>) -> SqlResult<Option<Row
     };
     cx.key = key;
     let Some(row) = found? else { return Ok(None) };
-    let columns = &scan.columns;
-    decode_row(cx.row.view(), &columns.types, &columns.slots, &mut cx.frame)?;
-    if let Some(slot) = columns.row_id {
-        cx.frame[slot as usize] = Datum::Int8(row.0 as i64);
-    }
+    decode(scan, row, cx.row.view(), &mut cx.frame)?;
     match &scan.filter {
         Some(filter) if !filter.test(cx)? => Ok(None),
         _ => Ok(Some(row)),

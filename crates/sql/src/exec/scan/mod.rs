@@ -129,7 +129,12 @@ impl<'p> Scan<'p> {
 
 /// Puts a row that was read into the frame.
 #[inline]
-fn decode(plan: &TableScan, id: RowId, row: RowView<'_>, frame: &mut [Datum]) -> SqlResult<()> {
+pub(super) fn decode(
+    plan: &TableScan,
+    id: RowId,
+    row: RowView<'_>,
+    frame: &mut [Datum],
+) -> SqlResult<()> {
     let columns = &plan.columns;
     decode_row(row, &columns.types, &columns.slots, frame)?;
     if let Some(slot) = columns.row_id {
