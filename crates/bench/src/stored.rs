@@ -156,6 +156,6 @@ pub fn decimal<'r>(row: impl Into<RowView<'r>>, column: usize, scale: u16) -> Re
 
 /// The bytes in a column.
 #[inline]
-pub fn bytes(row: &RowBuffer, column: usize) -> Result<&[u8]> {
-    row.column(column).ok_or_else(|| damaged("text"))
+pub fn bytes<'r>(row: impl Into<RowView<'r>>, column: usize) -> Result<&'r [u8]> {
+    row.into().column(column).ok_or_else(|| damaged("text"))
 }

@@ -8,6 +8,7 @@
 //! snapshot was ended (rule 6.9), which is asked after each value.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::statement::Statement;
 use crate::base::{Error, HomeId, Result, RowId};
@@ -41,20 +42,21 @@ impl Statement<'_> {
     /// Puts long values in the place of their references.
     #[inline]
     pub(super) fn fetch_longs(&mut self, tree: &TableTree, out: &mut RowBuffer) -> Result<()> {
-        match out.next_long(0) {
-            None => Ok(()),
-            Some(first) => self.fetch_from(tree, out, first),
+        match out.has_long() {
+            false => Ok(()),
+            true => self.fetch_longs_of(tree, out, 0..out.len()),
         }
     }
 
+    /// As [`Statement::fetch_longs`], of these cells alone.
     #[cold]
-    fn fetch_from(
+    pub(super) fn fetch_longs_of(
         &mut self,
         tree: &TableTree,
         out: &mut RowBuffer,
-        first: (usize, LongRef),
+        cells: Range<usize>,
     ) -> Result<()> {
-        let mut next = Some(first);
+        let mut next = out.next_long(cells.clone());
         while let Some((index, reference)) = next {
             let mut bytes = out.take_bytes(reference.raw_bytes as usize)?;
             let start = bytes.len();
@@ -63,7 +65,7 @@ impl Statement<'_> {
             // If the snapshot was ended its pages may have become others'.
             self.core.txn.check_snapshot(self.handle)?;
             fetched?;
-            next = out.next_long(index + 1);
+            next = out.next_long(index + 1..cells.end);
         }
         Ok(())
     }

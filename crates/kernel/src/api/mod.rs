@@ -92,7 +92,7 @@ pub use crate::runtime::{
 pub use crate::store::SpaceStats;
 pub use crate::tree::index::ScanDirection;
 pub use crate::tree::key::{Direction, Nulls};
-pub use crate::txn::rows::{FoundAhead, Frozen, PointAhead, RowValues, WriteOutcome};
+pub use crate::txn::rows::{FoundAhead, Frozen, PointAhead, PointRows, RowValues, WriteOutcome};
 pub use crate::txn::{
     Committed, Interrupt, Isolation, LockMode as TableLockMode, Reason, Unsettled,
 };

@@ -1,16 +1,14 @@
 //! Rows looked up by whole keys of unique indexes, one or many, and what is fetched for that ahead.
 //!
-//! Invariants: a row is what was asked for if the version of it that the command sees has the key, and
-//! only then: whether a search of the index led to it or a guess (`tree::guesses`). What is fetched
-//! ahead is not believed. May wait in any call; no latch is held then.
+//! Invariants: what is answered is of the command's snapshot, long values are whole (`txn::rows::points`
+//! reads). May wait in any call; no latch is held then.
 
 use super::cursor::KeyBytes;
 use super::statement::{Statement, read};
 use crate::base::{Error, NeededPage, Result, RowId};
 use crate::catalog::{ColumnId, IndexEntry, TableEntry};
-use crate::tree::index::Near;
-use crate::txn::rows::{self, PointAhead, PointPlace, RowWriter};
-use crate::version::{Presence, RowBuffer, TableAccess};
+use crate::txn::rows::{self, PointAhead, PointRows, RowWriter};
+use crate::version::{RowBuffer, TableAccess};
 
 /// Looks for pages that rows need and that are not in memory: one finds what the next level is missing.
 const LOOKS_AHEAD: u32 = 6;
@@ -40,44 +38,31 @@ impl Statement<'_> {
         point: &PointAhead<'_>,
         out: &mut RowBuffer,
     ) -> Result<Option<RowId>> {
-        let PointAhead { table, index, key, columns, place } = point;
-        let Statement { core, handle, session, context, check, rows: found, .. } = self;
+        let Statement { core, handle, session, context, check, rows, .. } = self;
         let found = read(core, handle, &session.waiter(context), |reader| {
-            let guess = match place.get() {
-                PointPlace::Unknown => point.guess(reader.hints),
-                PointPlace::Guessed(row) => Some(row),
-                PointPlace::Entry(_) => None,
-            };
-            if let Some(row) = guess {
-                let buffers = (&mut *out, &mut *check);
-                let read = reader.read_guessed(table, (index, key), row, columns, buffers)?;
-                if read == Presence::Present {
-                    return Ok(Some(row));
-                }
-            }
-            found.clear();
-            let keyed = match place.get().entry() {
-                Some((row, keyed)) => {
-                    found.push(row);
-                    keyed
-                }
-                None => index.tree.point(Near::Hints(reader.hints), key, found)?,
-            };
-            for row in &*found {
-                let entry = (*index, *key, keyed);
-                let buffers = (&mut *out, &mut *check);
-                let read = reader.read_by_key(table, entry, *row, columns, buffers)?;
-                if read == Presence::Present {
-                    reader.hints.guesses.note(index.tree.tree(), key, *row);
-                    return Ok(Some(*row));
-                }
-            }
-            Ok(None)
+            out.clear();
+            reader.read_point(point, rows, (&mut *out, &mut *check))
         })?;
         if found.is_some() {
-            self.fetch_longs(&table.tree, out)?;
+            self.fetch_longs(&point.table.tree, out)?;
         }
         Ok(found)
+    }
+
+    /// Reads the rows of look-ups into `out` (cleared first), cheaper than one after the other.
+    pub fn index_points(&mut self, points: &[PointAhead<'_>], out: &mut PointRows) -> Result<()> {
+        out.clear();
+        let Statement { core, handle, session, context, check, rows, .. } = self;
+        read(core, handle, &session.waiter(context), |reader| {
+            reader.read_points(points, rows, (&mut *out, &mut *check))
+        })?;
+        if out.cells.has_long() {
+            for (at, point) in points.iter().enumerate() {
+                let cells = out.cells_of(at);
+                self.fetch_longs_of(&point.table.tree, &mut out.cells, cells)?;
+            }
+        }
+        Ok(())
     }
 
     /// Fetches from memory what look-ups of these keys will read, for all of them at once, and

@@ -286,7 +286,7 @@ impl<'d> KeptEntries<'d> {
     pub fn watch_held(&mut self, leaf: &LeafWrite<'_>, slot: SlotIndex) -> Took {
         self.watch_all();
         self.before.see(leaf, slot, &self.kept.columns);
-        if self.before.row.next_long(0).is_some() { Took::No } else { Took::Yes }
+        if self.before.row.has_long() { Took::No } else { Took::Yes }
     }
 
     /// A row that was not there has been put in with these values, all that its layout has and none of them long:

@@ -208,13 +208,13 @@ impl<B: PageBytes> RowAt<'_, '_, B> {
         columns: &[u16],
         out: &mut RowBuffer,
     ) -> Outcome<(Presence, Seen)> {
-        let (base, bytes) = (out.len(), out.byte_len());
+        let empty = out.mark();
         let mut told = (self.copy_page(columns, out), Seen::Page);
         if twin::has_table(self.side) {
-            told = self.walk(reader, columns, (out, base), told.0)?;
+            told = self.walk(reader, columns, (out, empty.cells), told.0)?;
         }
         if told.0 == Presence::Absent {
-            out.rewind(base, bytes);
+            out.rewind(empty);
         }
         Ok(told)
     }

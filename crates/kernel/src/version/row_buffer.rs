@@ -6,6 +6,8 @@
 //! cell may hold a reference to a long value (rule 5.8) until whoever reads for a user has put the
 //! value in its place: `api` does, before it hands a row out.
 
+use std::ops::Range;
+
 use crate::base::{Error, Result};
 use crate::page::overflow::{Form, LongRef};
 
@@ -47,6 +49,13 @@ impl<'b> From<&'b RowBuffer> for RowView<'b> {
     fn from(buffer: &'b RowBuffer) -> RowView<'b> {
         buffer.view()
     }
+}
+
+/// A place between columns of a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BufferMark {
+    pub(crate) cells: usize,
+    bytes: usize,
 }
 
 /// One row's columns, copied out of a page and its undo.
@@ -103,9 +112,15 @@ impl RowBuffer {
         if cell.start != NULL && cell.len & LONG != 0 { Form::Long } else { Form::Inline }
     }
 
-    /// The first column from `from` on that is a reference to a long value, and the reference.
-    pub fn next_long(&self, from: usize) -> Option<(usize, LongRef)> {
-        let index = (from..self.len()).find(|index| self.form(*index) == Form::Long)?;
+    /// Whether any column is a reference to a long value.
+    #[inline]
+    pub fn has_long(&self) -> bool {
+        self.next_long(0..self.len()).is_some()
+    }
+
+    /// The first of these columns that is a reference to a long value, and the reference.
+    pub fn next_long(&self, mut columns: Range<usize>) -> Option<(usize, LongRef)> {
+        let index = columns.find(|index| self.form(*index) == Form::Long)?;
         let bytes = self.column(index)?;
         // Bytes that are none were read racily; then the read does not count.
         LongRef::decode(bytes).map(|reference| (index, reference))
@@ -184,10 +199,17 @@ impl RowBuffer {
         self.bytes.len()
     }
 
-    /// Back to `cells` columns and `bytes` bytes, as both were before columns were pushed.
-    pub(crate) fn rewind(&mut self, cells: usize, bytes: usize) {
-        self.cells.truncate(cells);
-        self.bytes.truncate(bytes);
+    /// Where the next column will begin.
+    #[inline]
+    pub(crate) fn mark(&self) -> BufferMark {
+        BufferMark { cells: self.cells.len(), bytes: self.bytes.len() }
+    }
+
+    /// As it was at `mark`, before columns were pushed.
+    #[inline]
+    pub(crate) fn rewind(&mut self, mark: BufferMark) {
+        self.cells.truncate(mark.cells);
+        self.bytes.truncate(mark.bytes);
     }
 
     /// Forgets all columns but the first `cells`.

@@ -6,7 +6,7 @@ use super::super::inputs::{DISTRICTS, Delivery};
 use super::super::random::now;
 use super::super::schema::{customer, new_order, order_line, orders};
 use super::super::stored::decimal;
-use super::{Commands, Ended, ScanDirection, Terminal, int, lock, points_ahead};
+use super::{Commands, Ended, ScanDirection, Terminal, int, lock, no_row, points_ahead};
 
 const ORDERS: [ColumnId; 1] = [orders::O_C_ID];
 const CUSTOMER: [ColumnId; 2] = [customer::C_BALANCE, customer::C_DELIVERY_CNT];
@@ -81,9 +81,10 @@ impl Terminal {
         let mut rows = std::mem::take(&mut self.rows);
         rows.clear();
         self.stored.clear();
-        for (it, order) in taken.iter_mut().zip(orders) {
-            rows.push(self.get_ahead(statement, &tables.orders, order)?);
-            it.customer = int(&self.row, 0)?;
+        statement.index_points(orders, &mut self.found)?;
+        for (at, (it, order)) in taken.iter_mut().zip(orders).enumerate() {
+            rows.push(self.found.row(at).ok_or_else(|| no_row(order, &tables.orders))?);
+            it.customer = int(self.found.view(at), 0)?;
             self.stored.int(carrier);
         }
         let (at, changed) = ((&*tables.orders, &rows[..]), [orders::O_CARRIER_ID]);

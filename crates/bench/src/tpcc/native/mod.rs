@@ -15,8 +15,8 @@ use std::ops::{Bound, Deref, DerefMut};
 use std::rc::Rc;
 
 use atoll_kernel::api::{
-    ColumnId, Error, IndexEntry, KeyBytes, KeyRange, PointAhead, Result, RowId, Statement,
-    TableEntry,
+    ColumnId, Error, IndexEntry, KeyBytes, KeyRange, PointAhead, PointRows, Result, RowId,
+    Statement, TableEntry,
 };
 
 use super::inputs::{Input, Who};
@@ -41,6 +41,8 @@ pub struct Terminal {
     /// The lines of an order, which are inserted together.
     lines: Stored,
     ordered: Vec<new_order::Ordered>,
+    /// What was looked up together.
+    found: PointRows,
     /// Of look-ups that are to come.
     keys: Vec<KeyBytes>,
     /// What the terminal would show: the texts that transactions retrieve.
@@ -74,6 +76,7 @@ impl Terminal {
             access: RowAccess::default(),
             lines: Stored::default(),
             ordered: Vec::new(),
+            found: PointRows::new(),
             keys: Vec::new(),
             shown: Vec::new(),
             numbers: Vec::new(),
@@ -102,10 +105,7 @@ impl Terminal {
         point: &PointAhead<'_>,
     ) -> Result<RowId> {
         let found = statement.index_point_ahead(point, &mut self.access.row)?;
-        found.ok_or_else(|| {
-            let detail = format!("no row with key {:02x?} in {}", point.key, table.def.name);
-            Error::Internal { detail }
-        })
+        found.ok_or_else(|| no_row(point, table))
     }
 
     /// Finds a customer by number or last name (clause 2.5.2.2): reads `columns` into `self.row`.
@@ -149,6 +149,12 @@ impl Terminal {
     fn show(&mut self, from: usize) {
         self.access.show(from, &mut self.shown);
     }
+}
+
+#[cold]
+fn no_row(point: &PointAhead<'_>, table: &TableEntry) -> Error {
+    let detail = format!("no row with key {:02x?} in {}", point.key, table.def.name);
+    Error::Internal { detail }
 }
 
 /// The range of keys from the prefix `from` to the prefix `to`, both included.

@@ -1,12 +1,12 @@
 //! New-Order (clause 2.4): enters an order of five to fifteen lines.
 
-use atoll_kernel::api::{ColumnId, Frozen, KeyBytes, PointAhead, Result, RowBuffer, Statement};
+use atoll_kernel::api::{ColumnId, Frozen, KeyBytes, PointAhead, Result, RowView, Statement};
 
 use super::super::inputs::{Line, NewOrder};
 use super::super::random::now;
 use super::super::schema::{Tables, customer, district, item, stock, warehouse};
 use super::super::stored::decimal;
-use super::{Commands, Ended, Terminal, bytes, int, lock, point, set_key};
+use super::{Commands, Ended, Terminal, bytes, int, lock, no_row, point, set_key};
 use crate::stored::Stored;
 
 const CUSTOMER: [ColumnId; 3] = [customer::C_DISCOUNT, customer::C_LAST, customer::C_CREDIT];
@@ -134,14 +134,17 @@ impl Terminal {
         let tables = self.tables.clone();
         let lines = &input.lines()[first..][..items.len()];
         let mut ordered = std::mem::take(&mut self.ordered);
+        let mut rows = std::mem::take(&mut self.found);
         ordered.clear();
-        for (item, line) in items.iter().zip(lines) {
-            if statement.index_point_ahead(item, &mut self.row)?.is_none() {
+        statement.index_points(items, &mut rows)?;
+        for (at, line) in lines.iter().enumerate() {
+            if rows.row(at).is_none() {
                 break;
             }
-            let amount = decimal(&self.row, 0, 2)? * i64::from(line.quantity);
-            let is_original = contains_original(bytes(&self.row, 1)?);
-            self.show(2);
+            let item = rows.view(at);
+            let amount = decimal(item, 0, 2)? * i64::from(line.quantity);
+            let is_original = contains_original(bytes(item, 1)?);
+            self.shown.extend_from_slice(bytes(item, 2)?);
             ordered.push(Ordered { amount, is_original });
         }
         let found =
@@ -150,15 +153,15 @@ impl Terminal {
         self.rows.clear();
         self.stored.clear();
         let columns = stock_columns(input.district);
+        statement.index_points(&stocks[..found.lines], &mut rows)?;
         for (at, (it, stock)) in ordered.iter().zip(stocks).enumerate() {
-            let row = self.get_ahead(statement, &tables.stock, stock)?;
-            self.rows.push(row);
-            let Terminal { lines: texts, access, shown, .. } = self;
-            let (line, number) = (&lines[at], (first + at + 1) as i32);
-            ordered_stock(&access.row, &mut access.stored, (input, line))?;
-            let is_original = it.is_original && contains_original(bytes(&access.row, 4)?);
-            shown.push(if is_original { b'B' } else { b'G' });
+            self.rows.push(rows.row(at).ok_or_else(|| no_row(stock, &tables.stock))?);
+            let (stock, line) = (rows.view(at), &lines[at]);
+            ordered_stock(stock, &mut self.stored, (input, line))?;
+            let is_original = it.is_original && contains_original(bytes(stock, 4)?);
+            self.shown.push(if is_original { b'B' } else { b'G' });
 
+            let (texts, number) = (&mut self.lines, (first + at + 1) as i32);
             for key in [order, input.district, input.warehouse, number, line.item, line.supply] {
                 texts.int(key);
             }
@@ -166,8 +169,9 @@ impl Terminal {
             texts.int(line.quantity);
             texts.decimal(it.amount, 2);
             // As it is stored: both are char(24).
-            texts.raw(bytes(&access.row, 5)?);
+            texts.raw(bytes(stock, 5)?);
         }
+        self.found = rows;
         self.ordered = ordered;
         self.change_stocks(statement, input, &lines[..found.lines], &columns)?;
         Ok(found)
@@ -190,7 +194,7 @@ impl Terminal {
             (stock, &rows),
             columns,
             &STOCK_CHANGED,
-            |at, row, stored| ordered_stock(row, stored, (input, &lines[at])),
+            |at, row, stored| ordered_stock(row.view(), stored, (input, &lines[at])),
         )?;
         self.rows = rows;
         Ok(())
@@ -214,7 +218,7 @@ pub(super) struct Ordered {
 
 /// What becomes of a stock that a line takes from.
 fn ordered_stock(
-    row: &RowBuffer,
+    row: RowView<'_>,
     stored: &mut Stored,
     (input, line): (&NewOrder, &Line),
 ) -> Result<()> {

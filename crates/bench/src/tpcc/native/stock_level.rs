@@ -4,7 +4,7 @@ use atoll_kernel::api::Result;
 
 use super::super::inputs::StockLevel;
 use super::super::schema::{district, order_line, stock};
-use super::{Commands, Ended, ScanDirection, Terminal, between, int, lock, points_ahead};
+use super::{Commands, Ended, ScanDirection, Terminal, between, int, lock, no_row, points_ahead};
 
 /// Orders that are looked at.
 const ORDERS: i32 = 20;
@@ -43,9 +43,12 @@ impl Terminal {
         for some in items.chunks(AHEAD) {
             let wanted = (&mut keys, some.iter().map(|item| [w, *item]));
             let stocks = points_ahead(&statement, &tables.stock, wanted, &[stock::S_QUANTITY]);
-            for stock in &stocks {
-                self.get_ahead(&mut statement, &tables.stock, stock)?;
-                low += u32::from(int(&self.row, 0)? < input.threshold);
+            statement.index_points(&stocks, &mut self.found)?;
+            for (at, stock) in stocks.iter().enumerate() {
+                if self.found.row(at).is_none() {
+                    return Err(no_row(stock, &tables.stock));
+                }
+                low += u32::from(int(self.found.view(at), 0)? < input.threshold);
             }
         }
         (self.numbers, self.keys) = (items, keys);

@@ -8,6 +8,12 @@ const IDS: i64 = 700;
 
 type Model = BTreeMap<i64, i64>;
 
+/// The big integer in a column of the row of a look-up.
+fn at_number(rows: &PointRows, at: usize, column: usize) -> i64 {
+    let bytes = rows.view(at).column(column).and_then(|bytes| bytes.try_into().ok());
+    i64::from_le_bytes(bytes.expect("eight bytes"))
+}
+
 /// Looks all ids up, alone and some together, and compares with the model.
 fn compare(statement: &mut Statement<'_>, table: Oid, model: &Model) -> Result<()> {
     statement.lock_table(table, TableLockMode::AccessShare)?;
@@ -16,7 +22,7 @@ fn compare(statement: &mut Statement<'_>, table: Oid, model: &Model) -> Result<(
     let keys: Vec<KeyBytes> =
         (-3..IDS + 3).map(|id| KeyBytes::encode(index, &[Some(&bytes(id))])).collect();
     let columns = [ColumnId(1), ColumnId(0)];
-    let mut row = RowBuffer::new();
+    let (mut row, mut rows) = (RowBuffer::new(), PointRows::new());
     for together in [1, 40] {
         for (some, first) in keys.chunks(together).zip((-3..).step_by(together)) {
             let points: Vec<PointAhead<'_>> =
@@ -28,6 +34,16 @@ fn compare(statement: &mut Statement<'_>, table: Oid, model: &Model) -> Result<(
                 let found = statement.index_point_ahead(point, &mut row)?;
                 let found = found.map(|_| (number(&row, 1), number(&row, 0)));
                 assert_eq!(found, model.get(&id).map(|balance| (id, *balance)), "id {id}");
+            }
+            statement.index_points(&points, &mut rows)?;
+            for (at, id) in (first..).take(points.len()).enumerate() {
+                let found =
+                    rows.row(at).map(|_| (at_number(&rows, at, 1), at_number(&rows, at, 0)));
+                assert_eq!(
+                    found,
+                    model.get(&id).map(|balance| (id, *balance)),
+                    "id {id}, together"
+                );
             }
         }
     }

@@ -9,6 +9,7 @@ use super::{LeafView, LeafWrite, TableTree};
 use crate::base::{Outcome, RowId, Stop};
 use crate::buffer::PageRead;
 use crate::page::PageKind;
+use crate::page::pax::SlotIndex;
 use crate::sync::{mutant, point};
 use crate::tree::hints::{self, LeafHint, LeafHints};
 
@@ -39,6 +40,33 @@ impl TableTree {
         hint.set(found);
         *near = found;
         result
+    }
+
+    /// Reads a row in the leaf that `hint` says, or not at all: none if that is not the row's leaf, or
+    /// did not validate. `f` is given its slot, none if the row is nowhere.
+    #[inline]
+    pub fn read_there<R>(
+        &self,
+        hint: LeafHint,
+        row: RowId,
+        f: impl FnOnce(&LeafView<'_>, Option<SlotIndex>) -> Outcome<R>,
+    ) -> Option<Outcome<R>> {
+        let page = hints::begin(hint, self.id(), PageKind::TableLeaf)?;
+        let view = self.view(&page).ok()?;
+        let likely = view.likely_slot(row);
+        // A row that is in a leaf belongs there.
+        let slot = if likely.index() < view.count() && view.row_id(likely) == row {
+            Some(likely)
+        } else if view.covers(row) || mutant("table_hint_fence_unchecked") {
+            view.find(row)
+        } else {
+            return None;
+        };
+        let result = f(&view, slot);
+        point("table.near.read");
+        page.validate().ok()?;
+        // What is not to be believed yet is asked again by a descent.
+        if matches!(result, Err(Stop::Retry)) { None } else { Some(result) }
     }
 
     /// None if the row is not there, or the leaf did not validate.

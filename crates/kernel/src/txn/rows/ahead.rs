@@ -44,12 +44,12 @@ pub struct PointAhead<'a> {
     /// What is to be read.
     pub columns: &'a [u16],
     /// What is known of its row.
-    pub(crate) place: Cell<PointPlace>,
+    pub(super) place: Cell<PointPlace>,
 }
 
 /// What is known of a look-up's row before it is read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) enum PointPlace {
+pub(super) enum PointPlace {
     /// Nothing.
     #[default]
     Unknown,
@@ -61,7 +61,7 @@ pub(crate) enum PointPlace {
 
 impl PointPlace {
     /// The row that the key's entry names, if its leaf is as it was.
-    pub(crate) fn entry(self) -> Option<(RowId, Keyed)> {
+    pub(super) fn entry(self) -> Option<(RowId, Keyed)> {
         match self {
             PointPlace::Entry(place) => place.row(),
             PointPlace::Unknown | PointPlace::Guessed(_) => None,
@@ -92,7 +92,7 @@ impl<'a> PointAhead<'a> {
     /// The row that has the key, most likely; the version of it that is seen is to be asked for its
     /// key.
     #[inline]
-    pub(crate) fn guess(&self, hints: &LeafHints) -> Option<RowId> {
+    pub(super) fn guess(&self, hints: &LeafHints) -> Option<RowId> {
         match self.index.unique {
             Unique::Yes => hints.guesses.row(self.index.tree.tree(), self.key),
             Unique::No => None,

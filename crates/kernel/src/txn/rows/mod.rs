@@ -14,13 +14,13 @@ mod holder;
 mod in_place;
 mod insert;
 mod long;
+mod points;
 mod read;
 mod rollback;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod write;
 
-pub(crate) use ahead::PointPlace;
 pub use ahead::{
     FoundAhead, PointAhead, WIDTH as AHEAD_ROWS, missing_leaves, missing_pages, prefetch_points,
 };
@@ -28,6 +28,7 @@ pub use changes::{GivenBack, Mark, SlotChanges, Stamping};
 pub use in_place::UpdatesProgress;
 pub use insert::{Frozen, RowValues, RowsProgress};
 pub use long::Longs;
+pub use points::PointRows;
 pub use read::{KeyCheck, RowBatch, RowReader, read_newest};
 pub use rollback::Waits;
 

@@ -12,7 +12,7 @@ use crate::sync::mutant;
 use crate::tree::hints::{LeafHint, LeafHints};
 use crate::tree::index::Keyed;
 use crate::tree::table::LeafView;
-use crate::version::undo::{Reader, RowAt, Seen, copy_newest, resolve_keys};
+use crate::version::undo::{Reader, RowAt, copy_newest, resolve_keys};
 use crate::version::{
     IndexAccess, Observe, Presence, RowBuffer, RowView, SnapshotView, TableAccess,
     TransactionStates,
@@ -122,7 +122,10 @@ impl RowReader<'_> {
         columns: &[u16],
         out: &mut RowBuffer,
     ) -> Outcome<Presence> {
-        table.tree.read(row, &mut |leaf| self.found(table, leaf, row, columns, out))
+        table.tree.read(row, &mut |leaf| {
+            out.clear();
+            self.found(table, leaf, row, columns, out)
+        })
     }
 
     /// Fetches what reading these columns of these rows will read from memory (`rows::ahead`).
@@ -130,8 +133,8 @@ impl RowReader<'_> {
         prefetch_rows(table, rows, columns, self.hints);
     }
 
-    /// Reads a row that an entry of `index` led to: absent also if the visible version does not
-    /// have the entry's whole key. (Comparing the first columns only would give a row twice that
+    /// Reads a row that an entry of `index` led to into `out` (cleared first): absent also if the
+    /// visible version does not have the entry's whole key. (Comparing the first columns only would give a row twice that
     /// has entries of two versions.)
     ///
     /// An entry of a keyed leaf, read under this snapshot, needs no such look (rule 5.7): when the
@@ -146,9 +149,26 @@ impl RowReader<'_> {
         columns: &[u16],
         (out, check): (&mut RowBuffer, &mut KeyCheck),
     ) -> Outcome<Presence> {
+        out.clear();
+        self.append_by_key(table, (index, key, keyed), row, columns, (out, check))
+    }
+
+    /// As [`RowReader::read_by_key`], behind what is in `out`; a stop leaves there what is not to be
+    /// believed.
+    #[inline]
+    pub(super) fn append_by_key(
+        &mut self,
+        table: &TableAccess,
+        (index, key, keyed): (&IndexAccess, &[u8], Keyed),
+        row: RowId,
+        columns: &[u16],
+        (out, check): (&mut RowBuffer, &mut KeyCheck),
+    ) -> Outcome<Presence> {
+        let empty = out.mark();
         if keyed == Keyed::Yes || mutant("entry-key-unchecked") {
             let near = (self.hints, &mut check.near);
             return table.tree.read_near(near, row, &mut |leaf: &LeafView<'_>| {
+                out.rewind(empty);
                 self.found(table, leaf, row, columns, out)
             });
         }
@@ -157,54 +177,26 @@ impl RowReader<'_> {
         all.clear();
         all.extend_from_slice(columns);
         all.extend_from_slice(&index.columns);
+        let keys = out.len() + columns.len();
         let presence =
             table.tree.read_near((self.hints, near), row, &mut |leaf: &LeafView<'_>| {
+                out.rewind(empty);
                 let present = self.found(table, leaf, row, all, out)?;
                 if present == Presence::Present {
-                    resolve_keys(&table.tree, out, columns.len())?;
+                    resolve_keys(&table.tree, out, keys)?;
                 }
                 Ok(present)
             })?;
         if presence == Presence::Absent {
             return Ok(Presence::Absent);
         }
-        index.encode(bytes, |column| out.column(columns.len() + column));
-        out.truncate(columns.len());
-        Ok(if bytes == key { Presence::Present } else { Presence::Absent })
-    }
-
-    /// Reads a row that has this whole key of a unique index, most likely: absent also if the version
-    /// that is seen has another. Then the index is to be asked.
-    #[inline]
-    pub fn read_guessed(
-        &mut self,
-        table: &TableAccess,
-        (index, key): (&IndexAccess, &[u8]),
-        row: RowId,
-        columns: &[u16],
-        (out, check): (&mut RowBuffer, &mut KeyCheck),
-    ) -> Outcome<Presence> {
-        let near = (self.hints, &mut check.near);
-        let told = table.tree.read_near(near, row, &mut |leaf: &LeafView<'_>| {
-            out.clear();
-            let Some(slot) = leaf.find(row) else { return Ok(Some(Presence::Absent)) };
-            let (at, mut reader) = self.at(table, leaf, slot);
-            let (present, seen) = at.visible_told(&mut reader, columns, out)?;
-            // Most keys are integers, of rows that nobody has changed lately.
-            Ok(match (present, seen) {
-                (Presence::Absent, _) => Some(Presence::Absent),
-                (_, Seen::Older) if !mutant("guess-checked-in-page") => None,
-                _ if mutant("guess-unchecked") => Some(Presence::Present),
-                _ => index.page_has_key(leaf, slot, key).map(|has| match has {
-                    true => Presence::Present,
-                    false => Presence::Absent,
-                }),
-            })
-        })?;
-        match told {
-            Some(presence) => Ok(presence),
-            None => self.read_by_key(table, (index, key, Keyed::No), row, columns, (out, check)),
+        index.encode(bytes, |column| out.column(keys + column));
+        if bytes == key {
+            out.truncate(keys);
+            return Ok(Presence::Present);
         }
+        out.rewind(empty);
+        Ok(Presence::Absent)
     }
 
     /// Reads these rows, in this order, into `out` (cleared first): the visible ones, with one
@@ -240,10 +232,10 @@ impl RowReader<'_> {
         out: &mut RowBatch,
     ) -> Outcome<usize> {
         let mut near = LeafHint::default();
-        let (before, bytes) = (out.rows.len(), out.cells.byte_len());
+        let (before, cells) = (out.rows.len(), out.cells.mark());
         let begin_again = |out: &mut RowBatch| {
             out.rows.truncate(before);
-            out.cells.rewind(before * columns.len(), bytes);
+            out.cells.rewind(cells);
         };
         let near_by = (self.hints, &mut near);
         let read = table.tree.read_near(near_by, rows[0], &mut |leaf: &LeafView<'_>| {
@@ -298,7 +290,7 @@ impl RowReader<'_> {
         Ok(next)
     }
 
-    /// The row in the leaf where it belongs, into `out` (cleared first).
+    /// The row in the leaf where it belongs, behind what is in `out`.
     #[inline]
     fn found(
         &mut self,
@@ -308,7 +300,6 @@ impl RowReader<'_> {
         columns: &[u16],
         out: &mut RowBuffer,
     ) -> Outcome<Presence> {
-        out.clear();
         match leaf.find(row) {
             None => Ok(Presence::Absent),
             Some(slot) => self.visible(table, leaf, slot, columns, out),
@@ -329,7 +320,7 @@ impl RowReader<'_> {
     }
 
     #[inline]
-    fn at<'l>(
+    pub(super) fn at<'l>(
         &'l mut self,
         table: &'l TableAccess,
         leaf: &'l LeafView<'l>,

@@ -149,7 +149,7 @@ pub(super) fn delete(statement: &mut Statement<'_>, table: Oid, id: i64) -> Resu
     Ok(())
 }
 
-/// All rows, by a scan.
+/// All rows, by a scan; look-ups of several at once answer the same.
 pub(super) fn all(database: &Database, table: Oid) -> BTreeMap<i64, Texts> {
     let rows = transact(database, |statement| {
         statement.lock_table(table, TableLockMode::AccessShare)?;
@@ -159,8 +159,21 @@ pub(super) fn all(database: &Database, table: Oid) -> BTreeMap<i64, Texts> {
         let (mut row, mut rows) = (RowBuffer::new(), BTreeMap::new());
         while cursor.next(statement, &mut row)?.is_some() {
             let id = row.column(0).and_then(|bytes| bytes.try_into().ok()).expect("eight bytes");
-            let texts = row.iter().skip(1).map(|text| text.map(<[u8]>::to_vec)).collect();
+            let texts: Texts = row.iter().skip(1).map(|text| text.map(<[u8]>::to_vec)).collect();
             rows.insert(i64::from_le_bytes(id), texts);
+        }
+        let index = &table.indexes[0];
+        let key = |id: &i64| KeyBytes::encode(index, &[Some(&id.to_le_bytes())]);
+        let keys: Vec<KeyBytes> = rows.keys().map(key).collect();
+        let point = |key| PointAhead::new(&table, index, key, &columns[1..]);
+        let points: Vec<PointAhead<'_>> = keys.iter().map(point).collect();
+        let mut found = PointRows::new();
+        statement.index_points(&points, &mut found)?;
+        for (at, texts) in rows.values().enumerate() {
+            assert!(found.row(at).is_some());
+            for (column, text) in texts.iter().enumerate() {
+                assert_eq!(found.view(at).column(column), text.as_deref());
+            }
         }
         Ok(rows)
     });

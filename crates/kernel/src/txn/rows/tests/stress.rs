@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::sync::{AtomicU64, Ordering::SeqCst};
-use crate::txn::rows::{PointAhead, prefetch_points};
+use crate::txn::rows::{PointAhead, PointRows, prefetch_points};
 
 const THREADS: usize = 3;
 const ACCOUNTS: i32 = 48;
@@ -192,6 +192,18 @@ impl Worker<'_> {
             }
         }
         assert_eq!(found.len(), 1, "every snapshot has each key once, {key}: {found:?}");
+        let (mut together, mut memory) = (PointRows::new(), Vec::new());
+        self.run(|worker| {
+            let mut reader = RowReader {
+                snapshot,
+                states: &worker.shared.slots,
+                observed: &mut worker.observed,
+                hints: &worker.versions.hints,
+            };
+            reader.read_points(&points, &mut memory, (&mut together, &mut check))
+        });
+        let balance = Row::of(&together.cells).balance;
+        assert_eq!((together.row(0), balance), (Some(found[0].0), found[0].1), "key {key}");
         found[0]
     }
 
