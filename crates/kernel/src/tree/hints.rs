@@ -77,7 +77,13 @@ pub(super) fn hash(tree: TreeId, bytes: &[u8]) -> u64 {
         hash = (hash ^ word).wrapping_mul(MIX).rotate_left(29);
     }
     let rest = words.remainder().iter().fold(0, |rest, byte| rest << 8 | u64::from(*byte));
-    (hash ^ rest).wrapping_mul(MIX)
+    hash_of(hash ^ rest)
+}
+
+/// Of a number, with its best bits at the top.
+#[inline]
+pub(super) fn hash_of(number: u64) -> u64 {
+    number.wrapping_mul(MIX)
 }
 
 /// Where an instance has found leaves of all its trees: of those that share a place in here, the
@@ -96,16 +102,18 @@ impl Default for LeafHints {
 }
 
 impl LeafHints {
-    /// `1 << log2` hints, at least two.
+    /// `1 << log2` hints, at least four.
     pub fn new(log2: u32) -> LeafHints {
         let hints = (0..1 << log2).map(|_| Cell::default()).collect();
         LeafHints { hints, log2, guesses: RowGuesses::new(log2) }
     }
 
-    /// Of a row and its neighbours.
+    /// Of a row and its neighbours; those behind are in the same cache line.
     #[inline]
     pub fn of_row(&self, tree: TreeId, row: RowId) -> &Cell<LeafHint> {
-        self.at(((row.0 >> ROWS_LOG2) ^ u64::from(tree.0) << 40).wrapping_mul(MIX))
+        let (four, at) = (row.0 >> (ROWS_LOG2 + 2), (row.0 >> ROWS_LOG2) as usize % 4);
+        let hash = hash_of(four ^ u64::from(tree.0) << 40);
+        &self.hints[((hash >> (64 - self.log2)) as usize & !3) + at]
     }
 
     /// Of an index key and those that differ in the last byte only: 256 consecutive numbers.

@@ -128,7 +128,7 @@ fn loom_row_queue_hand_over() {
         });
         world.end(xid(0));
         takers.into_iter().for_each(|taker| taker.join().unwrap());
-        assert_eq!(world.queues.shards[0].standing.load(Ordering::Relaxed), 0);
+        assert_eq!(world.queues.standing[0].load(Ordering::Relaxed), 0);
     });
 }
 
@@ -146,7 +146,7 @@ fn outrun(second: fn(&World)) {
         world.end(xid(0));
         first.join().unwrap();
         second.join().unwrap();
-        assert_eq!(world.queues.shards[0].standing.load(Ordering::Relaxed), 0);
+        assert_eq!(world.queues.standing[0].load(Ordering::Relaxed), 0);
     });
 }
 
@@ -359,7 +359,7 @@ impl KeyWorld {
     }
 
     fn assert_idle(&self) {
-        assert_eq!(self.queues.shards[0].standing.load(Ordering::Relaxed), 0);
+        assert_eq!(self.queues.standing[0].load(Ordering::Relaxed), 0);
         assert!(!self.queues.are_keys_awaited());
     }
 }
