@@ -152,6 +152,7 @@ pub(super) struct CoreInner {
     pub temporary: Cell<u64>,
     // Values that were taken together and not handed out yet.
     pub sequences: super::sequences::SequenceCache,
+    pub cursors: super::cursor::CursorMemories,
     collecting: Cell<bool>,
     // Loads that were begun for the records that are to be collected next.
     pub(super) begun: RefCell<Vec<NeededPage>>,
@@ -192,6 +193,7 @@ impl Core {
             orphans: RefCell::default(),
             temporary: Cell::new(0),
             sequences: Default::default(),
+            cursors: Default::default(),
             collecting: Cell::new(false),
             begun: RefCell::default(),
             collected_ns: Cell::new(0),

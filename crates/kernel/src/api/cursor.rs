@@ -5,9 +5,13 @@
 //! the same command makes are not seen. Columns that the index has are read from its entries where
 //! the leaf is exact (rule 5.7): bit and entries are those of one version of the leaf.
 
+use std::cell::RefCell;
+use std::mem::take;
 use std::ops::Bound;
+use std::rc::Rc;
 use std::sync::Arc;
 
+use super::core::CoreInner;
 use super::read_ahead::ReadAhead;
 use super::statement::Statement;
 use crate::base::{Result, RowId};
@@ -23,6 +27,11 @@ use crate::version::{Presence, RowBuffer, RowView, TableAccess};
 const ENTRIES_FIRST: usize = 16;
 const ENTRIES_GROW: usize = 4;
 const ENTRIES_MAX: usize = 1024;
+
+/// Cursors whose memory an instance keeps, and how many bytes of rows each may have: more goes back to
+/// the allocator.
+const MEMORIES_MAX: usize = 8;
+const MEMORY_ROW_BYTES_MAX: usize = 64 << 10;
 
 /// Rows of neighbouring entries whose ids are no farther apart are in the same leaf, most likely.
 const NEIGHBOURS_MAX: u64 = 64;
@@ -157,8 +166,35 @@ impl KeyRange {
     }
 }
 
+/// The memory of index cursors that are no more, an instance's. The next cursor takes what was used
+/// last: it is in the caches still, as fresh memory is not (most cursors give some ten rows).
+#[derive(Default)]
+pub(super) struct CursorMemories(RefCell<Vec<CursorMemory>>);
+
+#[derive(Default)]
+struct CursorMemory {
+    columns: Vec<u16>,
+    batch: IndexBatch,
+    run: RowBatch,
+    check: KeyCheck,
+}
+
+impl CursorMemories {
+    fn take(&self) -> CursorMemory {
+        self.0.borrow_mut().pop().unwrap_or_default()
+    }
+
+    fn keep(&self, memory: CursorMemory) {
+        let mut kept = self.0.borrow_mut();
+        if kept.len() < MEMORIES_MAX && memory.run.memory_bytes() <= MEMORY_ROW_BYTES_MAX {
+            kept.push(memory);
+        }
+    }
+}
+
 /// The rows of a range of an index.
 pub struct IndexCursor {
+    core: Rc<CoreInner>,
     access: Arc<TableAccess>,
     // The index's place in `access`.
     path: usize,
@@ -223,7 +259,7 @@ impl Cover {
 
 impl IndexCursor {
     pub(super) fn new(
-        access: Arc<TableAccess>,
+        core: &Rc<CoreInner>,
         (table, index): (&TableEntry, &IndexEntry),
         range: KeyRange,
         direction: ScanDirection,
@@ -235,20 +271,26 @@ impl IndexCursor {
             Some(_) => KeysWanted::OfExactLeaves,
             None => KeysWanted::Fewest,
         };
+        let CursorMemory { columns: mut numbers, mut batch, mut run, check } = core.cursors.take();
+        numbers.clear();
+        numbers.extend_from_slice(ColumnId::numbers(columns));
+        batch.begin_anew(ENTRIES_FIRST, keys);
+        run.clear(numbers.len());
         IndexCursor {
-            access,
+            core: core.clone(),
+            access: core.tables.own(&table.access),
             path: path.expect("the index is one of the table's"),
             range,
             direction,
-            columns: ColumnId::numbers(columns).to_vec(),
-            batch: IndexBatch::with_limit(ENTRIES_FIRST).with_keys(keys),
+            columns: numbers,
+            batch,
             entries_max: ENTRIES_FIRST,
             at: 0,
             ahead: 0,
-            run: RowBatch::new(),
+            run,
             run_at: 0,
             finished: false,
-            check: KeyCheck::new(),
+            check,
             cover,
             fetched: 0,
         }
@@ -298,9 +340,7 @@ impl IndexCursor {
                 let at = self.run_at;
                 self.run_at += 1;
                 let row = self.run.row(at);
-                self.check.near = self.run.near(at);
                 if self.run.is_whole(at) {
-                    statement.check.near = self.check.near;
                     return Ok(Some((row, RowPlace::Run(at))));
                 }
                 self.run.copy_to(at, out);
@@ -354,8 +394,6 @@ impl IndexCursor {
         row: RowId,
         out: &mut RowBuffer,
     ) -> Result<Option<(RowId, RowPlace)>> {
-        // Whoever changes the row next, by this statement, begins where it was.
-        statement.check.near = self.check.near;
         statement.fetch_longs(&self.access.tree, out)?;
         Ok(Some((row, RowPlace::Out)))
     }
@@ -422,6 +460,14 @@ impl IndexCursor {
             },
         }
         Ok(())
+    }
+}
+
+impl Drop for IndexCursor {
+    fn drop(&mut self) {
+        let IndexCursor { columns, batch, run, check, .. } = self;
+        let (columns, batch, run, check) = (take(columns), take(batch), take(run), take(check));
+        self.core.cursors.keep(CursorMemory { columns, batch, run, check });
     }
 }
 

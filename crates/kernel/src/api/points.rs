@@ -67,8 +67,9 @@ impl Statement<'_> {
 
     /// Fetches from memory what look-ups of these keys will read, for all of them at once, and
     /// notes in each its guessed row, or where its key was found: worth it before some four or more
-    /// [`Statement::index_point_ahead`] of rows that were not read lately. Pages that are on disk
-    /// are read all at once, and waited for.
+    /// [`Statement::index_point_ahead`] of rows that were not read lately; of a key's first columns,
+    /// what an index scan of their rows will read first. Pages that are on disk are read all at once,
+    /// and waited for.
     pub fn prefetch_points(&self, points: &[PointAhead<'_>]) {
         let hints = &self.core.txn.environment().versions.hints;
         for some in points.chunks(rows::AHEAD_ROWS) {

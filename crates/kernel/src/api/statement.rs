@@ -34,7 +34,7 @@ pub struct Statement<'t> {
     pub(super) catalog: CatalogRef,
     // Where it began.
     pub(super) started: Position,
-    /// Buffers, and where the row was that was read last by a key.
+    // Buffers.
     pub(super) check: KeyCheck,
     pub(super) rows: Vec<RowId>,
 }
@@ -336,7 +336,7 @@ impl<'t> Statement<'t> {
             many = changes.iter().map(|(column, value)| (column.0, *value)).collect();
             &many
         };
-        let mut progress = Progress::near(self.check.near);
+        let mut progress = Progress::default();
         let done = self.change(|writer| writer.update(&table.access, row, numbers, &mut progress));
         if is_too_long(&done) { self.update_long(table, row, numbers) } else { done }
     }
@@ -396,7 +396,7 @@ impl<'t> Statement<'t> {
 
     /// Deletes a row that this command has seen; answers as [`Statement::update`].
     pub fn delete(&mut self, table: &TableEntry, row: RowId) -> Result<WriteOutcome> {
-        let mut progress = Progress::near(self.check.near);
+        let mut progress = Progress::default();
         self.change(|writer| writer.delete(&table.access, row, &mut progress))
     }
 
@@ -420,8 +420,7 @@ impl<'t> Statement<'t> {
         direction: ScanDirection,
         columns: &[ColumnId],
     ) -> IndexCursor {
-        let access = self.core.tables.own(&table.access);
-        IndexCursor::new(access, (table, index), range, direction, columns)
+        IndexCursor::new(self.core, (table, index), range, direction, columns)
     }
 
     /// The rows of these entries of the table's index `path` will be looked at for what the entries say already.

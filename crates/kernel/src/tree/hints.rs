@@ -116,6 +116,19 @@ impl LeafHints {
         &self.hints[((hash >> (64 - self.log2)) as usize & !3) + at]
     }
 
+    /// Notes that these rows of a leaf, in the order of their ids, are where the first of them is.
+    #[inline]
+    pub fn follow(&self, tree: TreeId, rows: &[RowId]) {
+        let [first, ..] = rows else { return };
+        let (hint, mut group) = (self.of_row(tree, *first).get(), first.0 >> ROWS_LOG2);
+        for row in rows.iter().filter(|row| row.0 >> ROWS_LOG2 != first.0 >> ROWS_LOG2) {
+            if row.0 >> ROWS_LOG2 != group {
+                group = row.0 >> ROWS_LOG2;
+                self.of_row(tree, *row).set(hint);
+            }
+        }
+    }
+
     /// Of an index key and those that differ in the last byte only: 256 consecutive numbers.
     #[inline]
     pub(super) fn of_key(&self, tree: TreeId, key: &[u8]) -> &Cell<LeafHint> {

@@ -32,7 +32,7 @@ use super::{InstanceVersions, Presence, longs};
 use crate::base::{Outcome, RowId, Stop, TreeId};
 use crate::page::pax::RowState;
 use crate::sync::mutant;
-use crate::tree::hints::{LeafHint, LeafHints};
+use crate::tree::hints::LeafHints;
 use crate::tree::index::{Exact, Judged, LeafStamp};
 use crate::tree::table::LeafView;
 
@@ -284,7 +284,6 @@ impl InstanceVersions {
 struct Scratch {
     row: RowBuffer,
     key: Vec<u8>,
-    near: LeafHint,
 }
 
 /// Judges an entry by its row; by its key, too, if one is given. The index leaf is held exclusively.
@@ -294,8 +293,8 @@ fn judge(
     (key, row): (Option<&[u8]>, RowId),
     (hints, scratch): (&LeafHints, &mut Scratch),
 ) -> Outcome<Judged> {
-    let Scratch { row: buffer, key: own, near } = scratch;
-    table.tree.read_near((hints, near), row, &mut |leaf: &LeafView<'_>| {
+    let Scratch { row: buffer, key: own } = scratch;
+    table.tree.read_near(hints, row, &mut |leaf: &LeafView<'_>| {
         let Some(slot) = leaf.find(row) else { return Ok(Judged::LeftOver) };
         let at = table.row_at(leaf, row, slot);
         // Deleted without undo: one that could not be taken out, and has its entries still.

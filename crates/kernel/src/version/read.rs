@@ -82,6 +82,9 @@ pub(crate) enum UniqueKey {
     Undecided(Xid),
 }
 
+/// So many columns, and their variable values are asked for all at once before the first is copied.
+const COLUMNS_MANY: usize = 8;
+
 /// Appends the page's version of `columns` to `out`; answers whether the row is not deleted.
 #[inline]
 pub(crate) fn copy_newest<B: PageBytes>(
@@ -91,6 +94,9 @@ pub(crate) fn copy_newest<B: PageBytes>(
     out: &mut RowBuffer,
 ) -> Presence {
     leaf.prefetch(slot, columns);
+    if columns.len() >= COLUMNS_MANY {
+        leaf.prefetch_heap(slot, columns);
+    }
     for column in columns {
         out.push_with(|bytes| leaf.append_column(slot, *column as usize, bytes));
     }

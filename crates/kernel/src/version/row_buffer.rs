@@ -199,6 +199,11 @@ impl RowBuffer {
         self.bytes.len()
     }
 
+    /// How many bytes it has memory for.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Where the next column will begin.
     #[inline]
     pub(crate) fn mark(&self) -> BufferMark {

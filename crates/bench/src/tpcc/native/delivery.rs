@@ -9,6 +9,9 @@ use super::super::stored::decimal;
 use super::{Commands, Ended, ScanDirection, Terminal, int, lock, no_row, points_ahead};
 
 const ORDERS: [ColumnId; 1] = [orders::O_C_ID];
+/// What is read and changed of a new order that is delivered, and of an order's lines.
+const NEW_ORDER: [ColumnId; 3] = [new_order::NO_O_ID, new_order::NO_D_ID, new_order::NO_W_ID];
+const LINES: [ColumnId; 2] = [order_line::OL_AMOUNT, order_line::OL_DELIVERY_D];
 const CUSTOMER: [ColumnId; 2] = [customer::C_BALANCE, customer::C_DELIVERY_CNT];
 
 impl Terminal {
@@ -25,28 +28,20 @@ impl Terminal {
         lock(&mut statement, &[], &writes)?;
         let mut taken = std::mem::take(&mut self.taken);
         taken.clear();
-        for district in 1..=DISTRICTS {
-            loop {
-                match self.oldest(&mut statement, [input.warehouse, district])? {
-                    Oldest::Taken(order) => taken.push(Taken::new(district, order)),
-                    // A district without new orders is left out.
-                    Oldest::None => {}
-                    Oldest::Lost => {
-                        // Somebody else delivered it; a new command has a new snapshot.
-                        drop(statement);
-                        statement = commands.next()?;
-                        continue;
-                    }
-                }
+        let mut left: Vec<i32> = (1..=DISTRICTS).collect();
+        loop {
+            self.take_oldest(&mut statement, input.warehouse, (&mut left, &mut taken))?;
+            if left.is_empty() {
                 break;
             }
+            // Somebody else delivered their oldest; a new command has a new snapshot.
+            drop(statement);
+            statement = commands.next()?;
         }
         let w = input.warehouse;
-        let mut keys = std::mem::take(&mut self.keys);
-        let wanted = (&mut keys, taken.iter().map(|it| [w, it.district, it.order]));
-        let orders = points_ahead(&statement, &tables.orders, wanted, &ORDERS);
-        self.carry(&mut statement, (&mut taken, &orders), input.carrier)?;
+        self.carry(&mut statement, (w, &mut taken), input.carrier)?;
         self.date_lines(&mut statement, w, &mut taken)?;
+        let mut keys = std::mem::take(&mut self.keys);
         let wanted = (&mut keys, taken.iter().map(|it| [w, it.district, it.customer]));
         let customers = points_ahead(&statement, &tables.customer, wanted, &CUSTOMER);
         for (it, customer) in taken.iter().zip(&customers) {
@@ -56,37 +51,61 @@ impl Terminal {
         Ok(Ended::Commit(None))
     }
 
-    /// Finds the district's oldest new order and takes it out of new_order.
-    fn oldest(&mut self, statement: &mut Statement<'_>, place: [i32; 2]) -> Result<Oldest> {
+    /// Finds the oldest new orders of the districts that are left and takes them out of new_order. Those
+    /// districts are left then of which another transaction has taken it meanwhile. A district
+    /// without new orders is left out.
+    fn take_oldest(
+        &mut self,
+        statement: &mut Statement<'_>,
+        w: i32,
+        (left, taken): (&mut Vec<i32>, &mut Vec<Taken>),
+    ) -> Result<()> {
         let tables = self.tables.clone();
-        let index = (&*tables.new_order, &*tables.new_order.indexes[0]);
-        let columns = [new_order::NO_O_ID];
-        let mut cursor = self.prefix(statement, index, &place, ScanDirection::Forward, &columns);
-        let Some(row) = cursor.next(statement, &mut self.row)? else { return Ok(Oldest::None) };
-        let order = int(&self.row, 0)?;
-        Ok(match statement.delete(&tables.new_order, row)? {
-            WriteOutcome::Done => Oldest::Taken(order),
-            _ => Oldest::Lost,
-        })
+        let table = &*tables.new_order;
+        let mut keys = std::mem::take(&mut self.keys);
+        let wanted = (&mut keys, left.iter().map(|district| [w, *district]));
+        points_ahead(statement, table, wanted, &NEW_ORDER);
+        self.keys = keys;
+        let mut oldest = Vec::with_capacity(left.len());
+        for district in left.drain(..) {
+            let (index, key) = ((table, &*table.indexes[0]), [w, district]);
+            let columns = [new_order::NO_O_ID];
+            let mut cursor = self.prefix(statement, index, &key, ScanDirection::Forward, &columns);
+            if let Some(row) = cursor.next(statement, &mut self.row)? {
+                oldest.push((row, Taken::new(district, int(&self.row, 0)?)));
+            }
+        }
+        for (row, order) in oldest {
+            match statement.delete(table, row)? {
+                WriteOutcome::Done => taken.push(order),
+                _ => left.push(order.district),
+            }
+        }
+        Ok(())
     }
 
     /// The orders have a carrier; for whom they are goes to `taken`.
     fn carry(
         &mut self,
         statement: &mut Statement<'_>,
-        (taken, orders): (&mut [Taken], &[PointAhead<'_>]),
+        (w, taken): (i32, &mut [Taken]),
         carrier: i32,
     ) -> Result<()> {
         let tables = self.tables.clone();
+        let mut keys = std::mem::take(&mut self.keys);
+        let wanted = (&mut keys, taken.iter().map(|it| [w, it.district, it.order]));
+        let orders = points_ahead(statement, &tables.orders, wanted, &ORDERS);
         let mut rows = std::mem::take(&mut self.rows);
         rows.clear();
         self.stored.clear();
-        statement.index_points(orders, &mut self.found)?;
-        for (at, (it, order)) in taken.iter_mut().zip(orders).enumerate() {
+        statement.index_points(&orders, &mut self.found)?;
+        for (at, (it, order)) in taken.iter_mut().zip(&orders).enumerate() {
             rows.push(self.found.row(at).ok_or_else(|| no_row(order, &tables.orders))?);
             it.customer = int(self.found.view(at), 0)?;
             self.stored.int(carrier);
         }
+        drop(orders);
+        self.keys = keys;
         let (at, changed) = ((&*tables.orders, &rows[..]), [orders::O_CARRIER_ID]);
         self.must_change_rows(statement, at, &ORDERS, &changed, |_, _, stored| {
             stored.int(carrier);
@@ -107,6 +126,10 @@ impl Terminal {
         let time = now();
         let index = (&*tables.order_line, &*tables.order_line.indexes[0]);
         let columns = [order_line::OL_AMOUNT];
+        let mut keys = std::mem::take(&mut self.keys);
+        let wanted = (&mut keys, taken.iter().map(|it| [w, it.district, it.order]));
+        points_ahead(statement, index.0, wanted, &LINES);
+        self.keys = keys;
         let (mut rows, mut kept) = (std::mem::take(&mut self.rows), RowBuffer::new());
         rows.clear();
         self.stored.clear();
@@ -159,14 +182,4 @@ impl Taken {
     fn new(district: i32, order: i32) -> Taken {
         Taken { district, order, customer: 0, amount: 0 }
     }
-}
-
-/// What became of a district's oldest new order.
-enum Oldest {
-    /// It is this transaction's to deliver.
-    Taken(i32),
-    /// There is none.
-    None,
-    /// Another transaction has taken it meanwhile.
-    Lost,
 }

@@ -40,8 +40,9 @@ impl KeyPlace {
 pub enum FoundKey {
     /// It has one entry, and that is here.
     Here(KeyPlace),
-    /// The leaf is the key's, but does not decide: there is no entry, or more than one, or somebody
-    /// is changing it.
+    /// It has several entries, or is the beginning of several keys; the first is here, of this row.
+    Several(RowId),
+    /// The leaf is the key's, but does not decide: there is no entry, or somebody is changing it.
     Undecided,
     /// The key's leaf is another.
     Elsewhere,
@@ -80,7 +81,7 @@ impl IndexTree {
         }
     }
 
-    /// The entry of a whole key, if it is in the leaf and the only one.
+    /// The entry of a key, whole or its beginning, if it is in the leaf and the only one; or the first.
     #[inline]
     pub fn find_ahead(&self, frame: FrameRef, key: &[u8]) -> FoundKey {
         let Ok(leaf) = PageRead::begin(frame) else { return FoundKey::Undecided };
@@ -97,7 +98,11 @@ impl IndexTree {
             false => !node.upper_begins_with(key),
         };
         let found = KeyPlace { leaf, row: node.row(at), keyed: Keyed::by_bit(node.is_keyed()) };
-        if is_only && leaf.validate().is_ok() { FoundKey::Here(found) } else { FoundKey::Undecided }
+        match leaf.validate().is_ok() {
+            true if is_only => FoundKey::Here(found),
+            true => FoundKey::Several(found.row),
+            false => FoundKey::Undecided,
+        }
     }
 
     #[inline]

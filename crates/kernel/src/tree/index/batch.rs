@@ -110,9 +110,12 @@ impl IndexBatch {
         }
     }
 
-    /// Takes only these keys.
-    pub fn with_keys(self, keys_wanted: KeysWanted) -> IndexBatch {
-        IndexBatch { keys_wanted, ..self }
+    /// Empty, for another scan, which takes at most `entries_max` at a time and these keys; its
+    /// memory is kept.
+    pub fn begin_anew(&mut self, entries_max: usize, keys_wanted: KeysWanted) {
+        self.clear();
+        self.set_limit(entries_max);
+        self.keys_wanted = keys_wanted;
     }
 
     /// Changes how many entries the next call takes at most (at least one).

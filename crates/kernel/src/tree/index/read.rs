@@ -184,7 +184,8 @@ enum GoesOn {
 }
 
 fn behind_last(direction: ScanDirection, batch: &IndexBatch) -> Vec<u8> {
-    let mut entry = batch.last.clone();
+    let mut entry = Vec::with_capacity(batch.last.len() + 1);
+    entry.extend_from_slice(&batch.last);
     if direction == ScanDirection::Forward {
         // The next string: entries behind the last one are at or above it.
         entry.push(0);

@@ -74,7 +74,8 @@ fn a_scan_takes_the_keys_that_somebody_will_look_at() {
         .flat_map(|wanted| [(wanted, ScanDirection::Forward), (wanted, ScanDirection::Backward)])
     {
         let (mut from, mut to) = (Bound::Unbounded, Bound::Unbounded);
-        let mut batch = IndexBatch::with_limit(7).with_keys(wanted);
+        let mut batch = IndexBatch::new();
+        batch.begin_anew(7, wanted);
         let (mut rows, mut taken) = (Vec::new(), [false; 3]);
         loop {
             let bounds = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));

@@ -10,7 +10,7 @@ use crate::buffer::BufferPool;
 use crate::page::{ColumnType, Layout};
 use crate::sync::{AtomicBool, Ordering};
 use crate::tree::descent::Merged;
-use crate::tree::hints::{LeafHint, LeafHints};
+use crate::tree::hints::LeafHints;
 
 fn shell<T>(mut operation: impl FnMut() -> Outcome<T>) -> T {
     loop {
@@ -124,7 +124,7 @@ fn a_hint_to_a_page_that_another_tree_has_now_leads_nowhere() {
     let hints = LeafHints::new(10);
     let is_there = |row: RowId| {
         let find = &mut |leaf: &LeafView<'_>| Ok(leaf.find(row).is_some());
-        shell(|| tree.read_near((&hints, &mut LeafHint::default()), row, find))
+        shell(|| tree.read_near(&hints, row, find))
     };
     assert!(all.iter().all(|row| is_there(*row)));
     all[1..].iter().for_each(|row| remove(&tree, *row));

@@ -14,14 +14,9 @@ use crate::sync::{mutant, point};
 use crate::tree::hints::{self, LeafHint, LeafHints};
 
 impl TableTree {
-    /// As [`TableTree::read`], beginning where `hints` say; `near` then says where it was.
+    /// As [`TableTree::read`], beginning where `hints` say, which then say where it was.
     #[inline]
-    pub fn read_near<R, F>(
-        &self,
-        (hints, near): (&LeafHints, &mut LeafHint),
-        row: RowId,
-        f: &mut F,
-    ) -> Outcome<R>
+    pub fn read_near<R, F>(&self, hints: &LeafHints, row: RowId, f: &mut F) -> Outcome<R>
     where
         F: FnMut(&LeafView<'_>) -> Outcome<R> + ?Sized,
     {
@@ -29,7 +24,6 @@ impl TableTree {
         if let Some(page) = hints::begin(hint.get(), self.id(), PageKind::TableLeaf)
             && let Some(done) = self.read_hinted(&page, row, f)
         {
-            *near = hint.get();
             return done;
         }
         let mut found = LeafHint::default();
@@ -38,7 +32,6 @@ impl TableTree {
             f(leaf)
         });
         hint.set(found);
-        *near = found;
         result
     }
 

@@ -380,9 +380,8 @@ fn hints_of_any_age_lead_to_the_row_or_nowhere() {
             shell(|| tree.make_room(id, 4000)).unwrap();
         }
         let (id, row) = &rows[rng.usize(..rows.len())];
-        let near = &mut nears[rng.usize(..8)];
         let read = &mut |leaf: &LeafView<'_>| Ok(leaf.find(*id).map(|slot| leaf.column(slot, 1)));
-        let found = shell(|| tree.read_near((&hints, near), *id, read)).unwrap();
+        let found = shell(|| tree.read_near(&hints, *id, read)).unwrap();
         assert_eq!(found.as_ref(), Some(&row[1]), "row {id}");
         let leaf =
             shell(|| tree.write_near(Cell::from_mut(&mut nears[rng.usize(..8)]), *id)).unwrap();
@@ -393,8 +392,7 @@ fn hints_of_any_age_lead_to_the_row_or_nowhere() {
             shell(|| other.write_near(Cell::from_mut(&mut nears[rng.usize(..8)]), *id)).unwrap();
         assert!(leaf.find(*id).is_none());
         leaf.unchanged();
-        let mut near = LeafHint::default();
-        let none = shell(|| other.read_near((&hints, &mut near), *id, read)).unwrap();
+        let none = shell(|| other.read_near(&hints, *id, read)).unwrap();
         assert_eq!(none, None);
     }
     sound(&tree);

@@ -39,7 +39,7 @@ pub struct PointAhead<'a> {
     pub table: &'a TableAccess,
     /// The unique index by which it is looked up, one of the table's.
     pub index: &'a IndexAccess,
-    /// The key.
+    /// The key; its first columns, where a scan of the rows with these is about to come.
     pub key: &'a [u8],
     /// What is to be read.
     pub columns: &'a [u16],
@@ -99,18 +99,21 @@ impl<'a> PointAhead<'a> {
         }
     }
 
-    /// Looks for its key in a leaf of its index.
+    /// Looks for its key in a leaf of its index, and keeps where the only entry is; the row, to be
+    /// fetched next.
     #[inline]
-    fn find(&self, leaf: FrameRef) -> FoundKey {
-        self.index.tree.find_ahead(leaf, self.key)
-    }
-
-    /// Keeps where its key was found; the row, to be fetched next.
-    #[inline]
-    fn row_ahead<'r>(&'r self, place: KeyPlace, hints: &'r LeafHints) -> Option<RowAhead<'r>> {
-        self.place.set(PointPlace::Entry(place));
-        let (row, _) = place.row()?;
-        Some(RowAhead::new(self.table, row, self.columns, hints))
+    fn find<'r>(&'r self, leaf: FrameRef, hints: &'r LeafHints) -> Found<'r> {
+        let row = match self.index.tree.find_ahead(leaf, self.key) {
+            FoundKey::Here(place) => {
+                self.place.set(PointPlace::Entry(place));
+                let Some((row, _)) = place.row() else { return Found::Nothing };
+                row
+            }
+            FoundKey::Several(row) => row,
+            FoundKey::Undecided => return Found::Nothing,
+            FoundKey::Elsewhere => return Found::Elsewhere,
+        };
+        Found::Row(RowAhead::new(self.table, row, self.columns, hints))
     }
 
     /// Keeps the row that is guessed; the row, with its key's columns, to be fetched.
@@ -127,6 +130,16 @@ impl<'a> PointAhead<'a> {
         self.place.set(found.0);
         self
     }
+}
+
+/// What a leaf of its index says of a look-up.
+enum Found<'a> {
+    /// Its row, or the first of its rows.
+    Row(RowAhead<'a>),
+    /// That there is none, or nothing.
+    Nothing,
+    /// The leaf is another key's.
+    Elsewhere,
 }
 
 /// A row that is about to be read.
@@ -175,10 +188,10 @@ fn prefetch_some_points(points: &[PointAhead<'_>], hints: &LeafHints) {
     let mut anew = [None; WIDTH];
     for (at, point) in points.iter().enumerate() {
         let Some(hint) = hinted[at] else { continue };
-        match leaves[at].map_or(FoundKey::Elsewhere, |leaf| point.find(leaf)) {
-            FoundKey::Here(place) => rows[at] = point.row_ahead(place, hints),
-            FoundKey::Undecided => {}
-            FoundKey::Elsewhere => {
+        match leaves[at].map_or(Found::Elsewhere, |leaf| point.find(leaf, hints)) {
+            Found::Row(row) => rows[at] = Some(row),
+            Found::Nothing => {}
+            Found::Elsewhere => {
                 anew[at] = point.index.tree.prefetch_leaf_anew(hint, point.key);
             }
         }
@@ -186,9 +199,9 @@ fn prefetch_some_points(points: &[PointAhead<'_>], hints: &LeafHints) {
     prefetch_searches(points, &anew);
     for ((row, point), leaf) in rows.iter_mut().zip(points).zip(anew) {
         if let Some(leaf) = leaf
-            && let FoundKey::Here(place) = point.find(leaf)
+            && let Found::Row(found) = point.find(leaf, hints)
         {
-            *row = point.row_ahead(place, hints);
+            *row = Some(found);
         }
     }
     prefetch_some_rows(&mut rows[..points.len()]);
@@ -250,7 +263,7 @@ fn touch(point: &PointAhead<'_>, hints: &LeafHints, found: &mut Vec<RowId>) -> O
 }
 
 fn touch_row(table: &TableAccess, row: RowId, hints: &LeafHints) -> Outcome<()> {
-    table.tree.read_near((hints, &mut LeafHint::default()), row, &mut |_| Ok(()))
+    table.tree.read_near(hints, row, &mut |_| Ok(()))
 }
 
 /// Fetches what reading these columns of these rows will read.

@@ -35,7 +35,6 @@ pub use rollback::Waits;
 use super::Isolation;
 use crate::base::RowId;
 use crate::page::pax::SlotIndex;
-use crate::tree::hints::LeafHint;
 use crate::tree::table::LeafWrite;
 use crate::version::{Observe, SnapshotView, TransactionStates};
 
@@ -62,15 +61,6 @@ pub struct Progress {
     row: Option<RowId>,
     /// The next entry to see to.
     next: usize,
-    /// Where the row may be.
-    near: LeafHint,
-}
-
-impl Progress {
-    /// For the change of a row that may be where `near` says.
-    pub fn near(near: LeafHint) -> Progress {
-        Progress { near, ..Progress::default() }
-    }
 }
 
 /// One operation's view of its transaction; made anew for each call, it only borrows.

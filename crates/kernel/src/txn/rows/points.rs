@@ -178,7 +178,6 @@ impl RowReader<'_> {
             }
             out.rewind(empty);
         }
-        check.near = hint.get();
         let told = told.transpose()?;
         if told == Some(Some(Presence::Present)) {
             return Ok(Presence::Present);

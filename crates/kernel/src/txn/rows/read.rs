@@ -9,7 +9,7 @@ use crate::latch::RacyPage;
 use crate::page::overflow::Form;
 use crate::page::pax::SlotIndex;
 use crate::sync::mutant;
-use crate::tree::hints::{LeafHint, LeafHints};
+use crate::tree::hints::LeafHints;
 use crate::tree::index::Keyed;
 use crate::tree::table::LeafView;
 use crate::version::undo::{Reader, RowAt, copy_newest, resolve_keys};
@@ -34,8 +34,6 @@ pub struct RowReader<'a> {
 #[derive(Default)]
 pub struct RowBatch {
     rows: Vec<RowId>,
-    // The leaves of rows that were read by their ids.
-    leaves: Vec<LeafHint>,
     columns: usize,
     cells: RowBuffer,
 }
@@ -59,11 +57,6 @@ impl RowBatch {
     /// The id of the `at`-th row.
     pub fn row(&self, at: usize) -> RowId {
         self.rows[at]
-    }
-
-    /// Where the `at`-th row was, for its change; nowhere if the batch is of a scan.
-    pub fn near(&self, at: usize) -> LeafHint {
-        self.leaves.get(at).copied().unwrap_or_default()
     }
 
     /// The `column`-th of the columns asked for, of the `at`-th row; none if it is null.
@@ -97,15 +90,18 @@ impl RowBatch {
     /// Forgets all rows and keeps the memory.
     pub fn clear(&mut self, columns: usize) {
         self.rows.clear();
-        self.leaves.clear();
         self.cells.clear();
         self.columns = columns;
+    }
+
+    /// Bytes of memory for rows that it keeps.
+    pub fn memory_bytes(&self) -> usize {
+        self.cells.memory_bytes()
     }
 
     /// Makes room for so many rows, of about so many bytes each, but for no more bytes than a page has.
     pub fn reserve(&mut self, rows: usize, row_bytes: usize) {
         self.rows.reserve(rows);
-        self.leaves.reserve(rows);
         let bytes = rows.saturating_mul(row_bytes).min(PAGE_BYTES);
         self.cells.reserve(rows * self.columns, bytes);
     }
@@ -166,27 +162,25 @@ impl RowReader<'_> {
     ) -> Outcome<Presence> {
         let empty = out.mark();
         if keyed == Keyed::Yes || mutant("entry-key-unchecked") {
-            let near = (self.hints, &mut check.near);
-            return table.tree.read_near(near, row, &mut |leaf: &LeafView<'_>| {
+            return table.tree.read_near(self.hints, row, &mut |leaf: &LeafView<'_>| {
                 out.rewind(empty);
                 self.found(table, leaf, row, columns, out)
             });
         }
-        let KeyCheck { columns: all, key: bytes, near } = check;
+        let KeyCheck { columns: all, key: bytes } = check;
         // One copy of what is asked for and of the key's columns behind it: one look at the chain.
         all.clear();
         all.extend_from_slice(columns);
         all.extend_from_slice(&index.columns);
         let keys = out.len() + columns.len();
-        let presence =
-            table.tree.read_near((self.hints, near), row, &mut |leaf: &LeafView<'_>| {
-                out.rewind(empty);
-                let present = self.found(table, leaf, row, all, out)?;
-                if present == Presence::Present {
-                    resolve_keys(&table.tree, out, keys)?;
-                }
-                Ok(present)
-            })?;
+        let presence = table.tree.read_near(self.hints, row, &mut |leaf: &LeafView<'_>| {
+            out.rewind(empty);
+            let present = self.found(table, leaf, row, all, out)?;
+            if present == Presence::Present {
+                resolve_keys(&table.tree, out, keys)?;
+            }
+            Ok(present)
+        })?;
         if presence == Presence::Absent {
             return Ok(Presence::Absent);
         }
@@ -201,7 +195,7 @@ impl RowReader<'_> {
 
     /// Reads these rows, in this order, into `out` (cleared first): the visible ones, with one
     /// validation for neighbours that are in one leaf. Answers how many were looked at: at least one,
-    /// and those before the first that would stop. [`RowBatch::near`] then says where each was.
+    /// and those before the first that would stop.
     pub fn read_together(
         &mut self,
         table: &TableAccess,
@@ -231,14 +225,12 @@ impl RowReader<'_> {
         columns: &[u16],
         out: &mut RowBatch,
     ) -> Outcome<usize> {
-        let mut near = LeafHint::default();
         let (before, cells) = (out.rows.len(), out.cells.mark());
         let begin_again = |out: &mut RowBatch| {
             out.rows.truncate(before);
             out.cells.rewind(cells);
         };
-        let near_by = (self.hints, &mut near);
-        let read = table.tree.read_near(near_by, rows[0], &mut |leaf: &LeafView<'_>| {
+        let read = table.tree.read_near(self.hints, rows[0], &mut |leaf: &LeafView<'_>| {
             begin_again(out);
             let mut slots = [SlotIndex(0); WIDTH];
             let mut found = 0;
@@ -261,7 +253,8 @@ impl RowReader<'_> {
             Ok(found.max(1))
         });
         match read {
-            Ok(_) => out.leaves.resize(out.rows.len(), near),
+            // For their changes.
+            Ok(looked) => self.hints.follow(table.id(), &rows[..looked]),
             Err(_) => begin_again(out),
         }
         read
@@ -337,8 +330,6 @@ impl RowReader<'_> {
 pub struct KeyCheck {
     columns: Vec<u16>,
     key: Vec<u8>,
-    /// Where the last row was found: for its change.
-    pub near: LeafHint,
 }
 
 impl KeyCheck {

@@ -7,6 +7,7 @@
 //! transaction is waited for with nothing held. Entries come second, each step repeatable.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use super::changes::SlotChanges;
 use super::{Longs, Progress, RowWriter, WriteOutcome, set_columns};
@@ -85,7 +86,8 @@ impl RowWriter<'_> {
         progress: &mut Progress,
     ) -> Outcome<WriteOutcome> {
         if progress.row.is_none() {
-            let near = Cell::from_mut(&mut progress.near);
+            let versions = Rc::clone(&self.changes.versions);
+            let near = versions.hints.of_row(table.id(), row);
             if longs.is_empty() && table.in_place(changes.iter().map(|(column, _)| *column)) {
                 let outcome = self.update_in_place(table, row, changes.iter().copied(), near)?;
                 if outcome == WriteOutcome::Done {
@@ -200,7 +202,7 @@ impl RowWriter<'_> {
         progress: &mut Progress,
     ) -> Outcome<WriteOutcome> {
         if progress.row.is_none() {
-            let outcome = self.delete_row(table, row, Cell::from_mut(&mut progress.near))?;
+            let outcome = self.delete_row(table, row)?;
             if outcome != WriteOutcome::Done {
                 return Ok(outcome);
             }
@@ -211,13 +213,10 @@ impl RowWriter<'_> {
         Ok(WriteOutcome::Done)
     }
 
-    fn delete_row(
-        &mut self,
-        table: &TableAccess,
-        row: RowId,
-        near: &Cell<LeafHint>,
-    ) -> Outcome<WriteOutcome> {
+    fn delete_row(&mut self, table: &TableAccess, row: RowId) -> Outcome<WriteOutcome> {
         self.changes.reserve(record_words(0))?;
+        let versions = Rc::clone(&self.changes.versions);
+        let near = versions.hints.of_row(table.id(), row);
         let (mut leaf, slot) = match self.claimed(table, row, near)? {
             Claimed::Row(leaf, slot) => (leaf, slot),
             Claimed::Refused(outcome) => return Ok(outcome),

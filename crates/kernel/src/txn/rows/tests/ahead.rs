@@ -33,8 +33,7 @@ fn a_hinted_key_leads_to_its_row_and_slot() {
         // Where it was found last.
         let mut found = Vec::new();
         index.point(Near::Hints(hints), &key, &mut found).expect("nobody is in the way");
-        let mut near = Default::default();
-        table.read_near((hints, &mut near), *row, &mut |_| Ok(())).expect("nobody is in the way");
+        table.read_near(hints, *row, &mut |_| Ok(())).expect("nobody is in the way");
 
         let hint = hints.prefetch_key(index.tree(), &key).get();
         let leaf = index.prefetch_leaf(hint).expect("it was found there");

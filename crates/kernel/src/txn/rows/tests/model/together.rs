@@ -2,9 +2,8 @@
 //!
 //! Invariants: as if row by row, in order; a call that stops has done all rows before.
 
-use std::cell::Cell;
-
 use super::*;
+use std::cell::Cell;
 
 impl Model {
     /// Inserts several rows by one call.
@@ -54,7 +53,7 @@ impl Model {
         let see = |row: &RowId| self.visible_row(at, *row).map(|version| (*row, version));
         let expected: Vec<_> = rows.iter().filter_map(see).collect();
         let (mut batch, mut out) = Default::default();
-        let (mut found, mut looked) = (Vec::new(), 0);
+        let (mut found, mut looked, mut begun) = (Vec::new(), 0, Vec::new());
         while looked < rows.len() {
             let mut reader = self.running[at].txn.reader(&self.world);
             let read = reader.read_together(&self.world.table, &rows[looked..], &ALL, &mut batch);
@@ -63,16 +62,24 @@ impl Model {
             for row in 0..batch.len() {
                 batch.copy_to(row, &mut out);
                 found.push((batch.row(row), Row::of(&out)));
-                // A change begins there, and need not look elsewhere.
-                let (near, found_at) = (batch.near(row), Cell::new(batch.near(row)));
-                let tree = &self.world.table.tree;
-                let leaf = tree.write_near(&found_at, batch.row(row)).expect("alone here");
-                assert_eq!(format!("{:?}", found_at.get()), format!("{near:?}"));
-                leaf.unchanged();
+                let (tree, row) = (&self.world.table.tree, batch.row(row));
+                let hints = &self.running[at].txn.changes.versions.hints;
+                let near = Cell::new(hints.of_row(tree.id(), row).get());
+                let known = format!("{:?}", near.get());
+                tree.write_near(&near, row).expect("alone here").unchanged();
+                let cell = std::ptr::from_ref(hints.of_row(tree.id(), row)).addr();
+                begun.push((cell, known, format!("{:?}", near.get())));
             }
             if read > 1 {
                 self.count("rows read together");
             }
+            // A change begins where its row was read, and need not look elsewhere: unless it shares its hint
+            // with the rows of another leaf.
+            for (cell, known, there) in &begun {
+                let alone = begun.iter().all(|other| other.0 != *cell || other.2 == *there);
+                assert!(!alone || known == there, "{known}, not {there}");
+            }
+            begun.clear();
             looked += read;
         }
         assert_eq!(found, expected, "step {}", self.step);
