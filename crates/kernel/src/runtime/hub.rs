@@ -15,7 +15,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::base::{Error, InstanceId, Result};
 use crate::io::{TimeSource, Wake};
-use crate::sync::{AtomicBool, AtomicUsize, Ordering, PlainMutex as Mutex};
+use crate::sync::{AtomicBool, AtomicUsize, Ordering, PlainMutex as Mutex, mutant};
 
 use super::affinity::AffinityKey;
 use super::clock::Clock;
@@ -292,6 +292,13 @@ impl<S: InstanceState> Hub<S> {
         others
             .any(|(_, mailbox)| !mailbox.routed.is_empty())
             .then(|| self.time.now_ns() + self.options.steal_after_ns)
+    }
+
+    /// Whether work of others came that `id`, which lies down to sleep until then, does not know of: who
+    /// pushed it found `id` awake, and will not knock again.
+    pub(super) fn must_steal_before(&self, id: InstanceId, until: Option<u64>) -> bool {
+        !mutant("sleeper-leaves-others-work")
+            && self.next_steal_ns(id).is_some_and(|due| until.is_none_or(|until| until > due))
     }
 
     /// Whether unstarted work waits for the instance `id`.

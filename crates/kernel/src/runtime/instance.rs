@@ -525,7 +525,9 @@ impl<S: InstanceState> Instance<S> {
     pub(super) fn sleep(&self, until: Option<u64>) {
         self.state().sleeps(self);
         let door = self.hub.mailbox(self.id).door();
-        if door.sleep.fall_asleep(|| self.mail_waits() || self.must_notice_stop()) == Sleep::Deep {
+        let overdue = || self.hub.must_steal_before(self.id, until);
+        let news = || self.mail_waits() || self.must_notice_stop() || overdue();
+        if door.sleep.fall_asleep(news) == Sleep::Deep {
             let timeout =
                 until.map(|until| Duration::from_nanos(until.saturating_sub(self.time().now_ns())));
             self.ring.wait(timeout);

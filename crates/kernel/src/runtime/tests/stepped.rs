@@ -425,3 +425,47 @@ fn random_parks_and_wakes_lose_nobody() {
     }
     assert_eq!(instance.tasks(), 0);
 }
+
+/// A ring in which nobody sleeps for good.
+struct Watched(EchoRing);
+
+impl Ring for Watched {
+    fn submit(&self, op: Op, token: Token) {
+        self.0.submit(op, token);
+    }
+
+    fn reap(&self, out: &mut Vec<Completion>) {
+        self.0.reap(out);
+    }
+
+    fn wait(&self, timeout: Option<Duration>) {
+        assert!(timeout.is_some(), "there is work, and nobody will knock");
+    }
+
+    fn waker(&self) -> Arc<dyn Wake> {
+        self.0.waker()
+    }
+}
+
+#[test]
+fn who_lies_down_sees_work_of_others_that_came_meanwhile() {
+    let (time, options) = (HandClock::new(), RuntimeOptions { instances: 2, ..Default::default() });
+    let late = options.steal_after_ns;
+    let hub = hub(options, time.clone());
+    let ring = || Box::new(Watched(EchoRing::default()));
+    let open = |id| Instance::open(hub.clone(), InstanceId(id), ring(), |_| Ok(Notes::default()));
+    let (_busy, idle) = (open(0).unwrap(), open(1).unwrap());
+    let until = settle(&idle);
+    assert_eq!(until, None, "it has nothing to do");
+    let mut keys = (0_u64..).map(AffinityKey::from);
+    let key = keys.find(|key| hub.instance_of_key(*key) == InstanceId(0)).unwrap();
+    // The second one's sender looks for a sleeper, and finds none yet.
+    for _ in 0..2 {
+        let note = |context: &TaskContext<Notes>| context.instance().state().add("taken over");
+        hub.start(Target::Key(key), Box::new(note));
+    }
+    idle.sleep(until);
+    time.advance(late);
+    settle(&idle);
+    assert_eq!(idle.state().taken(), ["taken over", "taken over"]);
+}
