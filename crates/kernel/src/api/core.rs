@@ -152,6 +152,7 @@ pub(super) struct CoreInner {
     pub temporary: Cell<u64>,
     // Values that were taken together and not handed out yet.
     pub sequences: super::sequences::SequenceCache,
+    // What cursors of this instance worked with, for the next ones.
     pub cursors: super::cursor::CursorMemories,
     collecting: Cell<bool>,
     // Loads that were begun for the records that are to be collected next.

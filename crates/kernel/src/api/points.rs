@@ -49,7 +49,8 @@ impl Statement<'_> {
         Ok(found)
     }
 
-    /// Reads the rows of look-ups into `out` (cleared first), cheaper than one after the other.
+    /// Reads the rows of look-ups into `out` (cleared first) as [`Statement::index_point_ahead`] does
+    /// one after the other, and cheaper.
     pub fn index_points(&mut self, points: &[PointAhead<'_>], out: &mut PointRows) -> Result<()> {
         out.clear();
         let Statement { core, handle, session, context, check, rows, .. } = self;

@@ -74,6 +74,16 @@ impl IndexTree {
         }
     }
 
+    /// The row of the first entry whose key is `key`, or begins with it, if that is in the leaf where
+    /// such entries begin: for what is fetched ahead.
+    pub fn first(&self, near: Near<'_>, key: &[u8]) -> Outcome<Option<RowId>> {
+        self.read_leaf_of(near, key, |leaf| {
+            let node = KeyNode::new(leaf.racy());
+            let at = node.place(Probe::before(key));
+            Ok((at < node.count() && node.begins_with(at, key)).then(|| node.row(at)))
+        })
+    }
+
     /// The key's entries may go on in the leaf that begins at `fence`.
     #[cold]
     fn point_on(

@@ -461,6 +461,10 @@ fn a_key_is_found_ahead_in_its_first_leaf_alone_and_only_if_it_has_one_row() {
     (0..3000).for_each(|n| insert(n, n));
     // One key goes on through several leaves, the last of which has others, too.
     (0..3000).for_each(|row| insert(1500, 10_000 + row));
+    let first = |key: &[u8]| tree.first(Near::Nowhere, key).unwrap();
+    assert_eq!(first(&1500_u64.to_be_bytes()), Some(RowId(1500)), "of several");
+    assert_eq!(first(&512_u64.to_be_bytes()[..7]), Some(RowId(512)), "of keys that begin so");
+    assert_eq!(first(&3000_u64.to_be_bytes()), None, "no such key");
     let mut batch = IndexBatch::new();
     let (mut from, mut leaves) = (Some(Vec::new()), 0);
     while let Some(start) = from {

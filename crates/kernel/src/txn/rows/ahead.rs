@@ -218,10 +218,7 @@ fn prefetch_searches(points: &[PointAhead<'_>], leaves: &[Option<FrameRef>; WIDT
 /// Pages that look-ups of these keys will need first and that are not in memory, each once. Those
 /// behind them may be missing, too: ask again when they are loaded.
 pub fn missing_pages(points: &[PointAhead<'_>], hints: &LeafHints, missing: &mut Vec<NeededPage>) {
-    let mut found = Vec::new();
-    for point in points {
-        note_missing(touch(point, hints, &mut found), missing);
-    }
+    points.iter().for_each(|point| note_missing(touch(point, hints), missing));
     once(missing);
 }
 
@@ -248,16 +245,14 @@ fn once(missing: &mut Vec<NeededPage>) {
 }
 
 /// Goes where a look-up will go.
-fn touch(point: &PointAhead<'_>, hints: &LeafHints, found: &mut Vec<RowId>) -> Outcome<()> {
+fn touch(point: &PointAhead<'_>, hints: &LeafHints) -> Outcome<()> {
     let known = point.place.get().entry().map(|(row, _)| row).or_else(|| point.guess(hints));
     let row = match known {
         Some(row) => row,
-        None => {
-            found.clear();
-            point.index.tree.point(Near::Hints(hints), point.key, found)?;
-            let Some(row) = found.first() else { return Ok(()) };
-            *row
-        }
+        None => match point.index.tree.first(Near::Hints(hints), point.key)? {
+            Some(row) => row,
+            None => return Ok(()),
+        },
     };
     touch_row(point.table, row, hints)
 }

@@ -130,8 +130,8 @@ impl RowReader<'_> {
     }
 
     /// Reads a row that an entry of `index` led to into `out` (cleared first): absent also if the
-    /// visible version does not have the entry's whole key. (Comparing the first columns only would give a row twice that
-    /// has entries of two versions.)
+    /// visible version does not have the entry's whole key. (Comparing the first columns only would
+    /// give a row twice that has entries of two versions.)
     ///
     /// An entry of a keyed leaf, read under this snapshot, needs no such look (rule 5.7): when the
     /// leaf was read all versions of its row had the entry's key, but those by transactions that
