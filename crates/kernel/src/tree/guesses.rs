@@ -12,6 +12,7 @@
 
 use std::cell::Cell;
 
+use super::hints;
 use crate::base::{RowId, TreeId};
 
 /// Keys that must have agreed with the one before them.
@@ -71,9 +72,9 @@ impl RowGuesses {
     #[inline]
     fn place(&self, tree: TreeId, group: &[u8]) -> (&Cell<Guess>, u32) {
         let (number, head) = group.split_last().map_or((0, group), |(last, head)| (*last, head));
-        let hash = super::hints::hash_of(super::hints::hash(tree, head) ^ u64::from(number / 4));
-        let four = (hash >> (64 - self.log2)) as usize & !3;
-        (&self.guesses[four + usize::from(number % 4)], (hash >> 16) as u32)
+        let hash = hints::hash_of(hints::hash(tree, head) ^ u64::from(number / 4));
+        let place = hints::place_of_four(hash, self.log2, u64::from(number));
+        (&self.guesses[place], (hash >> 16) as u32)
     }
 }
 

@@ -86,6 +86,13 @@ pub(super) fn hash_of(number: u64) -> u64 {
     number.wrapping_mul(MIX)
 }
 
+/// The place, of `1 << log2`, of what has this number among four that follow each other and share this hash,
+/// and a cache line.
+#[inline]
+pub(super) fn place_of_four(hash: u64, log2: u32, number: u64) -> usize {
+    ((hash >> (64 - log2)) as usize & !3) | (number as usize & 3)
+}
+
 /// Where an instance has found leaves of all its trees: of those that share a place in here, the
 /// one that was used last.
 pub struct LeafHints {
@@ -111,9 +118,9 @@ impl LeafHints {
     /// Of a row and its neighbours; those behind are in the same cache line.
     #[inline]
     pub fn of_row(&self, tree: TreeId, row: RowId) -> &Cell<LeafHint> {
-        let (four, at) = (row.0 >> (ROWS_LOG2 + 2), (row.0 >> ROWS_LOG2) as usize % 4);
-        let hash = hash_of(four ^ u64::from(tree.0) << 40);
-        &self.hints[((hash >> (64 - self.log2)) as usize & !3) + at]
+        let group = row.0 >> ROWS_LOG2;
+        let hash = hash_of((group / 4) ^ (u64::from(tree.0) << 40));
+        &self.hints[place_of_four(hash, self.log2, group)]
     }
 
     /// Notes that these rows of a leaf, in the order of their ids, are where the first of them is.
@@ -121,7 +128,7 @@ impl LeafHints {
     pub fn follow(&self, tree: TreeId, rows: &[RowId]) {
         let [first, ..] = rows else { return };
         let (hint, mut group) = (self.of_row(tree, *first).get(), first.0 >> ROWS_LOG2);
-        for row in rows.iter().filter(|row| row.0 >> ROWS_LOG2 != first.0 >> ROWS_LOG2) {
+        for row in rows {
             if row.0 >> ROWS_LOG2 != group {
                 group = row.0 >> ROWS_LOG2;
                 self.of_row(tree, *row).set(hint);

@@ -55,11 +55,7 @@ impl TableTree {
         } else {
             return None;
         };
-        let result = f(&view, slot);
-        point("table.near.read");
-        page.validate().ok()?;
-        // What is not to be believed yet is asked again by a descent.
-        if matches!(result, Err(Stop::Retry)) { None } else { Some(result) }
+        believed(&page, f(&view, slot))
     }
 
     /// None if the row is not there, or the leaf did not validate.
@@ -72,11 +68,7 @@ impl TableTree {
         if !view.covers(row) && !mutant("table_hint_fence_unchecked") {
             return None;
         }
-        let result = f(&view);
-        point("table.near.read");
-        page.validate().ok()?;
-        // What is not to be believed yet is asked again by a descent.
-        if matches!(result, Err(Stop::Retry)) { None } else { Some(result) }
+        believed(page, f(&view))
     }
 
     /// As [`TableTree::write`], beginning where `near` says, which then says where it was.
@@ -94,4 +86,11 @@ impl TableTree {
         near.set(LeafHint::new(self.id(), leaf.frame()));
         Ok(leaf)
     }
+}
+
+/// What was read in a hinted leaf, if it validates. None: a descent asks again.
+#[inline]
+fn believed<R>(page: &PageRead, result: Outcome<R>) -> Option<Outcome<R>> {
+    point("table.near.read");
+    (page.validate().is_ok() && !matches!(result, Err(Stop::Retry))).then_some(result)
 }
