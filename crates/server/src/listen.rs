@@ -17,8 +17,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use atoll_kernel::base::InstanceId;
-use atoll_kernel::io::{Completion, Op};
-use atoll_kernel::runtime::{Instance, InstanceState, Poll, Service, ServiceId, accepted};
+use atoll_kernel::io::{Completion, Op, accepted};
+use atoll_kernel::runtime::{Instance, InstanceState, Poll, Service, ServiceId};
 
 use crate::backend::Backend;
 use crate::error::{Result, ServerError};

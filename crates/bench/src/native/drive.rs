@@ -3,7 +3,7 @@
 //! Invariants: no think times; `arrivals` says when a client's next transaction begins, and from
 //! when its latency counts. A client that waits for an arrival is a task that waits: its instance
 //! serves others or sleeps. A transaction counts when it is settled (its commit survives a
-//! crash, unless durability is relaxed). A conflict (40001, 40P01) is counted and retried with the
+//! crash, unless durability is relaxed); until it is, its client waits without a stack. A conflict (40001, 40P01) is counted and retried with the
 //! same input; the latency is that of all tries together. What a client acknowledges to the
 //! outside, it acknowledges after it has settled. Clients keep no histograms, which would take the
 //! caches from the kernel: they send their latencies to who started them.
@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use atoll_kernel::api::{
-    Context, Database, Error, InstanceId, Isolation, Parker, Result, Session, Target,
+    Context, Database, Error, InstanceId, Isolation, Parker, Result, Session, Settling, Target,
 };
 use atoll_kernel::sync::ledger::{self, Label};
 
@@ -76,9 +76,8 @@ pub fn drive<W: Native>(
         let arrivals = arrivals.clone();
         let instance = InstanceId(workload.home(number, database.instances()) as u16);
         database.spawn(Target::Instance(instance), move |context| {
-            let mut client = Client::new(context, workload, tables, &setting, number, sender);
-            let error = client.run(&course, &arrivals).err();
-            client.end(error);
+            let (client, of_run) = ((&setting, number, sender), (course, arrivals));
+            Client::new(context, (workload, tables), client, of_run).run(context);
         });
     }
     drop(sender);
@@ -117,13 +116,16 @@ pub fn drive<W: Native>(
     Ok(driven)
 }
 
-struct Client<'a, W: Native> {
-    context: &'a Context,
+struct Client<W: Native> {
     session: Session,
     workload: W,
     terminal: W::Terminal,
     source: W::Source,
     isolation: Isolation,
+    course: Course,
+    arrivals: Arc<Arrivals>,
+    // What it has done and is not known to be settled.
+    done: Option<Done<W>>,
     // What was not told yet.
     latencies: Vec<Latency>,
     untold: Counts,
@@ -132,95 +134,122 @@ struct Client<'a, W: Native> {
     sender: mpsc::Sender<Letter<W::Mark>>,
 }
 
-impl<'a, W: Native> Client<'a, W> {
+/// A transaction that its client has done.
+struct Done<W: Native> {
+    input: W::Input,
+    arrived: Instant,
+    ended: Ended<W::Mark>,
+}
+
+impl<W: Native> Client<W> {
     fn new(
-        context: &'a Context,
-        workload: W,
-        tables: W::Tables,
-        setting: &Setting,
-        number: u64,
-        sender: mpsc::Sender<Letter<W::Mark>>,
-    ) -> Client<'a, W> {
+        context: &Context,
+        (workload, tables): (W, W::Tables),
+        (setting, number, sender): (&Setting, u64, mpsc::Sender<Letter<W::Mark>>),
+        (course, arrivals): (Course, Arc<Arrivals>),
+    ) -> Box<Client<W>> {
         let mut session = Session::new(context.instance());
         if setting.durability == Durability::Relaxed {
             session.set_durability(atoll_kernel::api::Durability::Relaxed);
         }
-        Client {
-            context,
+        Box::new(Client {
             session,
             terminal: workload.terminal(tables),
             source: workload.source(number, setting.seed),
             workload,
             isolation: setting.isolation.into(),
+            course,
+            arrivals,
+            done: None,
             latencies: Vec::new(),
             untold: Counts::default(),
             committed: Vec::new(),
             told: Instant::now(),
             sender,
+        })
+    }
+
+    /// Goes on until the end, or until it rests.
+    fn run(mut self: Box<Self>, context: &Context) {
+        loop {
+            if let Some(done) = self.done.take() {
+                // The ledger has it in the transaction's account.
+                ledger::switch(Label::of(W::kind(&done.input)));
+                if self.session.settle_soon(context) == Settling::Later {
+                    self.done = Some(done);
+                    return context.rest(move |context| self.run(context));
+                }
+                ledger::switch(Label::default());
+                self.settled(done);
+            }
+            if context.should_yield() {
+                context.yield_now();
+            }
+            match self.next(context) {
+                Ok(Some(done)) => self.done = Some(done),
+                Ok(None) => return self.end(None),
+                Err(error) => return self.end(Some(error)),
+            }
         }
     }
 
-    fn run(&mut self, course: &Course, arrivals: &Arrivals) -> Result<()> {
-        let is_to_end = || course.stop.get().is_some();
-        loop {
-            // Who waits for an arrival keeps nobody out (rule 2.4): it has no transaction.
-            let next = || arrivals.next(self.context, is_to_end);
-            let Some(arrived) = self.context.uncounted(next) else { return Ok(()) };
-            if arrived - self.told >= TELL_EVERY {
-                self.tell(arrived);
-            }
-            let input = self.workload.draw(&mut self.source);
-            ledger::begin(Label::of(W::kind(&input)));
-            let ended = self.until_done(&input)?;
-            self.session.settle(self.context)?;
-            ledger::switch(Label::default());
-            let micros = u32::try_from(arrived.elapsed().as_micros()).unwrap_or(u32::MAX);
-            self.workload.settled(&input);
-            let kind = W::kind(&input);
-            self.latencies.push(Latency { kind: kind as u8, micros });
-            self.untold.count(kind, &ended);
-            if let Ended::Commit(Some(mark)) = ended
-                && course.acknowledge == Acknowledge::Each
-            {
-                self.committed.push(mark);
-            }
-            if self.context.should_yield() {
-                self.context.yield_now();
-            }
+    /// Waits for the next transaction's arrival and does it, up to its commit; none at the end.
+    fn next(&mut self, context: &Context) -> Result<Option<Done<W>>> {
+        let is_to_end = || self.course.stop.get().is_some();
+        // Who waits for an arrival keeps nobody out (rule 2.4): it has no transaction.
+        let next = || self.arrivals.next(context, is_to_end);
+        let Some(arrived) = context.uncounted(next) else { return Ok(None) };
+        if arrived - self.told >= TELL_EVERY {
+            self.tell(arrived);
+        }
+        let input = self.workload.draw(&mut self.source);
+        ledger::begin(Label::of(W::kind(&input)));
+        let ended = self.until_done(context, &input)?;
+        Ok(Some(Done { input, arrived, ended }))
+    }
+
+    /// What it has done counts.
+    fn settled(&mut self, Done { input, arrived, ended }: Done<W>) {
+        let micros = u32::try_from(arrived.elapsed().as_micros()).unwrap_or(u32::MAX);
+        self.workload.settled(&input);
+        let kind = W::kind(&input);
+        self.latencies.push(Latency { kind: kind as u8, micros });
+        self.untold.count(kind, &ended);
+        if let Ended::Commit(Some(mark)) = ended
+            && self.course.acknowledge == Acknowledge::Each
+        {
+            self.committed.push(mark);
         }
     }
 
     /// Tries until there is no conflict.
-    fn until_done(&mut self, input: &W::Input) -> Result<Ended<W::Mark>> {
+    fn until_done(&mut self, context: &Context, input: &W::Input) -> Result<Ended<W::Mark>> {
         loop {
-            match self.attempt(input) {
+            match self.attempt(context, input) {
                 Err(Error::Deadlock { .. } | Error::SerializationFailure { .. }) => {
                     self.untold.aborts += 1;
-                    self.context.yield_now();
+                    context.yield_now();
                 }
                 other => return other,
             }
         }
     }
 
-    fn attempt(&mut self, input: &W::Input) -> Result<Ended<W::Mark>> {
-        let mut transaction = self.session.begin(self.context, self.isolation, W::access(input))?;
-        let mut commands = Commands {
-            transaction: &mut transaction,
-            session: &mut self.session,
-            context: self.context,
-        };
+    fn attempt(&mut self, context: &Context, input: &W::Input) -> Result<Ended<W::Mark>> {
+        let mut transaction = self.session.begin(context, self.isolation, W::access(input))?;
+        let mut commands =
+            Commands { transaction: &mut transaction, session: &mut self.session, context };
         match W::run(&mut self.terminal, &mut commands, input) {
             Ok(Ended::Commit(mark)) => {
-                transaction.commit(&mut self.session, self.context)?;
+                transaction.commit(&mut self.session, context)?;
                 Ok(Ended::Commit(mark))
             }
             Ok(Ended::Rollback) => {
-                transaction.rollback(&mut self.session, self.context);
+                transaction.rollback(&mut self.session, context);
                 Ok(Ended::Rollback)
             }
             Err(error) => {
-                transaction.rollback(&mut self.session, self.context);
+                transaction.rollback(&mut self.session, context);
                 Err(error)
             }
         }
@@ -240,8 +269,9 @@ impl<'a, W: Native> Client<'a, W> {
         }
     }
 
-    fn end(mut self, error: Option<Error>) {
+    fn end(&mut self, error: Option<Error>) {
         self.tell(Instant::now());
+        // The receiver waits for every client.
         let _ = self.sender.send(Letter::Done(error));
     }
 }

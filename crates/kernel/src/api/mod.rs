@@ -94,7 +94,7 @@ pub use crate::tree::index::ScanDirection;
 pub use crate::tree::key::{Direction, Nulls};
 pub use crate::txn::rows::{FoundAhead, Frozen, PointAhead, PointRows, RowValues, WriteOutcome};
 pub use crate::txn::{
-    Committed, Interrupt, Isolation, LockMode as TableLockMode, Reason, Unsettled,
+    Committed, Interrupt, Isolation, LockMode as TableLockMode, Reason, Settling, Unsettled,
 };
 pub use crate::txn::{Counting, Cycle, SequenceState};
 pub use crate::version::{Presence, RowBuffer, RowView};

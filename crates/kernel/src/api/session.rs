@@ -18,7 +18,8 @@ use crate::catalog::CatalogRef;
 use crate::runtime::Class;
 use crate::sync::mutant;
 use crate::txn::{
-    Committed, HeldSnapshot, Interrupt, Isolation, Synchronous, TxnHandle, Unsettled, Waiter,
+    Committed, HeldSnapshot, Interrupt, Isolation, Settling, Synchronous, TxnHandle, Unsettled,
+    Waiter,
 };
 
 /// When a commit's answer may leave.
@@ -132,6 +133,13 @@ impl Session {
     pub fn settle(&mut self, context: &Context) -> Result<()> {
         self.core.txn.settle(&mut self.inner, context);
         Ok(())
+    }
+
+    /// As [`Session::settle`], but it does not wait. `Later`: the task is woken when it should ask again;
+    /// until then it may wait without a stack ([`crate::runtime::TaskContext::rest`]), so that the next transaction has
+    /// the one that is in the caches.
+    pub fn settle_soon(&mut self, context: &Context) -> Settling {
+        self.core.txn.settle_soon(&mut self.inner, context)
     }
 
     /// What [`Session::settle`] would wait for now. Who hears `Nothing` has settled; who hears

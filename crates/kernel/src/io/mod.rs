@@ -5,6 +5,7 @@
 //! retried as if nothing had happened (rule 7.8). Every form behaves the same; the same tests run
 //! over all of them.
 
+mod accepted;
 mod blocking;
 mod event;
 mod machine;
@@ -18,6 +19,7 @@ mod threads;
 pub mod trace;
 mod uring;
 
+pub use accepted::accepted;
 pub use machine::{RealEntropy, RealTime, Seeded, SimEntropy, SimTime};
 pub use memory::MemoryDisk;
 pub use real::{LOCK_NAME, RealDisk, look_for};

@@ -14,20 +14,18 @@ use std::time::Duration;
 
 use crate::base::{InstanceId, Result};
 use crate::io::{Completion, Ring, TimeSource, Token};
-use crate::sync::ledger;
 
 use super::clock::Clock;
 use super::hub::Hub;
 use super::intake::Intake;
 use super::io_wait::IoWait;
-use super::options::Slice;
 use super::park::{Parked, UnparkClass};
 use super::processor::Processor;
 use super::schedule::{Admission, Ready, TaskKey, Timers};
 use super::sleep::Sleep;
 use super::stack::{StackPool, left_above, thread_stack_limit};
 use super::table::{OnEnd, Stage, Tasks};
-use super::task::{Class, LocalWork, Suspend, TaskContext, TaskEnd, dismantle};
+use super::task::{Class, LocalWork, TaskContext, TaskEnd, dismantle};
 
 /// What a poll found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,29 +125,24 @@ impl ServiceId {
     }
 }
 
-/// Tasks that one turn runs at most.
-const TASKS_PER_TURN_MAX: u32 = 64;
-/// While others are ready, one system task runs every so many turns (rule 2.3 e).
-const SYSTEM_EVERY_TURNS: u64 = 8;
-
 /// One instance. Not `Send`: it is made on, and never leaves, its thread.
 pub struct Instance<S: InstanceState> {
-    me: Weak<Instance<S>>,
+    pub(super) me: Weak<Instance<S>>,
     id: InstanceId,
-    hub: Arc<Hub<S>>,
+    pub(super) hub: Arc<Hub<S>>,
     ring: Box<dyn Ring>,
     state: OnceCell<S>,
     pub(super) services: RefCell<Vec<Rc<dyn Service<S>>>>,
-    tasks: RefCell<Tasks<S>>,
+    pub(super) tasks: RefCell<Tasks<S>>,
     pub(super) ready: RefCell<Ready>,
-    timers: RefCell<Timers>,
+    pub(super) timers: RefCell<Timers>,
     pub(super) stacks: StackPool,
     pub(super) intake: RefCell<Intake>,
     pub(super) io_waits: RefCell<Vec<Option<IoWait>>>,
     thread_stack_limit: usize,
-    slice_end: Cell<u64>,
-    slice_calls: Cell<u32>,
-    turns: Cell<u64>,
+    pub(super) slice_end: Cell<u64>,
+    pub(super) slice_calls: Cell<u32>,
+    pub(super) turns: Cell<u64>,
     stopping: Cell<bool>,
     // Tasks with a stack that admission does not count.
     pub(super) uncounted: Cell<usize>,
@@ -277,7 +270,7 @@ impl<S: InstanceState> Instance<S> {
         self.enter(class, as_counted(class, work), Some(Box::new(on_end)));
     }
 
-    fn enter(&self, class: Class, work: LocalWork<S>, on_end: Option<OnEnd<S>>) {
+    pub(super) fn enter(&self, class: Class, work: LocalWork<S>, on_end: Option<OnEnd<S>>) {
         let door = self.hub.mailbox(self.id).door();
         let (key, birth) = self.tasks.borrow_mut().insert(door, class, work, on_end);
         self.ready.borrow_mut().push(class, birth, key);
@@ -315,7 +308,7 @@ impl<S: InstanceState> Instance<S> {
     }
 
     /// Whoever was woken, here or by another instance, is ready from now on.
-    fn take_wakes(&self) -> bool {
+    pub(super) fn take_wakes(&self) -> bool {
         let mut active = false;
         for cell in self.hub.mailbox(self.id).door().wakes.take() {
             active = true;
@@ -326,178 +319,6 @@ impl<S: InstanceState> Instance<S> {
             self.make_ready(TaskKey(cell.task()), class, Parked::Woken);
         }
         active
-    }
-
-    fn make_ready(&self, key: TaskKey, class: Class, answer: Parked) {
-        let mut tasks = self.tasks.borrow_mut();
-        let Some(task) = tasks.get_mut(key) else { return };
-        match std::mem::replace(&mut task.stage, Stage::Running) {
-            Stage::Parked(body) => {
-                task.stage = Stage::Ready(body, answer);
-                let class = if task.class == Class::System { Class::System } else { class };
-                self.ready.borrow_mut().push(class, task.birth, key);
-            }
-            other => task.stage = other,
-        }
-    }
-
-    fn end_due_waits(&self) -> bool {
-        if self.timers.borrow().next().is_none() {
-            return false;
-        }
-        let now = self.time().now_ns();
-        let mut active = false;
-        loop {
-            let due = self.timers.borrow_mut().pop_due(now);
-            let Some((key, wait)) = due else { break };
-            let ended = self.tasks.borrow().get(key).is_some_and(|task| {
-                task.waits == wait && matches!(task.stage, Stage::Parked(_)) && task.cell.time_out()
-            });
-            if ended {
-                active = true;
-                self.make_ready(key, Class::Lock, Parked::TimedOut);
-            }
-        }
-        active
-    }
-
-    pub(super) fn admission(&self) -> Admission {
-        let counted = self.stacks.live() - self.uncounted.get();
-        if counted < self.hub.options().admission_max { Admission::Open } else { Admission::Closed }
-    }
-
-    fn run_tasks(&self) -> bool {
-        self.pull_new_work();
-        let (tasks_max, budget) = match self.hub.options().slice {
-            Slice::TimeNs(ns) => (TASKS_PER_TURN_MAX, self.hub.cycles_of_ns(ns / 2)),
-            Slice::Calls(_) => (1, 0),
-        };
-        let start = if budget == 0 { 0 } else { self.time().cycles() };
-        let mut ran = 0;
-        while ran < tasks_max {
-            let admission = self.admission();
-            let Some(key) = self.ready.borrow_mut().pick(admission) else { break };
-            self.resume(key);
-            ran += 1;
-            // Whom it has handed a row to comes next, not after all others: a queue at a hot row
-            // is emptied at once, and they do not stand there when they come to it.
-            self.take_wakes();
-            if budget != 0 && self.time().cycles().wrapping_sub(start) >= budget {
-                break;
-            }
-        }
-        if ran == 0 || self.turns.get().is_multiple_of(SYSTEM_EVERY_TURNS) {
-            let system = self.ready.borrow_mut().pick_system();
-            if let Some(key) = system {
-                self.resume(key);
-                ran += 1;
-            }
-        }
-        ran > 0
-    }
-
-    /// Takes unstarted work from outside, if this instance has room for it (rule 2.5).
-    fn pull_new_work(&self) {
-        let ready = self.ready.borrow();
-        let busy = ready.any_but_system(Admission::Open) || ready.waiting_new() > 0;
-        drop(ready);
-        if self.admission() == Admission::Closed
-            || (busy && !self.turns.get().is_multiple_of(SYSTEM_EVERY_TURNS))
-        {
-            return;
-        }
-        let work = self.hub.pull(self.id, busy);
-        if let Some(work) = work {
-            self.enter(Class::New, work, None);
-        }
-    }
-
-    fn resume(&self, key: TaskKey) {
-        let taken = self.tasks.borrow_mut().get_mut(key).map(|task| {
-            let stage = std::mem::replace(&mut task.stage, Stage::Running);
-            // Only a context that begins refers to the cell.
-            let cell = matches!(stage, Stage::Fresh(_)).then(|| ledger::share(&task.cell));
-            (stage, cell, task.label)
-        });
-        let (mut body, answer, label) = match taken {
-            Some((Stage::Ready(body, answer), _, label)) => (body, answer, label),
-            Some((Stage::Fresh(work), Some(cell), label)) => match self.stacks.take() {
-                Ok(stack) => {
-                    let me = self.me.upgrade().expect("the instance outlives its turn");
-                    (TaskContext::start(me, cell, stack, work), Parked::Woken, label)
-                }
-                Err(error) => return self.end(key, TaskEnd::NotStarted(error)),
-            },
-            _ => return,
-        };
-        self.begin_slice();
-        let own = ledger::switch(label);
-        let result = body.resume(answer);
-        let label = ledger::switch(own);
-        match result {
-            corosensei::CoroutineResult::Return(end) => {
-                self.stacks.give(body.into_stack());
-                self.end(key, end);
-            }
-            corosensei::CoroutineResult::Yield(suspend) => {
-                let mut tasks = self.tasks.borrow_mut();
-                let task = tasks.get_mut(key).expect("a suspended task exists");
-                task.label = label;
-                match suspend {
-                    Suspend::Yield => {
-                        task.stage = Stage::Ready(body, Parked::Woken);
-                        let class =
-                            if task.class == Class::System { task.class } else { Class::Run };
-                        self.ready.borrow_mut().push(class, task.birth, key);
-                    }
-                    Suspend::Park { deadline_ns } => {
-                        task.stage = Stage::Parked(body);
-                        task.waits += 1;
-                        let wait = task.waits;
-                        if let Some(deadline) = deadline_ns {
-                            self.add_timer(&tasks, deadline, key, wait);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn add_timer(&self, tasks: &Tasks<S>, deadline_ns: u64, key: TaskKey, wait: u64) {
-        let mut timers = self.timers.borrow_mut();
-        timers.add(deadline_ns, key, wait);
-        timers.tidy(tasks.len(), |key, wait| {
-            tasks
-                .get(key)
-                .is_some_and(|task| task.waits == wait && matches!(task.stage, Stage::Parked(_)))
-        });
-    }
-
-    fn end(&self, key: TaskKey, end: TaskEnd) {
-        let on_end = self.tasks.borrow_mut().remove(key);
-        if let Some(on_end) = on_end {
-            on_end(self, end);
-        }
-    }
-
-    fn begin_slice(&self) {
-        match self.hub.options().slice {
-            Slice::TimeNs(ns) => {
-                self.slice_end.set(self.time().cycles().wrapping_add(self.hub.cycles_of_ns(ns)));
-            }
-            Slice::Calls(calls) => self.slice_calls.set(calls),
-        }
-    }
-
-    pub(super) fn slice_used_up(&self) -> bool {
-        match self.hub.options().slice {
-            Slice::TimeNs(_) => self.time().cycles() >= self.slice_end.get(),
-            Slice::Calls(_) => {
-                let left = self.slice_calls.get();
-                self.slice_calls.set(left.saturating_sub(1));
-                left == 0
-            }
-        }
     }
 
     pub(super) fn thread_stack_left_bytes(&self) -> usize {

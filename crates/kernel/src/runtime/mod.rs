@@ -7,7 +7,6 @@
 //! hand, under the simulator. Every module below may use this one. It knows no page, no
 //! transaction and no session: those hang from the state `S` that [`crate::api`] composes.
 
-mod accepted;
 mod affinity;
 mod clock;
 mod hub;
@@ -21,6 +20,7 @@ mod options;
 mod park;
 mod processor;
 mod promise;
+mod run;
 mod schedule;
 mod sleep;
 mod stack;
@@ -30,7 +30,6 @@ mod thread;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use accepted::accepted;
 pub use affinity::{AffinityHasher, AffinityKey};
 pub use clock::{Clock, ClockChoice, ClockForm};
 pub use hub::{Hub, Message, Target};

@@ -1,7 +1,7 @@
 //! An instance's tasks: who exists, what each is doing, where it goes on.
 //!
 //! Invariants: a key names one use of one place (generation above, place below); a task is ready
-//! (in exactly one queue), running (its coroutine is taken out), or parked. Only the instance's
+//! (in exactly one queue), running (its coroutine is taken out), parked or resting. Only the instance's
 //! own thread touches this, and never across a resumption.
 
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub(super) enum Stage<S: InstanceState> {
     Ready(Body, Parked),
     /// Waiting; ended by its cell or its timer.
     Parked(Body),
+    /// Waiting without a stack, for its cell alone; begins this when it is woken.
+    Resting(LocalWork<S>),
     /// On the processor.
     Running,
 }
@@ -44,6 +46,8 @@ pub(super) struct Task<S: InstanceState> {
     pub(super) waits: u64,
     // What it runs, for the ledger: it goes with the coroutine.
     pub(super) label: Label,
+    // What it goes on with when its present part has returned and it is woken.
+    pub(super) next: Option<LocalWork<S>>,
     pub(super) on_end: Option<OnEnd<S>>,
 }
 
@@ -99,9 +103,8 @@ impl<S: InstanceState> Tasks<S> {
         };
         self.births += 1;
         self.live += 1;
-        let (stage, birth) = (Stage::Fresh(work), self.births);
-        place.task =
-            Some(Task { cell, stage, class, birth, waits: 0, label: Label::default(), on_end });
+        let (stage, birth, label) = (Stage::Fresh(work), self.births, Label::default());
+        place.task = Some(Task { cell, stage, class, birth, waits: 0, label, next: None, on_end });
         (key, birth)
     }
 

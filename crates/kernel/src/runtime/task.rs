@@ -21,6 +21,7 @@ use crate::sync::stays;
 
 use super::instance::{Instance, InstanceState};
 use super::park::{ParkCell, Parked, Parker, Unparker};
+use super::schedule::TaskKey;
 use super::stack::StackRange;
 use super::table::Body;
 
@@ -126,6 +127,16 @@ impl<S: InstanceState> TaskContext<S> {
         while stays(name) && !self.instance.is_stopping() {
             self.park(Some(self.now_ns() + LINGER_NS));
         }
+    }
+
+    /// Waits without a stack: `continuation` begins when this task is woken next (by its
+    /// [`Parker::unparker`]), on whatever stack is free then; the present part returns now and gives its
+    /// own back. A wake-up that came before is not lost, and one may be spurious. How the task
+    /// ended is told of its last part. For waits that may take long and need nothing of the stack
+    /// (stack discarding: Draves et al., "Using Continuations", SOSP 1991). Holds no latch.
+    pub fn rest(&self, continuation: impl FnOnce(&TaskContext<S>) + 'static) {
+        assert_may_wait();
+        self.instance.rests_with(TaskKey(self.cell.task()), Box::new(continuation));
     }
 
     fn yielder(&self) -> &Yielder<Parked, Suspend> {

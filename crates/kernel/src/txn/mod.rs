@@ -27,7 +27,7 @@ pub use imaged::CheckpointSnapshot;
 pub use interrupt::{Interrupt, Reason};
 pub use local::{TxnCounters, TxnLocal};
 pub use locks::{LockMode, ModeSet};
-pub use observe::{Observations, Session, Synchronous, Unsettled};
+pub use observe::{Observations, Session, Settling, Synchronous, Unsettled};
 pub use sequence::{
     Counting, Cycle, Sequence, SequenceState, Taken, decode_note as decode_sequence_note,
 };

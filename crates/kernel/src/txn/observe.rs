@@ -19,6 +19,16 @@ pub enum Unsettled {
     Others,
 }
 
+/// Whether a session has settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "who has not settled tells nobody"]
+pub enum Settling {
+    /// Everything it was told and has committed is stable.
+    Done,
+    /// Not yet; whoever asked is woken when it should ask again.
+    Later,
+}
+
 /// The largest observed commit per home, of one transaction or carried by one session.
 #[derive(Clone, Default, Debug)]
 pub struct Observations {

@@ -16,7 +16,7 @@ use super::handle::{HeldLock, Parts, TxnHandle};
 use super::interrupt::Interrupt;
 use super::local::{TxnLocal, is_short_of_memory};
 use super::locks::{Asked, Asker, LockMode};
-use super::observe::{Session, Synchronous};
+use super::observe::{Session, Settling, Synchronous};
 use super::row_queue::{Next, RowName, Stands, Took, Wants};
 use super::shared::{IoWaker, StableWaker};
 use super::slot::Edge;
@@ -438,13 +438,18 @@ impl<E: Environment> TxnLocal<E> {
     /// Waits until `seen` is stable. Not interrupted: what depends on it must not be told.
     fn wait_stable(&self, seen: Observed, parker: &dyn Parker) {
         while !self.is_stable(seen) {
-            self.count(|counters| counters.stable_waits += 1);
-            let waker = StableWaker::Task(IoWaker(parker.unparker()));
-            let mark = || self.environment.stable(seen.home);
-            if self.shared.stable_waiters.enlist(seen, waker, mark) {
+            if self.enlist(seen, parker) {
                 parker.park(None);
             }
         }
+    }
+
+    /// Has the caller woken when `seen` is stable. False: it is.
+    fn enlist(&self, seen: Observed, parker: &dyn Parker) -> bool {
+        self.count(|counters| counters.stable_waits += 1);
+        let waker = StableWaker::Task(IoWaker(parker.unparker()));
+        let mark = || self.environment.stable(seen.home);
+        self.shared.stable_waiters.enlist(seen, waker, mark)
     }
 
     /// Locks a table in `mode` until the transaction ends (rule 6.6), waiting as long as it takes.
@@ -548,6 +553,21 @@ impl<E: Environment> TxnLocal<E> {
             self.wait_stable(seen, parker);
         }
         session.carried.clear();
+    }
+
+    /// As [`TxnLocal::settle`], as far as it gets without waiting. `Later`: the caller is woken
+    /// when it should ask again.
+    pub fn settle_soon(&self, session: &mut Session, parker: &dyn Parker) -> Settling {
+        if session.synchronous == Synchronous::Off || mutant("txn-settle-skipped") {
+            return Settling::Done;
+        }
+        while let Some(seen) = self.first_unstable(&session.carried) {
+            if self.enlist(seen, parker) {
+                return Settling::Later;
+            }
+        }
+        session.carried.clear();
+        Settling::Done
     }
 
     /// As [`TxnLocal::settle`], for an answer in the middle of a transaction.

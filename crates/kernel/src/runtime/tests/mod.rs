@@ -4,11 +4,13 @@
 //! `knock-without-fence`, `wake-up-lost`: the models `loom_sleep_*`;
 //! `promise-without-fence`, `kept-without-fence`: the model `loom_promise_is_kept_or_not_made`;
 //! `unpark-before-park-lost`: `an_unpark_before_the_park_is_kept`;
+//! `rest-forgets-a-wake-up`: `a_wake_up_before_the_rest_is_kept`;
 //! `sleeper-leaves-others-work`: `who_lies_down_sees_work_of_others_that_came_meanwhile`.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod intake;
+mod rest;
 mod stepped;
 mod threads;
 

@@ -382,40 +382,55 @@ fn system_work_has_a_quota_beside_busy_tasks() {
     assert!(log.iter().position(|line| line == "system").unwrap() > 0);
 }
 
+/// Tasks that wait in every way and wake each other.
+struct Wanderers {
+    random: RefCell<fastrand::Rng>,
+    waiting: RefCell<Vec<Unparker>>,
+    done: Cell<u32>,
+}
+
+impl Wanderers {
+    fn wander(self: Rc<Self>, context: &TaskContext<Notes>, steps: u32) {
+        for left in (0..steps).rev() {
+            let dice = self.random.borrow_mut().u32(0..5);
+            match dice {
+                0 => context.yield_now(),
+                1 => drop(context.park(Some(context.now_ns() + 10))),
+                2 => {
+                    self.waiting.borrow_mut().push(context.unparker());
+                    context.park(None);
+                }
+                3 => {
+                    self.waiting.borrow_mut().push(context.unparker());
+                    return context.rest(move |context| self.wander(context, left));
+                }
+                _ => {
+                    let other = self.waiting.borrow_mut().pop();
+                    if let Some(other) = other {
+                        other.unpark(UnparkClass::Lock);
+                    }
+                }
+            }
+        }
+        self.done.set(self.done.get() + 1);
+    }
+}
+
 #[test]
 fn random_parks_and_wakes_lose_nobody() {
     let seed = std::env::var("ATOLL_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     println!("ATOLL_SEED={seed}");
-    let random = Rc::new(RefCell::new(fastrand::Rng::with_seed(seed)));
+    let random = RefCell::new(fastrand::Rng::with_seed(seed));
     let time = HandClock::new();
     let options = RuntimeOptions { slice: Slice::Calls(1), ..RuntimeOptions::default() };
     let instance = stepped(options, time.clone());
-    let waiting: Rc<RefCell<Vec<Unparker>>> = Rc::default();
-    let done = Rc::new(Cell::new(0));
+    let shared = Rc::new(Wanderers { random, waiting: RefCell::default(), done: Cell::new(0) });
     for _ in 0..100 {
-        let (random, waiting, done) = (random.clone(), waiting.clone(), done.clone());
-        instance.spawn(Class::New, move |context| {
-            for _ in 0..20 {
-                let dice = random.borrow_mut().u32(0..4);
-                match dice {
-                    0 => context.yield_now(),
-                    1 => drop(context.park(Some(context.now_ns() + 10))),
-                    2 => {
-                        waiting.borrow_mut().push(context.unparker());
-                        context.park(None);
-                    }
-                    _ => {
-                        let other = waiting.borrow_mut().pop();
-                        if let Some(other) = other {
-                            other.unpark(UnparkClass::Lock);
-                        }
-                    }
-                }
-            }
-            done.set(done.get() + 1);
-        });
+        let shared = shared.clone();
+        instance.spawn(Class::New, move |context| shared.wander(context, 20));
     }
+    let Wanderers { done, waiting, .. } = &*shared;
     while done.get() < 100 {
         let idle = settle(&instance);
         time.advance(10);

@@ -8,7 +8,8 @@ use super::harness::{Context, Harness};
 use super::world::{Txn, observed_of};
 use crate::base::{Cts, Error, HomeId, Observed, TreeId};
 use crate::txn::{
-    Committed, Interrupt, Isolation, LockMode, Reason, Session, Synchronous, Waited, Waiter,
+    Committed, Interrupt, Isolation, LockMode, Reason, Session, Settling, Synchronous, Waited,
+    Waiter,
 };
 
 const TABLE: TreeId = TreeId(5);
@@ -82,6 +83,36 @@ fn nothing_is_acknowledged_before_its_log_is_stable() {
         assert!(!context.instance().state().txn.is_settled(session));
         context.instance().state().txn.settle(session, context);
         told.set(true);
+    });
+    harness.steps(300);
+    assert_eq!(harness.world.unflushed(0), 1);
+    assert!(!acknowledged.get());
+    harness.world.flush(0, 1);
+    harness.run(1000);
+    assert!(acknowledged.get());
+}
+
+/// Rests until everything is stable.
+fn rests_until_settled(context: &Context, mut session: Session, told: Rc<Cell<bool>>) {
+    match context.instance().state().txn.settle_soon(&mut session, context) {
+        Settling::Later => context.rest(|context| rests_until_settled(context, session, told)),
+        Settling::Done => told.set(true),
+    }
+}
+
+#[test]
+fn who_rests_until_it_has_settled_is_woken_then() {
+    let mut harness = Harness::new(1, 1, 2, 10);
+    harness.flushing = false;
+    let acknowledged = Rc::new(Cell::new(false));
+    let told = Rc::clone(&acknowledged);
+    harness.spawn(0, move |context| {
+        let (mut session, interrupt) = (Session::new(Synchronous::On), Interrupt::new());
+        let waiter = Waiter { parker: context, interrupt: &interrupt, deadline_ns: None };
+        let mut txn = begin(context, &session, Isolation::ReadCommitted);
+        add(context, &waiter, &mut txn, 0, 1).unwrap();
+        commit(context, &mut session, &waiter, txn);
+        rests_until_settled(context, session, told);
     });
     harness.steps(300);
     assert_eq!(harness.world.unflushed(0), 1);

@@ -2,7 +2,7 @@
 
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-use crate::io::Completion;
+use super::Completion;
 
 /// The connection that an `Op::Accept` has taken, or the error number. The completion of an
 /// Accept is consumed once, so nobody else owns the descriptor.
