@@ -261,7 +261,9 @@ pub fn trim(page: &mut Page, lower: &[u8], upper: Option<&[u8]>) {
     rebuild(page, &source, place(lower)..end, lower, upper);
 }
 
-/// Wins dead bytes back.
+/// Wins dead bytes back. By itself: its copy of the page would be on the stack of every insertion.
+#[cold]
+#[inline(never)]
 pub(super) fn compact(page: &mut Page) {
     let source = *page;
     let view = KeyNode::new(OwnedPage(&source));

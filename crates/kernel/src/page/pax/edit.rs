@@ -7,7 +7,7 @@
 use super::super::header::{put_u16, put_u64};
 use super::super::layout::Layout;
 use super::super::overflow::REFERENCE_BYTES;
-use super::reshape::{capacity_for, reshape};
+use super::reshape::{capacity_for, compact_heap, reshape};
 use super::{
     AT_COUNT, AT_DELETED, AT_HEAP_DEAD, AT_HEAP_START, AT_LOWER, AT_RESERVED, AT_ROWS, AT_UPPER,
     Geometry, LONG, Leaf, SlotIndex, USABLE_BYTES,
@@ -175,13 +175,12 @@ impl<'a> LeafMut<'a> {
             return;
         }
         let (rows, live) = (view.count(), view.heap_live());
-        let same = view.geometry().end(self.layout) + live + bytes <= PAGE_BYTES;
-        let capacity = if same {
-            view.geometry().capacity
+        if view.geometry().end(self.layout) + live + bytes <= PAGE_BYTES {
+            compact_heap(self.page, self.layout);
         } else {
-            capacity_for(self.layout, rows, live + view.reserved() + bytes)
-        };
-        reshape(self.page, self.layout, self.layout, capacity);
+            let capacity = capacity_for(self.layout, rows, live + view.reserved() + bytes);
+            reshape(self.page, self.layout, self.layout, capacity);
+        }
         // What a rollback needs was reserved, and what a change needs was asked for before.
         assert!(self.view().contiguous() >= bytes, "the leaf has room for what it promised");
     }
@@ -330,15 +329,27 @@ fn bits_up(bits: &mut [u8], at: usize, count: usize) {
     }
 }
 
-/// Moves bits `at + 1..count` down by one, onto `at`, and clears the last.
+/// Moves bits `at + 1..count` down by one, onto `at`, and clears the last. By words: a leaf of short
+/// rows has hundreds, and a queue's first one goes each time.
 fn bits_down(bits: &mut [u8], at: usize, count: usize) {
-    let (first, last) = (at / 8, (count - 1) / 8);
+    let (mut byte, last) = (at / 8, (count - 1) / 8);
     bits[last] &= low((count - 1) % 8 + 1);
-    for byte in first..=last {
+    // The bits below `at`, in the first word or byte.
+    let mut kept = u64::from(low(at % 8));
+    while byte + 8 <= last
+        && let Some(word) = bits[byte..].first_chunk::<8>()
+    {
+        let old = u64::from_le_bytes(*word);
+        let carry = u64::from(bits[byte + 8]) << 63;
+        let new = old & kept | (old >> 1 | carry) & !kept;
+        bits[byte..byte + 8].copy_from_slice(&new.to_le_bytes());
+        (kept, byte) = (0, byte + 8);
+    }
+    for byte in byte..=last {
         let old = bits[byte];
         let carry = if byte < last { bits[byte + 1] << 7 } else { 0 };
-        let kept = if byte == first { low(at % 8) } else { 0 };
-        bits[byte] = old & kept | (old >> 1 | carry) & !kept;
+        bits[byte] = old & kept as u8 | (old >> 1 | carry) & !(kept as u8);
+        kept = 0;
     }
 }
 
@@ -350,10 +361,10 @@ mod tests {
     fn bits_move_as_one_by_one() {
         let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..20_000 {
-            let count = random.usize(1..80);
+            let count = random.usize(1..230);
             let at = random.usize(..count);
             // No bit is set where no row is.
-            let bits: Vec<bool> = (0..88).map(|i| i < count && random.bool()).collect();
+            let bits: Vec<bool> = (0..240).map(|i| i < count && random.bool()).collect();
             let pack = |bits: &[bool]| -> Vec<u8> {
                 let byte = |eight: &[bool]| {
                     eight.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit))
@@ -367,7 +378,7 @@ mod tests {
             let (mut moved_up, mut moved_down) = (pack(&bits), pack(&bits));
             bits_up(&mut moved_up, at, count);
             bits_down(&mut moved_down, at, count);
-            assert_eq!(moved_up, pack(&up[..88]), "up from {at} of {count}");
+            assert_eq!(moved_up, pack(&up[..240]), "up from {at} of {count}");
             assert_eq!(moved_down, pack(&down), "down to {at} of {count}");
         }
     }
