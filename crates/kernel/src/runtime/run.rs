@@ -1,9 +1,9 @@
 //! Running tasks: who is next, for how long, and what becomes of a task when its coroutine comes back.
 //!
 //! Invariants: those of `instance`; a task that runs is in no queue, and its coroutine in no table.
-//! A task that *rests* has no stack: it has told what it goes on with, and begins that on whatever
-//! stack is free when it is woken ([`TaskContext::rest`]). So a thousand that wait for a flush take
-//! the caches of one, which has the stack that was used last.
+//! A task that *rests* has no stack: it has told what it goes on with, and begins that, admitted anew, on
+//! whatever stack is free when it is woken ([`TaskContext::rest`]). So a thousand that wait for a flush
+//! take the caches of one, which has the stack that was used last.
 
 use super::instance::{Instance, InstanceState};
 use super::options::Slice;
@@ -73,9 +73,15 @@ impl<S: InstanceState> Instance<S> {
     pub(super) fn make_ready(&self, key: TaskKey, class: Class, answer: Parked) {
         let mut tasks = self.tasks.borrow_mut();
         let Some(task) = tasks.get_mut(key) else { return };
-        task.stage = match std::mem::replace(&mut task.stage, Stage::Running) {
-            Stage::Parked(body) => Stage::Ready(body, answer),
-            Stage::Resting(work) => Stage::Fresh(work),
+        let class = match std::mem::replace(&mut task.stage, Stage::Running) {
+            Stage::Parked(body) => {
+                task.stage = Stage::Ready(body, answer);
+                class
+            }
+            Stage::Resting(work) => {
+                task.stage = Stage::Fresh(work);
+                Class::New
+            }
             other => {
                 task.stage = other;
                 return;
@@ -174,7 +180,7 @@ impl<S: InstanceState> Instance<S> {
             task.stage = Stage::Resting(work);
         } else {
             task.stage = Stage::Fresh(work);
-            let class = if task.class == Class::System { Class::System } else { Class::Run };
+            let class = if task.class == Class::System { Class::System } else { Class::New };
             self.ready.borrow_mut().push(class, task.birth, key);
         }
         true

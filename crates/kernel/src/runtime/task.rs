@@ -133,7 +133,8 @@ impl<S: InstanceState> TaskContext<S> {
     /// [`Parker::unparker`]), on whatever stack is free then; the present part returns now and gives its
     /// own back. A wake-up that came before is not lost, and one may be spurious. How the task
     /// ended is told of its last part. For waits that may take long and need nothing of the stack
-    /// (stack discarding: Draves et al., "Using Continuations", SOSP 1991). Holds no latch.
+    /// (stack discarding: Draves et al., "Using Continuations", SOSP 1991). The continuation is admitted
+    /// as a new transaction is (rule 2.4): rest with none open. Holds no latch.
     pub fn rest(&self, continuation: impl FnOnce(&TaskContext<S>) + 'static) {
         assert_may_wait();
         self.instance.rests_with(TaskKey(self.cell.task()), Box::new(continuation));

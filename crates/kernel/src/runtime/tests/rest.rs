@@ -122,7 +122,19 @@ fn a_part_may_wait_in_between_and_a_rest_keeps_nobody_out() {
     instance.spawn(Class::New, |context| context.instance().state().add("let in"));
     settle(&instance);
     assert_eq!(instance.state().taken(), ["let in"]);
+    // Woken, it is admitted as anybody else.
+    let other = given.clone();
+    instance.spawn(Class::New, move |context| {
+        other.borrow_mut().push(context.unparker());
+        context.park(None);
+    });
+    settle(&instance);
     given.borrow()[0].unpark(UnparkClass::Io);
+    settle(&instance);
+    time.advance(20);
+    settle(&instance);
+    assert!(instance.state().taken().is_empty(), "it has not begun");
+    given.borrow()[1].unpark(UnparkClass::Io);
     settle(&instance);
     time.advance(10);
     settle(&instance);
