@@ -136,8 +136,19 @@ impl Session {
     }
 
     /// As [`Session::settle`], but it does not wait. `Later`: the task is woken when it should ask again;
-    /// until then it may wait without a stack ([`crate::runtime::TaskContext::rest`]), so that the next transaction has
-    /// the one that is in the caches.
+    /// until then it may wait without a stack ([`crate::runtime::TaskContext::rest`]), so that the
+    /// instance's next transaction has the one that is in the caches.
+    ///
+    /// ```
+    /// use atoll_kernel::api::{Context, Session, Settling};
+    ///
+    /// fn answer(mut session: Session, context: &Context) {
+    ///     match session.settle_soon(context) {
+    ///         Settling::Later => context.rest(|context| answer(session, context)),
+    ///         Settling::Done => println!("committed, and will be after a power cut"),
+    ///     }
+    /// }
+    /// ```
     pub fn settle_soon(&mut self, context: &Context) -> Settling {
         self.core.txn.settle_soon(&mut self.inner, context)
     }
