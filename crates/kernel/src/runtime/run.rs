@@ -136,7 +136,7 @@ impl<S: InstanceState> Instance<S> {
         match result {
             corosensei::CoroutineResult::Return(end) => {
                 self.stacks.give(body.into_stack());
-                if end != TaskEnd::Done || !self.rests(key) {
+                if !self.rests(key, &end) {
                     self.end(key, end);
                 }
             }
@@ -167,12 +167,18 @@ impl<S: InstanceState> Instance<S> {
     /// Notes what a running task goes on with.
     pub(super) fn rests_with(&self, key: TaskKey, work: LocalWork<S>) {
         let mut tasks = self.tasks.borrow_mut();
-        tasks.get_mut(key).expect("a running task exists").next = Some(work);
+        let before = tasks.get_mut(key).expect("a running task exists").next.replace(work);
+        drop(tasks);
+        // Of a task that says so twice the last one counts.
+        drop(before);
     }
 
-    /// Whether the task, whose part has returned, goes on with another when it is woken. It is ready
+    /// Whether the task, whose part has ended, goes on with another when it is woken. It is ready
     /// again if it was woken already.
-    fn rests(&self, key: TaskKey) -> bool {
+    fn rests(&self, key: TaskKey, end: &TaskEnd) -> bool {
+        if *end != TaskEnd::Done {
+            return false;
+        }
         let mut tasks = self.tasks.borrow_mut();
         let Some(task) = tasks.get_mut(key) else { return false };
         let Some(work) = task.next.take() else { return false };
@@ -197,7 +203,9 @@ impl<S: InstanceState> Instance<S> {
     }
 
     pub(super) fn end(&self, key: TaskKey, end: TaskEnd) {
-        let on_end = self.tasks.borrow_mut().remove(key);
+        let removed = self.tasks.borrow_mut().remove(key);
+        // What it would have gone on with is dropped here, too, with nothing borrowed.
+        let (on_end, _next) = removed.unwrap_or_default();
         if let Some(on_end) = on_end {
             on_end(self, end);
         }

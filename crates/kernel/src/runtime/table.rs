@@ -22,6 +22,9 @@ pub(super) type Body = Coroutine<Parked, Suspend, TaskEnd, DefaultStack>;
 /// Called on the instance's own stack when the task has ended.
 pub(super) type OnEnd<S> = Box<dyn FnOnce(&Instance<S>, TaskEnd)>;
 
+/// What an ended task leaves: who is told, and what it would have gone on with.
+pub(super) type Left<S> = (Option<OnEnd<S>>, Option<LocalWork<S>>);
+
 /// Where a task is.
 pub(super) enum Stage<S: InstanceState> {
     /// Not started: it has no stack yet.
@@ -121,7 +124,7 @@ impl<S: InstanceState> Tasks<S> {
     }
 
     /// Takes an ended task out.
-    pub(super) fn remove(&mut self, key: TaskKey) -> Option<OnEnd<S>> {
+    pub(super) fn remove(&mut self, key: TaskKey) -> Option<Left<S>> {
         self.get(key)?;
         let place = &mut self.places[key.0 as u32 as usize];
         let mut task = place.task.take()?;
@@ -131,7 +134,7 @@ impl<S: InstanceState> Tasks<S> {
         if self.cells.len() < CELLS_KEPT_MAX && Arc::get_mut(&mut task.cell).is_some() {
             self.cells.push(task.cell);
         }
-        task.on_end
+        Some((task.on_end, task.next))
     }
 
     /// The keys of all tasks.

@@ -56,13 +56,26 @@ fn a_wake_up_before_the_rest_is_kept() {
     assert_eq!(instance.tasks(), 0);
 }
 
+/// What a continuation owns; it looks at the instance's tasks when it is dropped.
+struct Looks {
+    dropped: Rc<Cell<u32>>,
+    instance: Rc<Instance<Notes>>,
+}
+
+impl Drop for Looks {
+    fn drop(&mut self) {
+        self.dropped.set(self.dropped.get() + 1);
+        assert!(self.instance.tasks() <= 1, "nothing is borrowed");
+    }
+}
+
 #[test]
 fn the_last_part_is_the_end_and_a_panic_is_too() {
     let instance = stepped(RuntimeOptions::default(), HandClock::new());
-    let owned = Rc::new(());
     let end = |instance: &Instance<Notes>, end: TaskEnd| instance.state().add(format!("{end:?}"));
     for panics_in in ["no part", "the first", "the second"] {
-        let held = owned.clone();
+        let dropped = Rc::new(Cell::new(0));
+        let held = Looks { dropped: dropped.clone(), instance: instance.clone() };
         let first = move |context: &TaskContext<Notes>| {
             let unparker = context.unparker();
             context.rest(move |context| {
@@ -82,7 +95,7 @@ fn the_last_part_is_the_end_and_a_panic_is_too() {
         };
         assert_eq!(instance.state().taken(), expect, "{panics_in}");
         assert_eq!((instance.tasks(), instance.stacks.live()), (0, 0));
-        assert_eq!(Rc::strong_count(&owned), 1, "what it goes on with is dropped with it");
+        assert_eq!(dropped.get(), 1, "what it goes on with is dropped with it");
     }
 }
 
