@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use atoll_kernel::api::{
     Access, CheckpointWatch, Committed, Context, Database, Durability, Error, Isolation, Parker,
-    PinnedCheckpoint, Result, RowId, Savepoint, Session, Settling, Transaction, WhichCheckpoint,
+    PinnedCheckpoint, Result, RowId, Savepoint, Session, Transaction, WhichCheckpoint,
 };
 use atoll_kernel::base::Cts;
 use atoll_kernel::io::{Seeded, SimDisk};
@@ -175,8 +175,7 @@ pub fn client(context: &Context, clients: &Clients, seed: u64) {
     if relaxed {
         session.set_durability(Durability::Relaxed);
     }
-    let mut client =
-        Client { context, clients, random, session, relaxed, asks_soon: false, pinned: None };
+    let mut client = Client { context, clients, random, session, relaxed, pinned: None };
     while !clients.stop.get() {
         if client.random.one_in(12) {
             client.read_checkpoint();
@@ -211,8 +210,6 @@ struct Client<'c> {
     session: Session,
     // Its commits are told before they are stable.
     relaxed: bool,
-    // How it waited last for what it is to be told.
-    asks_soon: bool,
     // The checkpoint that it read last.
     pinned: Option<PinnedCheckpoint>,
 }
@@ -483,15 +480,8 @@ impl Client<'_> {
         }
     }
 
-    /// Waits until what the client is to be told is stable, in one way or the other; whether it is told
-    /// then.
+    /// Waits until what the client is to be told is stable; whether it is told then.
     fn settled(&mut self) -> bool {
-        self.asks_soon = !self.asks_soon;
-        if self.asks_soon {
-            while self.session.settle_soon(self.context) == Settling::Later {
-                self.context.park(None);
-            }
-        }
         let settled = self.session.settle(self.context);
         settled.is_ok() && !self.relaxed && !self.clients.disk.is_off()
     }

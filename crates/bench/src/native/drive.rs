@@ -3,8 +3,8 @@
 //! Invariants: no think times; `arrivals` says when a client's next transaction begins, and from
 //! when its latency counts. A client that waits for an arrival is a task that waits: its instance
 //! serves others or sleeps. A transaction counts when it is settled (its commit survives a
-//! crash, unless durability is relaxed); until it is, its client waits without a stack. A conflict (40001, 40P01) is counted and retried with the
-//! same input; the latency is that of all tries together. What a client acknowledges to the
+//! crash, unless durability is relaxed); until it is, its client waits without a stack. A conflict
+//! (40001, 40P01) is counted and retried with the same input; the latency is that of all tries together. What a client acknowledges to the
 //! outside, it acknowledges after it has settled. Clients keep no histograms, which would take the
 //! caches from the kernel: they send their latencies to who started them.
 
@@ -271,7 +271,6 @@ impl<W: Native> Client<W> {
 
     fn end(&mut self, error: Option<Error>) {
         self.tell(Instant::now());
-        // The receiver waits for every client.
         let _ = self.sender.send(Letter::Done(error));
     }
 }

@@ -73,20 +73,15 @@ impl<S: InstanceState> Instance<S> {
     pub(super) fn make_ready(&self, key: TaskKey, class: Class, answer: Parked) {
         let mut tasks = self.tasks.borrow_mut();
         let Some(task) = tasks.get_mut(key) else { return };
-        let class = match std::mem::replace(&mut task.stage, Stage::Running) {
-            Stage::Parked(body) => {
-                task.stage = Stage::Ready(body, answer);
-                class
-            }
-            Stage::Resting(work) => {
-                task.stage = Stage::Fresh(work);
-                Class::New
-            }
+        let (stage, class) = match std::mem::replace(&mut task.stage, Stage::Running) {
+            Stage::Parked(body) => (Stage::Ready(body, answer), class),
+            Stage::Resting(work) => (Stage::Fresh(work), Class::New),
             other => {
                 task.stage = other;
                 return;
             }
         };
+        task.stage = stage;
         let class = if task.class == Class::System { Class::System } else { class };
         self.ready.borrow_mut().push(class, task.birth, key);
     }
@@ -166,11 +161,11 @@ impl<S: InstanceState> Instance<S> {
 
     /// Notes what a running task goes on with.
     pub(super) fn rests_with(&self, key: TaskKey, work: LocalWork<S>) {
-        let mut tasks = self.tasks.borrow_mut();
-        let before = tasks.get_mut(key).expect("a running task exists").next.replace(work);
-        drop(tasks);
-        // Of a task that says so twice the last one counts.
-        drop(before);
+        // Of a task that says so twice the last one counts; the first is dropped with nothing borrowed.
+        let _before = {
+            let mut tasks = self.tasks.borrow_mut();
+            tasks.get_mut(key).expect("a running task exists").next.replace(work)
+        };
     }
 
     /// Whether the task, whose part has ended, goes on with another when it is woken. It is ready
@@ -182,12 +177,11 @@ impl<S: InstanceState> Instance<S> {
         let mut tasks = self.tasks.borrow_mut();
         let Some(task) = tasks.get_mut(key) else { return false };
         let Some(work) = task.next.take() else { return false };
-        if task.cell.begin_park() || mutant("rest-forgets-a-wake-up") {
-            task.stage = Stage::Resting(work);
-        } else {
-            task.stage = Stage::Fresh(work);
-            let class = if task.class == Class::System { Class::System } else { Class::New };
-            self.ready.borrow_mut().push(class, task.birth, key);
+        task.stage = Stage::Resting(work);
+        let waits = task.cell.begin_park() || mutant("rest-forgets-a-wake-up");
+        drop(tasks);
+        if !waits {
+            self.make_ready(key, Class::New, Parked::Woken);
         }
         true
     }

@@ -546,13 +546,9 @@ impl<E: Environment> TxnLocal<E> {
     /// Waits until everything that `session` depends on, its own commits included, is stable
     /// (rule 7.6). Before anything leaves the database. A relaxed session does not wait.
     pub fn settle(&self, session: &mut Session, parker: &dyn Parker) {
-        if session.synchronous == Synchronous::Off || mutant("txn-settle-skipped") {
-            return;
+        while self.settle_soon(session, parker) == Settling::Later {
+            parker.park(None);
         }
-        while let Some(seen) = self.first_unstable(&session.carried) {
-            self.wait_stable(seen, parker);
-        }
-        session.carried.clear();
     }
 
     /// As [`TxnLocal::settle`], as far as it gets without waiting. `Later`: the caller is woken

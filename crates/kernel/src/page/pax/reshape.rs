@@ -68,24 +68,14 @@ pub(super) fn reshape(page: &mut [u8; PAGE_BYTES], from: &Layout, to: &Layout, c
 
 /// Wins the heap's dead bytes back. The minipages stay where they are: but for where values lie, nothing changes in them.
 pub(super) fn compact_heap(page: &mut [u8; PAGE_BYTES], layout: &Layout) {
-    let view = Leaf::new(OwnedPage(page), layout);
+    let old = Box::new(*page);
+    let view = Leaf::new(OwnedPage(&old), layout);
     let (rows, geometry) = (view.count(), view.geometry());
     let start = usize::from(view.bytes().u16(AT_HEAP_START));
-    let old = page[start..].to_vec();
     let mut heap_start = PAGE_BYTES;
     let places = (0..layout.columns().len()).filter_map(|column| layout.place(column));
     for place in places.filter(|place| place.variable) {
-        for slot in 0..rows {
-            let entry = geometry.value(slot, place);
-            let (offset, stored) = (OwnedPage(page).u16(entry), OwnedPage(page).u16(entry + 2));
-            let len = usize::from(stored & !LONG);
-            if len > 0 {
-                let from = usize::from(offset) - start;
-                heap_start -= len;
-                page[heap_start..heap_start + len].copy_from_slice(&old[from..from + len]);
-                put_u16(page, entry, heap_start as u16);
-            }
-        }
+        heap_start = copy_heap_column(&view, 0..rows, place, page, geometry, place, heap_start);
     }
     page[start..heap_start].fill(0);
     put_u16(page, AT_HEAP_START, heap_start as u16);

@@ -70,26 +70,32 @@ pub(super) fn until(context: &Context, flag: &Cell<bool>) {
     }
 }
 
-#[test]
-fn nothing_is_acknowledged_before_its_log_is_stable() {
+/// What the client that `begin` begins acknowledges, it does when its log is stable, and not before.
+fn acknowledged_when_stable(begin: impl FnOnce(&Harness, Rc<Cell<bool>>)) {
     let mut harness = Harness::new(1, 1, 2, 10);
     harness.flushing = false;
     let acknowledged = Rc::new(Cell::new(false));
-    let told = Rc::clone(&acknowledged);
-    client(&harness, 0, move |context, session, waiter| {
-        let mut txn = begin(context, session, Isolation::ReadCommitted);
-        add(context, waiter, &mut txn, 0, 1).unwrap();
-        assert!(matches!(commit(context, session, waiter, txn), Committed::At(_)));
-        assert!(!context.instance().state().txn.is_settled(session));
-        context.instance().state().txn.settle(session, context);
-        told.set(true);
-    });
+    begin(&harness, Rc::clone(&acknowledged));
     harness.steps(300);
     assert_eq!(harness.world.unflushed(0), 1);
     assert!(!acknowledged.get());
     harness.world.flush(0, 1);
     harness.run(1000);
     assert!(acknowledged.get());
+}
+
+#[test]
+fn nothing_is_acknowledged_before_its_log_is_stable() {
+    acknowledged_when_stable(|harness, told| {
+        client(harness, 0, move |context, session, waiter| {
+            let mut txn = begin(context, session, Isolation::ReadCommitted);
+            add(context, waiter, &mut txn, 0, 1).unwrap();
+            assert!(matches!(commit(context, session, waiter, txn), Committed::At(_)));
+            assert!(!context.instance().state().txn.is_settled(session));
+            context.instance().state().txn.settle(session, context);
+            told.set(true);
+        });
+    });
 }
 
 /// Rests until everything is stable.
@@ -102,24 +108,16 @@ fn rests_until_settled(context: &Context, mut session: Session, told: Rc<Cell<bo
 
 #[test]
 fn who_rests_until_it_has_settled_is_woken_then() {
-    let mut harness = Harness::new(1, 1, 2, 10);
-    harness.flushing = false;
-    let acknowledged = Rc::new(Cell::new(false));
-    let told = Rc::clone(&acknowledged);
-    harness.spawn(0, move |context| {
-        let (mut session, interrupt) = (Session::new(Synchronous::On), Interrupt::new());
-        let waiter = Waiter { parker: context, interrupt: &interrupt, deadline_ns: None };
-        let mut txn = begin(context, &session, Isolation::ReadCommitted);
-        add(context, &waiter, &mut txn, 0, 1).unwrap();
-        commit(context, &mut session, &waiter, txn);
-        rests_until_settled(context, session, told);
+    acknowledged_when_stable(|harness, told| {
+        harness.spawn(0, move |context| {
+            let (mut session, interrupt) = (Session::new(Synchronous::On), Interrupt::new());
+            let waiter = Waiter { parker: context, interrupt: &interrupt, deadline_ns: None };
+            let mut txn = begin(context, &session, Isolation::ReadCommitted);
+            add(context, &waiter, &mut txn, 0, 1).unwrap();
+            commit(context, &mut session, &waiter, txn);
+            rests_until_settled(context, session, told);
+        });
     });
-    harness.steps(300);
-    assert_eq!(harness.world.unflushed(0), 1);
-    assert!(!acknowledged.get());
-    harness.world.flush(0, 1);
-    harness.run(1000);
-    assert!(acknowledged.get());
 }
 
 #[test]
