@@ -57,10 +57,11 @@ impl Stored {
         self.end(false);
     }
 
-    /// mantissa / 10^scale.
+    /// mantissa / 10^scale, of a `numeric(p, scale)` of at most 16 digits.
     #[inline]
     pub fn decimal(&mut self, mantissa: i64, scale: u16) {
-        Numeric::small(mantissa, scale).encode_ordered(&mut self.bytes);
+        let word = Numeric::small(mantissa, scale).encode_scaled(&mut self.bytes);
+        word.expect("so few digits have a word");
         self.end(false);
     }
 
@@ -74,7 +75,8 @@ impl Stored {
     /// A char(width).
     pub fn padded(&mut self, value: &str, width: usize) {
         let value = Datum::from(format!("{value:width$}"));
-        storage::encode(TypeOid::BPCHAR, &value, &mut self.bytes).expect("text has a stored form");
+        let physical = storage::column_type(TypeOid::BPCHAR.into()).expect("a column type");
+        storage::encode(physical, &value, &mut self.bytes).expect("text has a stored form");
         self.end(false);
     }
 
@@ -149,7 +151,7 @@ pub fn small(row: &RowBuffer, column: usize) -> Result<i16> {
 /// The decimal number in a column, as a multiple of 10^-scale.
 #[inline]
 pub fn decimal<'r>(row: impl Into<RowView<'r>>, column: usize, scale: u16) -> Result<i64> {
-    let number = row.into().column(column).and_then(Numeric::decode_ordered);
+    let number = row.into().column(column).and_then(Numeric::decode_stored);
     let scaled = number.and_then(|number| number.to_scaled_i128(scale));
     scaled.and_then(|it| i64::try_from(it).ok()).ok_or_else(|| damaged("decimal number"))
 }

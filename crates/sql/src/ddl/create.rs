@@ -193,8 +193,8 @@ fn column_def(
     if ty.oid == TypeOid::BPCHAR && ty.typmod < 0 && column.type_name.name.name == "char" {
         ty.typmod = 1 + 4;
     }
-    let physical = storage::column_type(ty.oid)
-        .map_err(|error| error.at(column.type_name.name.at.position()))?;
+    let physical =
+        storage::column_type(ty).map_err(|error| error.at(column.type_name.name.at.position()))?;
     let default =
         column.default.as_ref().map(|expr| default_text(view, context, expr, ty, &column.name));
     Ok(ColumnDef {

@@ -98,7 +98,8 @@ fn holder_by(
     let mut encoder = std::mem::take(&mut cx.encoder);
     encoder.clear();
     let encoded = columns()
-        .try_for_each(|column| encoder.push(plan.types[column].oid, &values[column]))
+        .zip(&index.key)
+        .try_for_each(|(column, part)| encoder.push(part.column, &values[column]))
         .map(|()| encoder.with_values(|values| key.set(index, values)));
     cx.encoder = encoder;
     let found = match encoded {

@@ -6,7 +6,7 @@
 use super::program::Slot;
 use crate::error::SqlResult;
 use crate::types::{Datum, TypeOid, storage};
-use atoll_kernel::api::RowView;
+use atoll_kernel::api::{ColumnType, RowView};
 
 /// A row of physical columns being made, or several.
 #[derive(Default)]
@@ -27,14 +27,14 @@ impl Encoder {
         self.ends.clear();
     }
 
-    /// Appends a value of type `ty`.
-    pub fn push(&mut self, ty: TypeOid, value: &Datum) -> SqlResult<()> {
+    /// Appends a value of a column of this physical type.
+    pub fn push(&mut self, physical: ColumnType, value: &Datum) -> SqlResult<()> {
         if value.is_null() {
             self.ends.push(None);
             return Ok(());
         }
         let start = self.bytes.len() as u32;
-        storage::encode(ty, value, &mut self.bytes)?;
+        storage::encode(physical, value, &mut self.bytes)?;
         self.ends.push(Some((start, self.bytes.len() as u32)));
         Ok(())
     }

@@ -74,8 +74,8 @@ impl Gathered {
         cx: &mut Cx<'_, '_>,
     ) -> SqlResult<()> {
         check_not_null(plan, values, cx)?;
-        for (value, ty) in values.iter().zip(&plan.types) {
-            self.encoder.push(ty.oid, value)?;
+        for (value, column) in values.iter().zip(&plan.table.def.columns) {
+            self.encoder.push(column.physical, value)?;
         }
         Ok(())
     }

@@ -1,14 +1,17 @@
 //! Index keys from programs' values.
 //!
 //! Invariants: a value that the column's type cannot hold matches nothing; a NULL matches
-//! nothing. The answer says so instead of a key.
+//! nothing. The answer says so instead of a key. An end of a range that no stored number equals
+//! (of more digits than the column has) is the next lower one: what is below the end is at or
+//! below it, what is above the end is above it.
 
 use super::Cx;
 use crate::error::SqlResult;
 use crate::functions::{CastContext, apply_typmod};
 use crate::plan::node::{KeyValue, RangeEnd};
-use crate::types::{Datum, TypeOid, storage};
-use atoll_kernel::api::{IndexEntry, KeyBytes, KeyRange};
+use crate::types::typmod::numeric_parts;
+use crate::types::{Among, Datum, TypeOid, storage};
+use atoll_kernel::api::{ColumnType, IndexEntry, KeyBytes, KeyRange};
 use std::ops::Bound;
 
 /// A value as the column stores it.
@@ -23,12 +26,29 @@ pub(super) enum Fitted {
     Above,
     /// Equal to no value, and neither below nor above all.
     Nothing,
+    /// Equal to no value; the next lower one.
+    After(Datum),
 }
 
 /// The value of one column of a key.
 pub(super) fn fitted(key: &KeyValue, cx: &mut Cx<'_, '_>) -> SqlResult<Fitted> {
     let value = key.program.eval(cx)?;
     fit(value, key)
+}
+
+/// The same for a column of this physical type.
+fn fitted_as(physical: ColumnType, key: &KeyValue, cx: &mut Cx<'_, '_>) -> SqlResult<Fitted> {
+    match (fitted(key, cx)?, physical) {
+        (Fitted::Value(Datum::Numeric(number)), ColumnType::Int8) => {
+            let (_, scale) = numeric_parts(key.ty.typmod);
+            Ok(match number.among_scaled(scale) {
+                Among::One(number) => Fitted::Value(Datum::Numeric(number)),
+                Among::After(lower) => Fitted::After(Datum::Numeric(lower)),
+                Among::Below => Fitted::Below,
+            })
+        }
+        (fitted, _) => Ok(fitted),
+    }
 }
 
 fn fit(value: Datum, key: &KeyValue) -> SqlResult<Fitted> {
@@ -72,9 +92,9 @@ pub(super) fn point(
     let mut encoder = std::mem::take(&mut cx.encoder);
     encoder.clear();
     let mut complete = true;
-    for value in values {
-        match fitted(value, cx) {
-            Ok(Fitted::Value(datum)) => encoder.push(value.ty.oid, &datum)?,
+    for (value, part) in values.iter().zip(&index.key) {
+        match fitted_as(part.column, value, cx) {
+            Ok(Fitted::Value(datum)) => encoder.push(part.column, &datum)?,
             Ok(_) => {
                 complete = false;
                 break;
@@ -108,9 +128,9 @@ pub(super) fn range(
         return Ok(point(index, prefix, &mut key, cx)?.then(|| KeyRange::prefix(key)));
     }
     let mut bytes: Vec<Vec<u8>> = Vec::with_capacity(prefix.len() + 1);
-    for value in prefix {
-        match fitted(value, cx)? {
-            Fitted::Value(datum) => bytes.push(stored(value.ty.oid, &datum)?),
+    for (value, part) in prefix.iter().zip(&index.key) {
+        match fitted_as(part.column, value, cx)? {
+            Fitted::Value(datum) => bytes.push(stored(part.column, &datum)?),
             _ => return Ok(None),
         }
     }
@@ -125,21 +145,20 @@ pub(super) fn range(
         .columns
         .get(prefix.len())
         .is_some_and(|part| part.direction == atoll_kernel::api::Direction::Descending);
-    let low = match end(low, cx, End::Low)? {
+    let physical = index.key[prefix.len()].column;
+    let low = match end(low, physical, End::Low, cx)? {
         Some(end) => end,
         None => return Ok(None),
     };
-    let high = match end(high, cx, End::High)? {
+    let high = match end(high, physical, End::High, cx)? {
         Some(end) => end,
         None => return Ok(None),
     };
-    let bounded = low.is_some() || high.is_some();
     let bound = |end: &Option<(Vec<u8>, bool)>| match end {
         Some((value, true)) => Bound::Included(key(Some(value))),
         Some((value, false)) => Bound::Excluded(key(Some(value))),
-        // A bound on one side leaves NULLs out on the other.
-        None if bounded => null_bound(index, prefix.len(), &bytes),
-        None => whole(),
+        // NULL compares with nothing, whatever the ends are.
+        None => null_bound(index, prefix.len(), &bytes),
     };
     let (first, last) = if descending { (&high, &low) } else { (&low, &high) };
     let nulls_first = index
@@ -148,11 +167,11 @@ pub(super) fn range(
         .get(prefix.len())
         .is_some_and(|part| part.nulls == atoll_kernel::api::Nulls::First);
     let from = match first {
-        None if !bounded || !nulls_first => whole(),
+        None if !nulls_first => whole(),
         other => bound(other),
     };
     let to = match last {
-        None if !bounded || nulls_first => whole(),
+        None if nulls_first => whole(),
         other => bound(other),
     };
     Ok(Some(KeyRange { from, to }))
@@ -176,19 +195,21 @@ enum End {
 #[expect(clippy::type_complexity, reason = "no rows, no bound, or a bound")]
 fn end(
     end: Option<&RangeEnd>,
-    cx: &mut Cx<'_, '_>,
+    physical: ColumnType,
     which: End,
+    cx: &mut Cx<'_, '_>,
 ) -> SqlResult<Option<Option<(Vec<u8>, bool)>>> {
     let Some(end) = end else { return Ok(Some(None)) };
-    Ok(match (fitted(&end.value, cx)?, which) {
-        (Fitted::Value(datum), _) => Some(Some((stored(end.value.ty.oid, &datum)?, end.inclusive))),
+    Ok(match (fitted_as(physical, &end.value, cx)?, which) {
+        (Fitted::Value(datum), _) => Some(Some((stored(physical, &datum)?, end.inclusive))),
+        (Fitted::After(lower), _) => Some(Some((stored(physical, &lower)?, which == End::High))),
         (Fitted::Below, End::Low) | (Fitted::Above, End::High) => Some(None),
         _ => None,
     })
 }
 
-fn stored(ty: TypeOid, value: &Datum) -> SqlResult<Vec<u8>> {
+fn stored(physical: ColumnType, value: &Datum) -> SqlResult<Vec<u8>> {
     let mut bytes = Vec::new();
-    storage::encode(ty, value, &mut bytes)?;
+    storage::encode(physical, value, &mut bytes)?;
     Ok(bytes)
 }

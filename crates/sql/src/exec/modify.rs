@@ -208,8 +208,8 @@ pub(super) fn try_insert(
 ) -> SqlResult<Result<RowId, Error>> {
     let mut encoder = std::mem::take(&mut cx.encoder);
     encoder.clear();
-    for (value, ty) in values.iter().zip(&plan.types) {
-        encoder.push(ty.oid, value)?;
+    for (value, column) in values.iter().zip(&plan.table.def.columns) {
+        encoder.push(column.physical, value)?;
     }
     let result = encoder.with_values(|bytes| cx.statement.insert(&plan.table, bytes));
     cx.encoder = encoder;
@@ -361,7 +361,7 @@ impl Update<'_> {
                 cx.encoder = encoder;
                 return Err(self.null_error(row, values, index, cx));
             }
-            encoder.push(self.plan.types[index].oid, value)?;
+            encoder.push(self.target.table.def.columns[index].physical, value)?;
         }
         let result = with_changes(&encoder, self.assignments, |changes| {
             cx.statement.update(&self.target.table, row, changes)

@@ -30,6 +30,7 @@ pub use catalog::{
 pub use datum::{Datum, Text};
 pub use interval::Interval;
 pub(crate) use interval::interval_out_of_range;
+pub(crate) use numeric::Among;
 pub use numeric::{Numeric, NumericClass};
 pub use oid::{Type, TypeOid};
 pub use reg::parse_type_name;

@@ -4,9 +4,14 @@
 //! the trailer of `Ordered`) is the type's default order, so that index keys need no knowledge of
 //! SQL. The forms are part of the disk format (docs/format.md): numbers little-endian, oids
 //! widened to int8, float4 to float8; char(n) without its blanks, their number in a trailer of
-//! four bytes; intervals as a biased big-endian span with their parts in a trailer.
+//! four bytes; intervals as a biased big-endian span with their parts in a trailer; numeric(p, s)
+//! of few digits as a scaled word, any other as ordered bytes. What a column's modifier asks for
+//! is settled when the column is made: from then on its physical type, with the value, says which
+//! form is written, and the bytes themselves say which is read.
 
-use super::{Array, Datum, Dimension, Interval, Numeric, Text, TypeOid, type_by_oid};
+use super::numeric::is_scaled;
+use super::typmod::numeric_parts;
+use super::{Array, Datum, Dimension, Interval, Numeric, Text, Type, TypeOid, type_by_oid};
 use crate::error::{SqlError, SqlResult, SqlState};
 use atoll_kernel::page::ColumnType;
 use std::sync::Arc;
@@ -16,9 +21,9 @@ const BPCHAR_TRAILER: usize = 4;
 const BPCHAR_SHORT: usize = 256;
 const INTERVAL_TRAILER: usize = 16;
 
-/// The physical type of a column; 0A000 for types that no column may have.
-pub fn column_type(ty: TypeOid) -> SqlResult<ColumnType> {
-    Ok(match ty {
+/// The physical type of a new column; 0A000 for types that no column may have.
+pub fn column_type(ty: Type) -> SqlResult<ColumnType> {
+    Ok(match ty.oid {
         TypeOid::BOOL => ColumnType::Bool,
         TypeOid::INT2 => ColumnType::Int2,
         TypeOid::INT4 | TypeOid::DATE => ColumnType::Int4,
@@ -31,7 +36,10 @@ pub fn column_type(ty: TypeOid) -> SqlResult<ColumnType> {
         | TypeOid::CID
         | TypeOid::XID8 => ColumnType::Int8,
         TypeOid::FLOAT4 | TypeOid::FLOAT8 => ColumnType::Float8,
-        TypeOid::NUMERIC => ColumnType::Ordered { trailer: super::numeric::TRAILER as u8 },
+        TypeOid::NUMERIC => match numeric_parts(ty.typmod) {
+            (precision, scale) if ty.typmod >= 4 && is_scaled(precision, scale) => ColumnType::Int8,
+            _ => ColumnType::Ordered { trailer: super::numeric::TRAILER as u8 },
+        },
         TypeOid::BPCHAR => ColumnType::Ordered { trailer: BPCHAR_TRAILER as u8 },
         TypeOid::INTERVAL => ColumnType::Ordered { trailer: INTERVAL_TRAILER as u8 },
         TypeOid::TEXT
@@ -50,14 +58,14 @@ pub fn column_type(ty: TypeOid) -> SqlResult<ColumnType> {
 
 /// Does the stored form compare as the type does? Indexes need it; arrays do not have it yet.
 pub fn is_ordered(ty: TypeOid) -> bool {
-    column_type(ty).is_ok() && !is_storable_array(ty) && ty != TypeOid::PG_NODE_TREE
+    column_type(ty.into()).is_ok() && !is_storable_array(ty) && ty != TypeOid::PG_NODE_TREE
 }
 
 fn is_storable_array(ty: TypeOid) -> bool {
     let vector = matches!(ty, TypeOid::INT2VECTOR | TypeOid::OIDVECTOR);
     let element =
         ty.element_type().filter(|_| vector || type_by_oid(ty).is_some_and(|row| row.is_array()));
-    element.is_some_and(|element| element.element_type().is_none() && column_type(element).is_ok())
+    element.is_some_and(|it| it.element_type().is_none() && column_type(it.into()).is_ok())
 }
 
 #[cold]
@@ -65,8 +73,9 @@ fn damaged(ty: TypeOid) -> SqlError {
     SqlError::new(SqlState::DATA_CORRUPTED, format!("a stored value is no valid {ty}"))
 }
 
-/// Appends the stored form. The value is not NULL and fits the column's modifier.
-pub fn encode(ty: TypeOid, value: &Datum, out: &mut Vec<u8>) -> SqlResult<()> {
+/// Appends the form that a column of this physical type keeps. The value is not NULL and fits the
+/// column's type and modifier.
+pub fn encode(physical: ColumnType, value: &Datum, out: &mut Vec<u8>) -> SqlResult<()> {
     match value {
         Datum::Int4(value) | Datum::Date(value) => out.extend_from_slice(&value.to_le_bytes()),
         Datum::Int8(value)
@@ -80,19 +89,23 @@ pub fn encode(ty: TypeOid, value: &Datum, out: &mut Vec<u8>) -> SqlResult<()> {
         Datum::Float4(_) | Datum::Float8(_) => {
             out.extend_from_slice(&value.as_f64().to_le_bytes());
         }
-        Datum::Text(text) if ty == TypeOid::BPCHAR => {
+        Datum::Text(text) if matches!(physical, ColumnType::Ordered { .. }) => {
             let trimmed = text.trim_end_matches(' ');
             out.extend_from_slice(trimmed.as_bytes());
             out.extend_from_slice(&((text.len() - trimmed.len()) as u32).to_le_bytes());
         }
         Datum::Text(text) => out.extend_from_slice(text.as_bytes()),
+        Datum::Numeric(number) if physical == ColumnType::Int8 => {
+            let no_word = || SqlError::internal(format!("{number} was not fitted to its column"));
+            number.encode_scaled(out).ok_or_else(no_word)?;
+        }
         Datum::Numeric(number) => number.encode_ordered(out),
         Datum::Bytea(bytes) => out.extend_from_slice(bytes),
         Datum::Uuid(bytes) => out.extend_from_slice(bytes.as_slice()),
         Datum::Interval(interval) => encode_interval(interval, out),
         Datum::Array(array) => encode_array(array, out)?,
         Datum::Null | Datum::Record(_) => {
-            return Err(SqlError::internal(format!("no stored form for {ty}")));
+            return Err(SqlError::internal("no stored form for a null or a record"));
         }
     }
     Ok(())
@@ -109,6 +122,7 @@ fn encode_interval(interval: &Interval, out: &mut Vec<u8>) {
 /// Element oid, number of dimensions, (length, lower) each, then length-prefixed elements;
 /// u32::MAX marks NULL.
 fn encode_array(array: &Array, out: &mut Vec<u8>) -> SqlResult<()> {
+    let physical = column_type(array.element.into())?;
     out.extend_from_slice(&array.element.0.to_le_bytes());
     out.push(array.dimensions.len() as u8);
     for dimension in &array.dimensions {
@@ -122,7 +136,7 @@ fn encode_array(array: &Array, out: &mut Vec<u8>) -> SqlResult<()> {
         }
         let at = out.len();
         out.extend_from_slice(&[0; 4]);
-        encode(array.element, element, out)?;
+        encode(physical, element, out)?;
         let length = (out.len() - at - 4) as u32;
         out[at..at + 4].copy_from_slice(&length.to_le_bytes());
     }
@@ -168,7 +182,7 @@ fn decode_other(ty: TypeOid, bytes: &[u8]) -> Option<Datum> {
         TypeOid::XID8 => Datum::Int8(long(bytes)?),
         TypeOid::FLOAT8 => Datum::Float8(f64::from_le_bytes(bytes.try_into().ok()?)),
         TypeOid::FLOAT4 => Datum::Float4(f64::from_le_bytes(bytes.try_into().ok()?) as f32),
-        TypeOid::NUMERIC => Datum::Numeric(Numeric::decode_ordered(bytes)?),
+        TypeOid::NUMERIC => Datum::Numeric(Numeric::decode_stored(bytes)?),
         TypeOid::BPCHAR => bpchar(bytes)?,
         TypeOid::INTERVAL => interval(bytes)?,
         TypeOid::BYTEA => Datum::Bytea(Arc::from(bytes)),
@@ -250,34 +264,36 @@ mod tests {
     use crate::functions::ConstantContext;
     use crate::types::{Type, order, text as io};
 
-    fn stored(ty: TypeOid, input: &str) -> (Datum, Vec<u8>) {
-        let value = io::input(Type::new(ty), input, &ConstantContext).expect("valid input");
+    fn stored(ty: Type, input: &str) -> (Datum, Vec<u8>) {
+        let value = io::input(ty, input, &ConstantContext).expect("valid input");
         let mut bytes = Vec::new();
-        encode(ty, &value, &mut bytes).expect("storable");
+        let physical = column_type(ty).expect("a column type");
+        encode(physical, &value, &mut bytes).expect("storable");
         (value, bytes)
     }
 
     /// The values ascend; stored bytes must come back the same and ascend, too.
     #[track_caller]
-    fn check(ty: TypeOid, ascending: &[&str]) {
+    fn check(ty: impl Into<Type>, ascending: &[&str]) {
+        let ty = ty.into();
         let physical = column_type(ty).expect("a column type");
         let rows: Vec<(Datum, Vec<u8>)> = ascending.iter().map(|text| stored(ty, text)).collect();
         for ((value, bytes), text) in rows.iter().zip(ascending) {
-            let back = decode(ty, bytes).expect("what was stored");
-            let printed = io::output_string(ty, &back, &ConstantContext);
-            assert_eq!(printed, io::output_string(ty, value, &ConstantContext), "{text}");
+            let back = decode(ty.oid, bytes).expect("what was stored");
+            let printed = io::output_string(ty.oid, &back, &ConstantContext);
+            assert_eq!(printed, io::output_string(ty.oid, value, &ConstantContext), "{text}");
             if let Some(width) = physical.fixed_bytes() {
                 assert_eq!(bytes.len(), width);
             }
         }
         let trailer = match physical {
             ColumnType::Ordered { trailer } => usize::from(trailer),
-            ColumnType::Bytes if is_ordered(ty) => 0,
+            ColumnType::Bytes if is_ordered(ty.oid) => 0,
             _ => return,
         };
         for pair in rows.windows(2) {
             let key = |bytes: &[u8]| bytes[..bytes.len() - trailer].to_vec();
-            let expect = order::comparator(ty).expect("ordered")(&pair[0].0, &pair[1].0);
+            let expect = order::comparator(ty.oid).expect("ordered")(&pair[0].0, &pair[1].0);
             assert_eq!(key(&pair[0].1).cmp(&key(&pair[1].1)), expect);
         }
     }
@@ -291,6 +307,15 @@ mod tests {
         check(TypeOid::FLOAT8, &["-Infinity", "-0", "0.1", "NaN"]);
         check(TypeOid::FLOAT4, &["-1.5", "0.1", "3.4028235e+38"]);
         check(TypeOid::NUMERIC, &["-100.50", "-1", "0.00", "0.0", "1.0", "1.00", "99.9"]);
+        let money = Type::with(TypeOid::NUMERIC, (16 << 16 | 2) + 4);
+        assert_eq!(column_type(money).expect("a column type"), ColumnType::Int8);
+        check(money, &["-99999999999999.99", "-0.01", "0", "7.5", "99999999999999.99", "NaN"]);
+        for (precision, scale) in [(17, 2), (12, -2)] {
+            let typmod = (precision << 16 | (scale & 0x7ff)) + 4;
+            let wide = Type::with(TypeOid::NUMERIC, typmod);
+            let physical = column_type(wide).expect("a column type");
+            assert_eq!(physical, ColumnType::Ordered { trailer: 2 });
+        }
         check(TypeOid::TEXT, &["", "a", "ab", "b", "ä"]);
         check(TypeOid::VARCHAR, &["", "a a", "a b"]);
         check(TypeOid::BPCHAR, &["", "   ", "a", "a  ", "a\u{1}", "ab "]);
@@ -309,7 +334,7 @@ mod tests {
         check(TypeOid::UUID, &["00000000-0000-0000-0000-000000000001"]);
         check(TypeOid::TEXT_ARRAY, &["{}", "{a,NULL,\"b c\"}", "[0:1]={x,y}", "{{a,b},{c,d}}"]);
         check(TypeOid::INT2VECTOR, &["1 2 3"]);
-        assert!(column_type(TypeOid::RECORD).is_err());
+        assert!(column_type(TypeOid::RECORD.into()).is_err());
         assert!(!is_ordered(TypeOid::INT4_ARRAY));
     }
 

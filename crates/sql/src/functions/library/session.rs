@@ -6,7 +6,7 @@
 use super::{FunctionContext, ObjectClass, SettingScope, SizeOf};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::functions::Qualified;
-use crate::types::{Array, Datum, Type, TypeOid, format_type, reg, type_by_oid};
+use crate::types::{Array, Datum, Type, TypeOid, format_type, reg, storage, type_by_oid};
 
 type Context<'a> = &'a dyn FunctionContext;
 
@@ -439,7 +439,7 @@ pub(in crate::functions) fn column_size(args: &[Datum], _: Context) -> SqlResult
         return Ok(Datum::Null);
     }
     let mut bytes = Vec::new();
-    crate::types::storage::encode(*ty, value, &mut bytes)?;
+    storage::encode(storage::column_type((*ty).into())?, value, &mut bytes)?;
     Ok(Datum::Int4(bytes.len() as i32))
 }
 

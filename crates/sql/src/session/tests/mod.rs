@@ -14,6 +14,7 @@ mod held_rows;
 mod hostile;
 mod maintenance;
 mod memory;
+mod numbers;
 mod savepoints;
 mod sequences;
 mod slt;

@@ -11,6 +11,7 @@ mod convert;
 mod encode;
 mod power;
 mod scale;
+mod scaled;
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use num_bigint::{BigInt, Sign};
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 pub(crate) use convert::float_text;
 pub(crate) use encode::TRAILER;
+pub(crate) use scaled::{Among, is_scaled};
 
 /// The largest display scale a value may have.
 pub(crate) const SCALE_MAX: i64 = 16_383;
