@@ -62,6 +62,8 @@ pub struct Layout {
     version: u16,
     columns: Vec<ColumnType>,
     places: Vec<ColumnPlace>,
+    /// Columns whose values vary in length.
+    variable: Vec<u16>,
     row_bytes: usize,
 }
 
@@ -76,9 +78,12 @@ impl Layout {
             });
         }
         let mut places = Vec::with_capacity(columns.len());
-        let mut before = 0;
-        for column in &columns {
+        let (mut variable, mut before) = (Vec::new(), 0);
+        for (number, column) in columns.iter().enumerate() {
             let fixed = column.fixed_bytes();
+            if fixed.is_none() {
+                variable.push(number as u16);
+            }
             let width = fixed.unwrap_or(VARIABLE_ENTRY_BYTES);
             places.push(ColumnPlace {
                 before: before as u32,
@@ -94,7 +99,7 @@ impl Layout {
                 bytes_max: super::pax::ROW_BYTES_MAX,
             });
         }
-        Ok(Layout { version, columns, places, row_bytes: before })
+        Ok(Layout { version, columns, places, variable, row_bytes: before })
     }
 
     /// The number by which leaves name this layout.
@@ -113,6 +118,18 @@ impl Layout {
     #[inline]
     pub(crate) fn row_bytes(&self) -> usize {
         self.row_bytes
+    }
+
+    /// The columns whose values vary in length, in order.
+    #[inline]
+    pub(crate) fn variable(&self) -> &[u16] {
+        &self.variable
+    }
+
+    /// Where each column is, in order.
+    #[inline]
+    pub(crate) fn places(&self) -> &[ColumnPlace] {
+        &self.places
     }
 
     #[inline]

@@ -214,7 +214,26 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+#[inline]
 fn put_value(out: &mut Vec<u8>, value: Option<&[u8]>, long: Option<u64>) {
+    // Most are numbers: their length and their bytes are one store each, with one look at the room.
+    match value {
+        Some(value) if value.len() == 4 && long.is_none() => put_short::<4, 5>(out, value),
+        Some(value) if value.len() == 8 && long.is_none() => put_short::<8, 9>(out, value),
+        _ => put_other(out, value, long),
+    }
+}
+
+/// `N` bytes of an inline value; `M` is one more.
+#[inline(always)]
+fn put_short<const N: usize, const M: usize>(out: &mut Vec<u8>, value: &[u8]) {
+    let mut both = [0; M];
+    both[0] = N as u8 + VALUE_INLINE as u8;
+    both[1..].copy_from_slice(value);
+    out.extend_from_slice(&both);
+}
+
+fn put_other(out: &mut Vec<u8>, value: Option<&[u8]>, long: Option<u64>) {
     if let Some(number) = long {
         put_varint(out, VALUE_LONG);
         put_varint(out, number);

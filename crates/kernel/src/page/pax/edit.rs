@@ -95,10 +95,11 @@ impl<'a> LeafMut<'a> {
         let at = geometry.row_id(slot);
         self.page[at..at + 8].copy_from_slice(&row.0.to_le_bytes());
         self.set_bit(geometry.deleted + slot / 8, slot, false);
-        for (column, value) in columns.iter().enumerate() {
-            let place = self.layout.place(column).expect("columns were counted");
-            let at = geometry.value(slot, place);
-            self.set_bit(geometry.null_byte(slot, column), slot, value.is_none());
+        let mut null = geometry.null_byte(slot, 0);
+        for (place, value) in self.layout.places().iter().zip(columns) {
+            let at = geometry.value(slot, *place);
+            self.set_bit(null, slot, value.is_none());
+            null += geometry.bits_bytes;
             let width = usize::from(place.width);
             match value {
                 Some(value) if place.variable => {
@@ -110,7 +111,7 @@ impl<'a> LeafMut<'a> {
                     assert_eq!(value.len(), width, "a fixed value has its width");
                     put_fixed(self.page, at, value);
                 }
-                None => self.page[at..at + width].fill(0),
+                None => put_fixed(self.page, at, &[0; FIXED_BYTES_MAX][..width]),
             }
         }
         self.put(AT_HEAP_START, heap_start);
@@ -277,6 +278,9 @@ impl<'a> LeafMut<'a> {
         }
     }
 }
+
+/// The widest value of a fixed width.
+const FIXED_BYTES_MAX: usize = 8;
 
 /// Puts a value of a fixed width at `at`: the widths that columns have are copied as words.
 #[inline(always)]

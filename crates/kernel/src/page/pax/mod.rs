@@ -155,13 +155,8 @@ pub(crate) fn minipage_bytes(layout: &Layout, rows: usize) -> usize {
 /// Heap bytes of a row's variable values.
 #[inline]
 pub fn heap_bytes(layout: &Layout, columns: &[Option<&[u8]>]) -> usize {
-    let mut bytes = 0;
-    for (i, value) in columns.iter().enumerate() {
-        if let (Some(value), Some(place)) = (value, layout.place(i)) {
-            bytes += if place.variable { value.len() } else { 0 };
-        }
-    }
-    bytes
+    let values = layout.variable().iter().filter_map(|column| columns.get(usize::from(*column)));
+    values.flatten().map(|value| value.len()).sum()
 }
 
 /// Heap bytes of a row that is to be stored. Error: `TooLarge` (54000) if no page could hold it.
@@ -274,7 +269,13 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
     #[inline]
     pub fn find(&self, row: RowId) -> Option<SlotIndex> {
         let slot = self.lower_bound(row);
-        (slot.index() < self.count && self.row_id(slot) == row).then_some(slot)
+        self.holds(slot, row).then_some(slot)
+    }
+
+    /// Whether `row` is in that slot.
+    #[inline]
+    pub(crate) fn holds(&self, slot: SlotIndex, row: RowId) -> bool {
+        slot.index() < self.count && self.row_id(slot) == row
     }
 
     /// Whether the row is marked deleted.

@@ -26,7 +26,7 @@ pub enum Took {
 #[inline]
 fn find(leaf: &Leaf<'_, OwnedPage<'_>>, row: RowId, near: SlotIndex) -> Option<SlotIndex> {
     for slot in [near.0, near.0.wrapping_add(1)] {
-        if usize::from(slot) < leaf.count() && leaf.row_id(SlotIndex(slot)) == row {
+        if leaf.holds(SlotIndex(slot), row) {
             return Some(SlotIndex(slot));
         }
     }

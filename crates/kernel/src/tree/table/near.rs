@@ -48,7 +48,7 @@ impl TableTree {
         let view = self.view(&page).ok()?;
         let likely = view.likely_slot(row);
         // A row that is in a leaf belongs there.
-        let slot = if likely.index() < view.count() && view.row_id(likely) == row {
+        let slot = if view.holds(likely, row) {
             Some(likely)
         } else if view.covers(row) || mutant("table_hint_fence_unchecked") {
             view.find(row)

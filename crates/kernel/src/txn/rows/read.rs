@@ -233,9 +233,12 @@ impl RowReader<'_> {
         let read = table.tree.read_near(self.hints, rows[0], &mut |leaf: &LeafView<'_>| {
             begin_again(out);
             let mut slots = [SlotIndex(0); WIDTH];
-            let mut found = 0;
+            let (mut found, mut behind) = (0, None);
             for (slot, row) in slots.iter_mut().zip(rows) {
-                let Some(here) = leaf.find(*row) else { break };
+                // Rows of one order lie one behind the other.
+                let next = behind.filter(|next| leaf.holds(*next, *row));
+                let Some(here) = next.or_else(|| leaf.find(*row)) else { break };
+                behind = Some(SlotIndex(here.0 + 1));
                 leaf.prefetch_heap(here, columns);
                 *slot = here;
                 found += 1;
