@@ -1,11 +1,11 @@
 //! Delivery (clause 2.7): delivers the oldest order of each district that has one.
 
-use atoll_kernel::api::{ColumnId, PointAhead, Result, RowBuffer, Statement, WriteOutcome};
+use atoll_kernel::api::{ColumnId, Result, RowBuffer, RowView, Statement, WriteOutcome};
 
 use super::super::inputs::{DISTRICTS, Delivery};
 use super::super::random::now;
 use super::super::schema::{customer, new_order, order_line, orders};
-use super::super::stored::decimal;
+use super::super::stored::{Stored, decimal};
 use super::{Commands, Ended, ScanDirection, Terminal, int, lock, no_row, points_ahead};
 
 const ORDERS: [ColumnId; 1] = [orders::O_C_ID];
@@ -41,13 +41,8 @@ impl Terminal {
         let w = input.warehouse;
         self.carry(&mut statement, (w, &mut taken), input.carrier)?;
         self.date_lines(&mut statement, w, &mut taken)?;
-        let mut keys = std::mem::take(&mut self.keys);
-        let wanted = (&mut keys, taken.iter().map(|it| [w, it.district, it.customer]));
-        let customers = points_ahead(&statement, &tables.customer, wanted, &CUSTOMER);
-        for (it, customer) in taken.iter().zip(&customers) {
-            self.charge(&mut statement, it, customer)?;
-        }
-        (self.taken, self.keys) = (taken, keys);
+        self.charge(&mut statement, w, &taken)?;
+        self.taken = taken;
         Ok(Ended::Commit(None))
     }
 
@@ -151,21 +146,28 @@ impl Terminal {
         Ok(())
     }
 
-    /// The customer owes what the order's lines cost.
-    fn charge(
-        &mut self,
-        statement: &mut Statement<'_>,
-        taken: &Taken,
-        customer: &PointAhead<'_>,
-    ) -> Result<()> {
+    /// The customers, no two of which are the same, owe what the orders' lines cost.
+    fn charge(&mut self, statement: &mut Statement<'_>, w: i32, taken: &[Taken]) -> Result<()> {
         let tables = self.tables.clone();
-        let row = self.get_ahead(statement, &tables.customer, customer)?;
-        let at = (&*tables.customer, row);
-        self.must_change(statement, at, &CUSTOMER, &CUSTOMER, |row, stored| {
-            stored.decimal(decimal(row, 0, 2)? + taken.amount, 2);
-            stored.int(int(row, 1)? + 1);
-            Ok(())
-        })
+        let mut keys = std::mem::take(&mut self.keys);
+        let wanted = (&mut keys, taken.iter().map(|it| [w, it.district, it.customer]));
+        let customers = points_ahead(statement, &tables.customer, wanted, &CUSTOMER);
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.clear();
+        self.stored.clear();
+        statement.index_points(&customers, &mut self.found)?;
+        for (at, (it, customer)) in taken.iter().zip(&customers).enumerate() {
+            rows.push(self.found.row(at).ok_or_else(|| no_row(customer, &tables.customer))?);
+            it.charge(self.found.view(at), &mut self.access.stored)?;
+        }
+        drop(customers);
+        self.keys = keys;
+        let at = (&*tables.customer, &rows[..]);
+        self.must_change_rows(statement, at, &CUSTOMER, &CUSTOMER, |at, row, stored| {
+            taken[at].charge(row.view(), stored)
+        })?;
+        self.rows = rows;
+        Ok(())
     }
 }
 
@@ -181,5 +183,12 @@ pub(super) struct Taken {
 impl Taken {
     fn new(district: i32, order: i32) -> Taken {
         Taken { district, order, customer: 0, amount: 0 }
+    }
+
+    /// What becomes of the customer: c_balance and c_delivery_cnt.
+    fn charge(&self, customer: RowView<'_>, stored: &mut Stored) -> Result<()> {
+        stored.decimal(decimal(customer, 0, 2)? + self.amount, 2);
+        stored.int(int(customer, 1)? + 1);
+        Ok(())
     }
 }

@@ -262,5 +262,5 @@ fn stock_columns(district: i32) -> [ColumnId; 6] {
 }
 
 fn contains_original(text: &[u8]) -> bool {
-    text.windows(8).any(|it| it == b"ORIGINAL")
+    memchr::memchr_iter(b'O', text).any(|at| text[at..].starts_with(b"ORIGINAL"))
 }
