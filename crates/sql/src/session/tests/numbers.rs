@@ -88,6 +88,11 @@ fn looked_up_is_what_is_computed() {
             let plan = format!("explain select k from {table} where n < 1.5");
             let said = say(context, session, &plan);
             assert!(said[1].contains(&format!("Scan using {table}_up")), "{said:?}");
+            // Only of words do keys tell the values.
+            let plan = format!("explain select k, n from {table} where k = 0 and n < 1.5");
+            let said = say(context, session, &plan);
+            let is_only = said[1].starts_with(&format!("Index Only Scan using {table}_down"));
+            assert_eq!(is_only, table == "words", "{said:?}");
             let mut answer = Vec::new();
             for (comparison, end) in
                 COMPARISONS.iter().flat_map(|comparison| ENDS.map(|end| (comparison, end)))
