@@ -1,6 +1,8 @@
 //! Delivery (clause 2.7): delivers the oldest order of each district that has one.
 
-use atoll_kernel::api::{ColumnId, Result, RowBuffer, RowView, Statement, WriteOutcome};
+use atoll_kernel::api::{
+    ColumnId, Result, RowBuffer, RowId, RowView, Statement, TableEntry, WriteOutcome,
+};
 
 use super::super::inputs::{DISTRICTS, Delivery};
 use super::super::random::now;
@@ -79,6 +81,30 @@ impl Terminal {
         Ok(())
     }
 
+    /// Looks up the rows of these primary keys, all together; `each` is given every one of them with its
+    /// number, to put into `self.stored` what becomes of it.
+    fn find(
+        &mut self,
+        statement: &mut Statement<'_>,
+        (table, wanted): (&TableEntry, &[[i32; 3]]),
+        columns: &[ColumnId],
+        mut each: impl FnMut(usize, RowView<'_>, &mut Stored) -> Result<()>,
+    ) -> Result<Vec<RowId>> {
+        let mut keys = std::mem::take(&mut self.keys);
+        let points = points_ahead(statement, table, (&mut keys, wanted.iter().copied()), columns);
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.clear();
+        self.stored.clear();
+        statement.index_points(&points, &mut self.found)?;
+        for (at, point) in points.iter().enumerate() {
+            rows.push(self.found.row(at).ok_or_else(|| no_row(point, table))?);
+            each(at, self.found.view(at), &mut self.access.stored)?;
+        }
+        drop(points);
+        self.keys = keys;
+        Ok(rows)
+    }
+
     /// The orders have a carrier; for whom they are goes to `taken`.
     fn carry(
         &mut self,
@@ -87,20 +113,13 @@ impl Terminal {
         carrier: i32,
     ) -> Result<()> {
         let tables = self.tables.clone();
-        let mut keys = std::mem::take(&mut self.keys);
-        let wanted = (&mut keys, taken.iter().map(|it| [w, it.district, it.order]));
-        let orders = points_ahead(statement, &tables.orders, wanted, &ORDERS);
-        let mut rows = std::mem::take(&mut self.rows);
-        rows.clear();
-        self.stored.clear();
-        statement.index_points(&orders, &mut self.found)?;
-        for (at, (it, order)) in taken.iter_mut().zip(&orders).enumerate() {
-            rows.push(self.found.row(at).ok_or_else(|| no_row(order, &tables.orders))?);
-            it.customer = int(self.found.view(at), 0)?;
-            self.stored.int(carrier);
-        }
-        drop(orders);
-        self.keys = keys;
+        let keys: Vec<_> = taken.iter().map(|it| [w, it.district, it.order]).collect();
+        let rows =
+            self.find(statement, (&tables.orders, &keys), &ORDERS, |at, order, stored| {
+                taken[at].customer = int(order, 0)?;
+                stored.int(carrier);
+                Ok(())
+            })?;
         let (at, changed) = ((&*tables.orders, &rows[..]), [orders::O_CARRIER_ID]);
         self.must_change_rows(statement, at, &ORDERS, &changed, |_, _, stored| {
             stored.int(carrier);
@@ -149,19 +168,11 @@ impl Terminal {
     /// The customers, no two of which are the same, owe what the orders' lines cost.
     fn charge(&mut self, statement: &mut Statement<'_>, w: i32, taken: &[Taken]) -> Result<()> {
         let tables = self.tables.clone();
-        let mut keys = std::mem::take(&mut self.keys);
-        let wanted = (&mut keys, taken.iter().map(|it| [w, it.district, it.customer]));
-        let customers = points_ahead(statement, &tables.customer, wanted, &CUSTOMER);
-        let mut rows = std::mem::take(&mut self.rows);
-        rows.clear();
-        self.stored.clear();
-        statement.index_points(&customers, &mut self.found)?;
-        for (at, (it, customer)) in taken.iter().zip(&customers).enumerate() {
-            rows.push(self.found.row(at).ok_or_else(|| no_row(customer, &tables.customer))?);
-            it.charge(self.found.view(at), &mut self.access.stored)?;
-        }
-        drop(customers);
-        self.keys = keys;
+        let keys: Vec<_> = taken.iter().map(|it| [w, it.district, it.customer]).collect();
+        let at = (&*tables.customer, &keys[..]);
+        let rows = self.find(statement, at, &CUSTOMER, |at, customer, stored| {
+            taken[at].charge(customer, stored)
+        })?;
         let at = (&*tables.customer, &rows[..]);
         self.must_change_rows(statement, at, &CUSTOMER, &CUSTOMER, |at, row, stored| {
             taken[at].charge(row.view(), stored)
