@@ -209,6 +209,8 @@ pub struct IndexCursor {
     // Rows of entries before `at` that have been read and not given, from `run_at` on.
     run: RowBatch,
     run_at: usize,
+    // Entries whose rows are read together next, at most.
+    run_max: usize,
     finished: bool,
     check: KeyCheck,
     // How the columns are read from keys, if they all can be.
@@ -289,6 +291,7 @@ impl IndexCursor {
             ahead: 0,
             run,
             run_at: 0,
+            run_max: 1,
             finished: false,
             check,
             cover,
@@ -368,7 +371,7 @@ impl IndexCursor {
             }
             self.fetched += 1;
             let keyed = self.batch.keyed();
-            let window = window(&self.batch, at);
+            let window = window(&self.batch, at, AHEAD_ROWS);
             let is_due = at >= self.ahead && are_scattered(window);
             if is_due {
                 self.ahead = at + window.len();
@@ -383,8 +386,10 @@ impl IndexCursor {
                 reader.read_by_key(&self.access, entry, row, &self.columns, buffers)
             })?;
             if present == Presence::Present {
+                self.run_max = AHEAD_ROWS;
                 return self.give(statement, row, out);
             }
+            self.run_max = (self.run_max * 2).min(AHEAD_ROWS);
         }
     }
 
@@ -399,16 +404,17 @@ impl IndexCursor {
     }
 
     /// Whether the rows of the next entries are read together. The cursor's first row is read
-    /// alone: nobody may want a second one.
+    /// alone: nobody may want a second one. Nor may they if it is not seen, as those are that others have
+    /// just taken from the head of a queue: of such there are more at a time as they go on.
     fn is_run(&self) -> bool {
         let from_entries = self.cover.is_some() && self.batch.is_exact();
         let is_keyed = self.batch.keyed() == Keyed::Yes;
-        self.fetched > 0 && is_keyed && !from_entries && self.at + 1 < self.batch.len()
+        self.run_max > 1 && is_keyed && !from_entries && self.at + 1 < self.batch.len()
     }
 
     /// Reads rows of the next entries together; some bytes each.
     fn read_run(&mut self, statement: &mut Statement<'_>, row_bytes: usize) -> Result<()> {
-        let rows = window(&self.batch, self.at);
+        let rows = window(&self.batch, self.at, self.run_max);
         let is_due = self.at >= self.ahead && are_scattered(rows);
         if is_due {
             self.ahead = self.at + rows.len();
@@ -430,6 +436,10 @@ impl IndexCursor {
         })?;
         self.at += looked;
         self.fetched += looked as u64;
+        self.run_max = match self.run.len() {
+            0 => (self.run_max * 2).min(AHEAD_ROWS),
+            _ => AHEAD_ROWS,
+        };
         Ok(())
     }
 
@@ -474,9 +484,9 @@ impl Drop for IndexCursor {
 /// The rows of the entries from `at` on, as many as are fetched from memory together and not the
 /// whole batch: the first of a thousand would be out of the cache again before they are given, and a
 /// LIMIT may leave them ungiven.
-fn window(batch: &IndexBatch, at: usize) -> &[RowId] {
+fn window(batch: &IndexBatch, at: usize, max: usize) -> &[RowId] {
     let rows = &batch.rows()[at..];
-    &rows[..rows.len().min(AHEAD_ROWS)]
+    &rows[..rows.len().min(max)]
 }
 
 /// Whether the first two of these rows are in different leaves, most likely: then they are worth being

@@ -158,3 +158,44 @@ fn a_queue_is_let_go_of_while_a_checkpoint_is_made_which_has_it() {
     check(&database);
     database.close().unwrap();
 }
+
+/// What was taken from the head has entries until collection takes them: whoever wants the next one passes
+/// them, and looks at few rows behind it.
+#[test]
+fn who_wants_the_first_row_looks_at_few_others() {
+    let database = Database::open_in_memory(options(1)).unwrap();
+    let table = make_accounts(&database);
+    let fill = |statement: &mut Statement<'_>| {
+        (0..200).try_for_each(|id| insert(statement, table, id, id).map(drop))
+    };
+    transact(&database, Isolation::ReadCommitted, fill).unwrap();
+    let run = move |context: &Context| {
+        let mut session = Session::new(context.instance());
+        let begun = session.begin(context, Isolation::RepeatableRead, Access::ReadWrite);
+        let mut transaction = begun.unwrap();
+        for taken in 0..120 {
+            let mut statement = transaction.statement(&mut session, context).unwrap();
+            statement.lock_table(table, TableLockMode::RowExclusive).unwrap();
+            let entry = statement.table(table).unwrap();
+            let (all, columns) = (KeyRange::all(), [ColumnId(0), ColumnId(1)]);
+            let forward = ScanDirection::Forward;
+            let mut cursor =
+                statement.index_scan(&entry, &entry.indexes[0], all, forward, &columns);
+            let mut row = RowBuffer::new();
+            let (first, _) = cursor.next_view(&mut statement, &mut row).unwrap().unwrap();
+            let most = 3 * taken + 1;
+            assert!(cursor.fetched() <= most, "{} of {taken} and the first", cursor.fetched());
+            let mut ids = Vec::new();
+            while cursor.next(&mut statement, &mut row).unwrap().is_some() {
+                ids.push(number(&row, 0));
+            }
+            assert_eq!(ids, (taken as i64 + 1..200).collect::<Vec<_>>());
+            assert_eq!(statement.delete(&entry, first).unwrap(), WriteOutcome::Done);
+            drop((cursor, statement));
+            transaction.end_command();
+        }
+        transaction.commit(&mut session, context).unwrap();
+    };
+    database.run(Target::Any, run).unwrap();
+    database.close().unwrap();
+}
