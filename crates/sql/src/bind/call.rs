@@ -168,8 +168,13 @@ impl<'a> Binder<'a> {
         }
         if let Some((from, element)) = resolved.gather {
             let rest = converted.split_off(from);
-            let array = element.array_type().unwrap_or(TypeOid::TEXT_ARRAY);
-            converted.push(Bound::new(BoundKind::Array(element, rest), array, at));
+            converted.push(if element == TypeOid::ANY {
+                // Each keeps its own type, which an array's elements do not.
+                Bound::new(BoundKind::Row(rest), TypeOid::RECORD, at)
+            } else {
+                let array = element.array_type().unwrap_or(TypeOid::TEXT_ARRAY);
+                Bound::new(BoundKind::Array(element, rest), array, at)
+            });
         }
         let first = resolved.function.args.len() - resolved.defaults.len();
         for (index, default) in resolved.defaults.iter().enumerate() {

@@ -128,7 +128,8 @@ fn finish_function(
     let mut args = candidate.args;
     let result = resolve_polymorphic(&mut args, actual, row.result)?;
     // A lone "any" loses its type in a datum: it is gathered, too, so that the record tells it.
-    let lone_any = row.args == [TypeOid::ANY] && row.scalar().is_some();
+    let is_variadic = row.variadic != TypeOid::INVALID;
+    let lone_any = row.args == [TypeOid::ANY] && !is_variadic && row.scalar().is_some();
     let gather = (candidate.gather || lone_any).then(|| {
         let first = row.args.len() - 1;
         (first, args[first])
