@@ -385,11 +385,10 @@ impl IndexCursor {
                 let entry = (path, key, keyed);
                 reader.read_by_key(&self.access, entry, row, &self.columns, buffers)
             })?;
+            self.lengthen_run(present);
             if present == Presence::Present {
-                self.run_max = AHEAD_ROWS;
                 return self.give(statement, row, out);
             }
-            self.run_max = (self.run_max * 2).min(AHEAD_ROWS);
         }
     }
 
@@ -436,11 +435,19 @@ impl IndexCursor {
         })?;
         self.at += looked;
         self.fetched += looked as u64;
-        self.run_max = match self.run.len() {
-            0 => (self.run_max * 2).min(AHEAD_ROWS),
-            _ => AHEAD_ROWS,
-        };
+        self.lengthen_run(match self.run.len() {
+            0 => Presence::Absent,
+            _ => Presence::Present,
+        });
         Ok(())
+    }
+
+    /// The next run is as long as may be once a row was seen, until then twice the last.
+    fn lengthen_run(&mut self, seen: Presence) {
+        self.run_max = match seen {
+            Presence::Present => AHEAD_ROWS,
+            Presence::Absent => (self.run_max * 2).min(AHEAD_ROWS),
+        };
     }
 
     fn fill(&mut self, statement: &mut Statement<'_>) -> Result<()> {
