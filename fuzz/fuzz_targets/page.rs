@@ -2,7 +2,7 @@
 #![no_main]
 
 use atoll_kernel::base::PAGE_BYTES;
-use atoll_kernel::page::{ColumnType, Layout, keynode, pax};
+use atoll_kernel::page::{ColumnType, Layout, keynode, rowleaf};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut page = Box::new([0u8; PAGE_BYTES]);
@@ -11,6 +11,6 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     keynode::check(&page);
     let columns = vec![ColumnType::Int8, ColumnType::Bytes, ColumnType::Bool];
     if let Ok(layout) = Layout::new(0, columns) {
-        pax::check(&page, &layout);
+        rowleaf::check(&page, &layout);
     }
 });

@@ -32,7 +32,7 @@ impl Part {
             Part::Interface => "statements and cursors (api, catalog)",
             Part::Index => "indexes: keys, searches, entries, descents of all trees",
             Part::Ahead => "fetching ahead",
-            Part::Table => "rows in pages (PAX leaves, table trees)",
+            Part::Table => "rows in pages (row leaves, table trees)",
             Part::Versions => "versions: undo, twins, what a snapshot sees",
             Part::Rows => "row operations: claim, change, check",
             Part::Redo => "redo",

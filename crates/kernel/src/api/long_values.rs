@@ -17,7 +17,7 @@ use crate::page::keynode::KEY_BYTES_MAX;
 use crate::page::overflow::{
     BLOCK_BYTES, Form, LongRef, REFERENCE_BYTES, VALUE_BYTES_MAX, encode_block,
 };
-use crate::page::pax;
+use crate::page::rowleaf;
 use crate::runtime::Parker;
 use crate::tree::overflow::{LongReader, LongWriter, NewLong, Portion};
 use crate::tree::table::TableTree;
@@ -35,7 +35,7 @@ type Changed<'v> = (u16, Option<Cow<'v, [u8]>>);
 /// Whether a change was refused because its row does not fit a leaf.
 #[inline]
 pub(super) fn is_too_long<T>(result: &Result<T>) -> bool {
-    matches!(result, Err(Error::TooLarge { what: pax::ROW, .. }))
+    matches!(result, Err(Error::TooLarge { what: rowleaf::ROW, .. }))
 }
 
 impl Statement<'_> {
@@ -252,7 +252,7 @@ impl Statement<'_> {
 /// Which values leave the row so that the rest fits a leaf: the longest, those in keys last.
 fn longest(table: &TableAccess, values: &[Option<&[u8]>]) -> Result<Vec<usize>> {
     let layout = table.tree.layout();
-    let mut bytes = layout.row_bytes() + pax::heap_bytes(layout, values);
+    let mut bytes = layout.row_bytes() + rowleaf::heap_bytes(layout, values);
     let len = |at: usize| values[at].map_or(0, <[u8]>::len);
     let mut places: Vec<usize> = (0..values.len().min(layout.columns().len()))
         .filter(|at| layout.columns()[*at].fixed_bytes().is_none() && len(*at) > REFERENCE_BYTES)
@@ -260,14 +260,18 @@ fn longest(table: &TableAccess, values: &[Option<&[u8]>]) -> Result<Vec<usize>> 
     places.sort_by_key(|at| (table.is_indexed(*at as u16), usize::MAX - len(*at)));
     let mut chosen = Vec::new();
     for at in places {
-        if bytes <= pax::ROW_BYTES_MAX {
+        if bytes <= rowleaf::ROW_BYTES_MAX {
             break;
         }
         bytes -= len(at) - REFERENCE_BYTES;
         chosen.push(at);
     }
-    if bytes > pax::ROW_BYTES_MAX {
-        return Err(Error::TooLarge { what: pax::ROW, bytes, bytes_max: pax::ROW_BYTES_MAX });
+    if bytes > rowleaf::ROW_BYTES_MAX {
+        return Err(Error::TooLarge {
+            what: rowleaf::ROW,
+            bytes,
+            bytes_max: rowleaf::ROW_BYTES_MAX,
+        });
     }
     Ok(chosen)
 }

@@ -27,7 +27,7 @@ use crate::base::{Error, HomeId, NeededPage, Outcome, PAGE_BYTES, Place, Result,
 use crate::io::IoBuffer;
 use crate::latch::{OwnedPage, PageBytes, held_latches};
 use crate::page::keynode::KeyNode;
-use crate::page::{PageKind, header, pax};
+use crate::page::{PageKind, header, rowleaf};
 use crate::store::{PageStore, Run, file_name, offset};
 use crate::sync::{Ordering, mutant, point};
 
@@ -304,7 +304,7 @@ impl BufferPool {
         let owed = match self.sides() {
             Some(sides) if kind == PageKind::TableLeaf && !tree.is_view() => {
                 let owed = sides.take_back(needed.place, page.frame());
-                owed.unwrap_or_else(|| pax::reserved(page.bytes()))
+                owed.unwrap_or_else(|| rowleaf::reserved(page.bytes()))
             }
             _ => 0,
         };
@@ -312,7 +312,7 @@ impl BufferPool {
         let frame = if owed == 0 {
             page.release_clean(needed.place)
         } else {
-            pax::reserve(page.bytes_mut(), -(owed as isize));
+            rowleaf::reserve(page.bytes_mut(), -(owed as isize));
             page.release_changed_from(needed.place)
         };
         point("install.parent");

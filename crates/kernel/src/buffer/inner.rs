@@ -37,7 +37,7 @@ use super::swip::Swip;
 use crate::base::{Error, PAGE_BYTES, Place, Result, RowId};
 use crate::latch::{OwnedPage, PageBytes};
 use crate::page::keynode::{KeyNode, UpperFence};
-use crate::page::{PageKind, header, pax};
+use crate::page::{PageKind, header, rowleaf};
 use crate::sync::mutant;
 
 /// Whether an inner node has no child in memory. To be believed if what was read validates.
@@ -104,7 +104,7 @@ type Fences = (Vec<u8>, Option<Vec<u8>>);
 fn fences(page: OwnedPage<'_>, kind: Option<PageKind>) -> Fences {
     if kind == Some(PageKind::TableLeaf) {
         let key = |row: RowId| row.0.to_be_bytes().to_vec();
-        let (first, upper) = pax::fences(page);
+        let (first, upper) = rowleaf::fences(page);
         let lower = if first == RowId(0) { Vec::new() } else { key(first) };
         return (lower, upper.map(key));
     }

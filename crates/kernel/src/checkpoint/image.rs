@@ -13,7 +13,7 @@ use crate::buffer::PageRead;
 use crate::latch::PageBytes;
 use crate::page::keynode::{self, KeyNode, UpperFence};
 use crate::page::overflow::Form;
-use crate::page::pax::{LeafMut, RowState, SlotIndex};
+use crate::page::rowleaf::{LeafMut, RowState, SlotIndex};
 use crate::sync::mutant;
 use crate::tree::index::IndexTree;
 use crate::tree::table::LeafView;

@@ -15,7 +15,7 @@ use super::tree::{ImagedTree, Imager};
 use super::{Share, image::Leaf};
 use crate::base::{Cts, Error, Outcome, Place, Result, RowId, TreeId};
 use crate::buffer::{FrameRef, PageRead};
-use crate::page::{PageKind, header, pax};
+use crate::page::{PageKind, header, rowleaf};
 use crate::runtime::{InstanceState, Parker};
 use crate::sync::{Ordering, mutant};
 use crate::tree::descent::LeavePlaces;
@@ -214,7 +214,7 @@ fn covered_by(listed: ToImage) -> Outcome<Option<Rows>> {
 fn rows_in(read: &PageRead) -> Option<Rows> {
     let page = read.racy();
     let is_leaf = header::kind(page) == Some(PageKind::TableLeaf);
-    let (first, upper) = pax::fences(page);
+    let (first, upper) = rowleaf::fences(page);
     is_leaf.then(|| (header::tree(page), first, upper))
 }
 

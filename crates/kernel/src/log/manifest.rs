@@ -9,7 +9,7 @@ use crate::store::LongPlaces;
 use crate::sync::mutant;
 
 /// The version of everything on disk that this program reads and writes.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 
 /// What a data directory is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -35,7 +35,7 @@ pub const AT_PLACE: usize = 24;
 pub const HEADER_BYTES: usize = 32;
 
 /// The format version that this program writes.
-pub const FORMAT_VERSION: u16 = 2;
+pub const FORMAT_VERSION: u16 = 3;
 
 const _: () = {
     assert!(AT_FORMAT == AT_CHECKSUM + 4 && AT_KIND == AT_FORMAT + 2 && AT_FLAGS == AT_KIND + 1);
@@ -50,7 +50,7 @@ const _: () = {
 pub enum PageKind {
     /// In no tree.
     Free = 0,
-    /// A leaf of a table tree, in PAX.
+    /// A leaf of a table tree, of rows in one piece each.
     TableLeaf = 1,
     /// An inner node of a table or index tree.
     Inner = 2,

@@ -41,17 +41,20 @@ impl ColumnType {
     }
 }
 
-/// Bytes of a minipage entry of a variable column: offset and length into the heap, 16 bits each.
+/// Bytes of a variable column in a row's fixed part: offset and length into the heap, 16 bits each.
 pub(crate) const VARIABLE_ENTRY_BYTES: usize = 4;
+
+/// Bytes of a row's id, which its fixed part begins with.
+pub(crate) const ROW_ID_BYTES: usize = 8;
 
 /// Columns that a table may have at most (as in PostgreSQL).
 pub const COLUMNS_MAX: usize = 1600;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ColumnPlace {
-    /// Bytes per row of all columns before this one.
+    /// Bytes of a row's fixed part before this column's value.
     pub before: u32,
-    /// Bytes per row of this column's minipage.
+    /// Bytes of this column's value there.
     pub width: u16,
     pub variable: bool,
 }
@@ -64,7 +67,9 @@ pub struct Layout {
     places: Vec<ColumnPlace>,
     /// Columns whose values vary in length.
     variable: Vec<u16>,
-    row_bytes: usize,
+    /// Bytes of a row's bits: of deletion, and of null for each column.
+    bits_bytes: usize,
+    fixed_bytes: usize,
 }
 
 impl Layout {
@@ -78,7 +83,8 @@ impl Layout {
             });
         }
         let mut places = Vec::with_capacity(columns.len());
-        let (mut variable, mut before) = (Vec::new(), 0);
+        let bits_bytes = (1 + columns.len()).div_ceil(8);
+        let (mut variable, mut before) = (Vec::new(), ROW_ID_BYTES + bits_bytes);
         for (number, column) in columns.iter().enumerate() {
             let fixed = column.fixed_bytes();
             if fixed.is_none() {
@@ -92,14 +98,15 @@ impl Layout {
             });
             before += width;
         }
-        if before > super::pax::ROW_BYTES_MAX {
+        let row_bytes = before - ROW_ID_BYTES - bits_bytes;
+        if row_bytes > super::rowleaf::ROW_BYTES_MAX {
             return Err(Error::TooLarge {
                 what: "row: fixed-width part",
-                bytes: before,
-                bytes_max: super::pax::ROW_BYTES_MAX,
+                bytes: row_bytes,
+                bytes_max: super::rowleaf::ROW_BYTES_MAX,
             });
         }
-        Ok(Layout { version, columns, places, variable, row_bytes: before })
+        Ok(Layout { version, columns, places, variable, bits_bytes, fixed_bytes: before })
     }
 
     /// The number by which leaves name this layout.
@@ -114,10 +121,28 @@ impl Layout {
         &self.columns
     }
 
-    /// Bytes per row in all minipages of columns, without row id and bits.
+    /// Bytes of a row's fixed part: its id, its bits, and for each column its value or where that is.
+    #[inline]
+    pub(crate) fn fixed_bytes(&self) -> usize {
+        self.fixed_bytes
+    }
+
+    /// Bytes of a row's bits, which are behind its id.
+    #[inline]
+    pub(crate) fn bits_bytes(&self) -> usize {
+        self.bits_bytes
+    }
+
+    /// Where the values are in a row's fixed part.
+    #[inline]
+    pub(crate) fn values_at(&self) -> usize {
+        ROW_ID_BYTES + self.bits_bytes
+    }
+
+    /// Bytes of the values in a row's fixed part, without its id and bits.
     #[inline]
     pub(crate) fn row_bytes(&self) -> usize {
-        self.row_bytes
+        self.fixed_bytes - self.values_at()
     }
 
     /// The columns whose values vary in length, in order.

@@ -11,7 +11,7 @@ pub mod header;
 pub mod keynode;
 mod layout;
 pub mod overflow;
-pub mod pax;
+pub mod rowleaf;
 
 pub use header::{PageKind, seal, verify};
 pub use layout::{COLUMNS_MAX, ColumnType, Layout};

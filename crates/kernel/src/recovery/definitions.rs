@@ -16,7 +16,7 @@ use super::kept::KeptIndexes;
 use crate::base::{Cts, Error, HomeId, Result, RowId, TreeId};
 use crate::buffer::{BufferPool, until_done};
 use crate::catalog::{CATALOG_TREE, IndexDef, Object, TableDef, catalog_layout, decode_object};
-use crate::page::pax::{RowState, SlotIndex};
+use crate::page::rowleaf::{RowState, SlotIndex};
 use crate::page::{ColumnType, Layout};
 use crate::tree::index::IndexTree;
 use crate::tree::table::{LeafView, SideTables, TableTree};

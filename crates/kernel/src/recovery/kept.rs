@@ -42,7 +42,7 @@ use crate::buffer::until_done;
 use crate::catalog::{IndexDef, TableDef};
 use crate::page::keynode::{KEY_BYTES_MAX, ROW_BYTES};
 use crate::page::overflow::Form;
-use crate::page::pax::{RowState, SlotIndex, Took};
+use crate::page::rowleaf::{RowState, SlotIndex, Took};
 use crate::sync::mutant;
 use crate::tree::descent::Onward;
 use crate::tree::index::{IndexTree, Keep, Near};

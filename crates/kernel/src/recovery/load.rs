@@ -23,7 +23,7 @@ use crate::io::IoBuffer;
 use crate::latch::{OwnedPage, PageBytes};
 use crate::log::manifest::{Checkpoint, HasLongs, SequenceImage, TreeImage};
 use crate::page::keynode::KeyNode;
-use crate::page::pax::{Leaf, SlotIndex};
+use crate::page::rowleaf::{Leaf, SlotIndex};
 use crate::page::{Layout, PageKind, header};
 use crate::store::{Found, PageStore, file_name};
 use crate::sync::in_turns;

@@ -14,7 +14,7 @@ use super::kept::KeptEntries;
 use super::parsed::{Item, Longs, Parsed, What};
 use crate::base::{Error, HomeId, Result};
 use crate::buffer::until_done;
-use crate::page::pax::Took;
+use crate::page::rowleaf::Took;
 use crate::tree::overflow::{NewLong, write_stored};
 use crate::tree::table::{HeldLeaf, RestoreCursor, Restored, TableTree, Unwatched, Watch};
 use crate::txn::redo::RedoValue;

@@ -1,4 +1,4 @@
-//! B-trees over swizzled pages: table trees (PAX leaves, key row_id) and index trees.
+//! B-trees over swizzled pages: table trees (row leaves, key row_id) and index trees.
 //!
 //! Invariants: optimistic latch coupling, no sibling pointers, one parent per page, scans go on by
 //! the fence key (rule 5.1); a root keeps its frame and PID; latches are taken in the order of

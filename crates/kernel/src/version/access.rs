@@ -10,7 +10,7 @@ use super::VersionSpace;
 use super::read::RowAt;
 use crate::base::{RowId, TreeId};
 use crate::latch::{PageBytes, RacyPage};
-use crate::page::pax::{Leaf, SlotIndex};
+use crate::page::rowleaf::{Leaf, SlotIndex};
 use crate::tree::index::IndexTree;
 use crate::tree::key::{KeyPart, encode_key};
 use crate::tree::table::{LeafView, TableTree};

@@ -30,7 +30,7 @@ use super::access::{IndexAccess, TableAccess, Tables};
 use super::row_buffer::RowBuffer;
 use super::{InstanceVersions, Presence, longs};
 use crate::base::{Outcome, RowId, Stop, TreeId};
-use crate::page::pax::RowState;
+use crate::page::rowleaf::RowState;
 use crate::sync::mutant;
 use crate::tree::hints::LeafHints;
 use crate::tree::index::{Exact, Judged, LeafStamp};

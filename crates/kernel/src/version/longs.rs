@@ -28,7 +28,7 @@ use crate::base::{Error, Outcome, Result, Stop};
 use crate::buffer::BufferPool;
 use crate::page::keynode::KEY_BYTES_MAX;
 use crate::page::overflow::{Form, LongRef};
-use crate::page::pax::SlotIndex;
+use crate::page::rowleaf::SlotIndex;
 use crate::sync::mutant;
 use crate::tree::overflow::{FreeChain, FreeLeft, read_whole};
 use crate::tree::table::{LeafView, TableTree};

@@ -19,7 +19,7 @@ use super::{Presence, VersionSpace};
 use crate::base::{CommandId, Cts, HomeId, Observed, Outcome, RowId, Stamp, Stop, TreeId, Xid};
 use crate::buffer::SideSlot;
 use crate::latch::PageBytes;
-use crate::page::pax::{Leaf, RowState, SlotIndex};
+use crate::page::rowleaf::{Leaf, RowState, SlotIndex};
 use crate::sync::mutant;
 use crate::tree::table::{LeafWrite, TableTree};
 

@@ -29,7 +29,7 @@ use super::space::{UndoRef, UndoSpace};
 use crate::base::{InstanceId, RowId};
 use crate::buffer::{FrameRef, PageWrite, SideSlot};
 use crate::latch::prefetch_line;
-use crate::page::pax;
+use crate::page::rowleaf;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, PlainMutex as Mutex, mutant};
 use crate::tree::table::SideTables;
 
@@ -473,7 +473,7 @@ impl VersionSpace {
         if given_back == 0 {
             return (swept, PageIs::AsBefore);
         }
-        pax::reserve(page.bytes_mut(), -(given_back as isize));
+        rowleaf::reserve(page.bytes_mut(), -(given_back as isize));
         (swept, PageIs::Changed)
     }
 

@@ -20,7 +20,7 @@ use crate::base::{Result, RowId};
 use crate::buffer::until_done;
 use crate::latch::OwnedPage;
 use crate::page::keynode::{KeyNode, ROW_BYTES};
-use crate::page::pax::{Leaf, RowState};
+use crate::page::rowleaf::{Leaf, RowState};
 use crate::tree::descent::Onward;
 use crate::tree::index::{IndexBatch, ScanDirection};
 use crate::tree::key::KeyPart;

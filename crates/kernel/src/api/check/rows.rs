@@ -8,7 +8,7 @@ use super::tallies::{Balance, Lines, PageSet};
 use super::{Check, ended};
 use crate::base::{Outcome, Result, RowId};
 use crate::latch::{OwnedPage, PageBytes};
-use crate::page::pax::{Leaf, RowState, SlotIndex};
+use crate::page::rowleaf::{Leaf, RowState, SlotIndex};
 use crate::tree::descent::Onward;
 use crate::tree::table::{CheckedLeaves, TableTree};
 use crate::version::undo::{copy_newest, resolve_keys};

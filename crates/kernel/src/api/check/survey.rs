@@ -22,7 +22,7 @@ use crate::io::{Disk, IoBuffer};
 use crate::latch::OwnedPage;
 use crate::log::manifest::{Manifest, TreeImage};
 use crate::page::keynode::KeyNode;
-use crate::page::pax::Leaf;
+use crate::page::rowleaf::Leaf;
 use crate::page::{Layout, PageKind, header};
 use crate::store::PageStore;
 use crate::tree::descent::{Onward, Trunk, page_name, unread_page};

@@ -18,7 +18,7 @@ use keys::{Differing, Run};
 
 use crate::base::{Error, HomeId, Outcome, Result, RowId, TreeId};
 use crate::buffer::{BufferPool, until_done};
-use crate::page::pax::{RowState, SlotIndex};
+use crate::page::rowleaf::{RowState, SlotIndex};
 use crate::sync::in_parallel;
 use crate::tree::index::{Exact, IndexBuilder, IndexTree};
 use crate::tree::key::{KeyPart, encode_key};

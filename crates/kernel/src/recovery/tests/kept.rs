@@ -19,7 +19,7 @@ use crate::catalog::{Catalog, IndexDef, IndexKind, Oid};
 use crate::latch::held_latches;
 use crate::page::ColumnType;
 use crate::page::overflow::{Form, LongRef};
-use crate::page::pax::SlotIndex;
+use crate::page::rowleaf::SlotIndex;
 use crate::recovery::{Definitions, Loaded, ReplayOptions, build_catalog, catalog_objects, replay};
 use crate::tree::index::{IndexBatch, IndexTree, Keep, Keyed, Keys, Near, ScanDirection};
 use crate::tree::overflow::read_whole;

@@ -16,7 +16,7 @@ use super::*;
 use crate::base::PAGE_BYTES;
 use crate::buffer::{LoadTurn, SideStore};
 use crate::latch::PageBytes;
-use crate::page::pax;
+use crate::page::rowleaf;
 use crate::tree::loom_threads::{model, with_stack};
 
 const HOME: HomeId = HomeId(0);
@@ -76,7 +76,7 @@ impl World {
         let mut image = None;
         let trunk = Trunk::create(pool, HOME, TreeId(4), PageKind::TableLeaf, &mut |leaf| {
             leaf.bytes_mut()[VALUE..VALUE + 8].copy_from_slice(&OLD.to_le_bytes());
-            header::put_u64(leaf.bytes_mut(), pax::AT_UPPER, pax::NO_FENCE);
+            header::put_u64(leaf.bytes_mut(), rowleaf::AT_UPPER, rowleaf::NO_FENCE);
             leaf.frame().side().store(TWIN);
             image = Some(Box::new(*leaf.bytes()));
         });

@@ -18,7 +18,7 @@ use super::*;
 use crate::base::PAGE_BYTES;
 use crate::buffer::LoadTurn;
 use crate::latch::{OwnedPage, PageBytes};
-use crate::page::pax;
+use crate::page::rowleaf;
 use crate::tree::loom_threads::{model, with_stack};
 
 const HOME: HomeId = HomeId(0);
@@ -46,7 +46,7 @@ impl World {
         let mut reserved = pool.reserve(HOME, 3).expect("the pool is empty");
         let mut leaf = pool.allocate(&mut reserved, PageKind::TableLeaf, TREE);
         leaf.bytes_mut()[VALUE..VALUE + 8].copy_from_slice(&OLD.to_le_bytes());
-        header::put_u64(leaf.bytes_mut(), pax::AT_UPPER, pax::NO_FENCE);
+        header::put_u64(leaf.bytes_mut(), rowleaf::AT_UPPER, rowleaf::NO_FENCE);
         let pages = HashMap::from([(LEAF, Box::new(*leaf.bytes()))]);
         let mut child = leaf.release();
         for level in 1..=2 {

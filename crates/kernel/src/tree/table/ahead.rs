@@ -13,11 +13,11 @@ use crate::buffer::FrameRef;
 use crate::latch::RacyPage;
 use crate::page::PageKind;
 use crate::page::keynode::Probe;
-use crate::page::pax::Leaf;
+use crate::page::rowleaf::{self, Leaf};
 use crate::tree::hints::{LeafHint, is_leaf};
 
-/// Bytes of a leaf that say where things are in it, and its first row id.
-const HEAD_BYTES: usize = 72;
+/// Bytes of a leaf that say what it is and where things are in it.
+const HEAD_BYTES: usize = rowleaf::AT_ROWS;
 
 impl TableTree {
     /// Asks for the beginning of the hinted leaf.
@@ -47,9 +47,9 @@ impl TableTree {
     ) -> Option<SlotIndex> {
         let leaf = self.likely_leaf(frame).filter(|leaf| leaf.covers(row))?;
         let slot = leaf.likely_slot(row);
-        leaf.prefetch_row(slot, columns);
+        leaf.prefetch(slot, columns);
         if !more.is_empty() {
-            leaf.prefetch_row(slot, more);
+            leaf.prefetch(slot, more);
         }
         Some(slot)
     }

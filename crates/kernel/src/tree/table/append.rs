@@ -13,7 +13,7 @@ use crate::buffer::{FrameRef, PageWrite};
 use crate::latch::OwnedPage;
 use crate::page::PageKind;
 use crate::page::keynode::Probe;
-use crate::page::pax::{self, SlotIndex, USABLE_BYTES};
+use crate::page::rowleaf::{self, SlotIndex, USABLE_BYTES};
 use crate::sync::{Ordering, mutant, point};
 use crate::tree::descent::{SplitLeaf, SplitPlan};
 use crate::tree::hints;
@@ -21,9 +21,9 @@ use crate::tree::hints;
 /// Row ids of one range. A power of two; range k begins at k times this (the first at 1).
 pub const RANGE_ROWS: u64 = 1 << 20;
 
-/// An appending leaf is reshaped for other row sizes only while this much of it is free: near the
-/// end each row would need another reshaping.
-const RESHAPE_FREE_MIN: usize = USABLE_BYTES / 16;
+/// An appending leaf's heap is compacted only while this much of it is free: near the end each row
+/// would need it again.
+const COMPACT_FREE_MIN: usize = USABLE_BYTES / 16;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -53,7 +53,7 @@ impl AppendCursor {
 
 impl TableTree {
     /// The next row id and a leaf, held exclusively, that has room for a row with that id and
-    /// `heap` bytes of variable values ([`crate::page::pax::checked_heap_bytes`]) in the newest
+    /// `heap` bytes of variable values ([`crate::page::rowleaf::checked_heap_bytes`]) in the newest
     /// layout. An id that is then not used is lost, which is no harm.
     ///
     /// Stops: `Retry`; `OutOfMemory` when the buffer pool is full; `TooLarge`. Holds nothing then.
@@ -103,7 +103,7 @@ impl TableTree {
         cursor: &mut AppendCursor,
         heap: usize,
     ) -> Outcome<(RowId, LeafWrite<'_>)> {
-        pax::check_row_bytes(self.layout(), heap)?;
+        rowleaf::check_row_bytes(self.layout(), heap)?;
         if cursor.next == cursor.end {
             let range = self.next_range.fetch_add(1, Ordering::Relaxed);
             cursor.next = (range * RANGE_ROWS).max(1);
@@ -128,7 +128,7 @@ impl TableTree {
             point("table.append.link");
             let key = row_key(row);
             let own = cursor.place == Place::Unlinked;
-            let mut link = Link { tree: self, row, heap, own, begins: false };
+            let mut link = Link { tree: self, row, own, begins: false };
             self.trunk.split_leaf(cursor.home, Probe::before(&key), &mut link)?;
             if !own && link.begins {
                 // Rows at or after ours are here already (somebody restored them): halve it.
@@ -176,19 +176,18 @@ impl TableTree {
 /// Whether one more row behind all others belongs into a leaf of the newest layout rather than into
 /// a new one.
 #[inline]
-pub(super) fn takes_last(leaf: &pax::Leaf<'_, OwnedPage<'_>>, heap: usize) -> bool {
+pub(super) fn takes_last(leaf: &rowleaf::Leaf<'_, OwnedPage<'_>>, heap: usize) -> bool {
     if !leaf.fits_row(heap) {
         return false;
     }
-    let at_once = leaf.count() < leaf.geometry().capacity && leaf.contiguous() >= heap;
-    at_once || leaf.free_bytes() >= RESHAPE_FREE_MIN || leaf.count() == 0
+    let at_once = leaf.contiguous() >= leaf.layout().fixed_bytes() + heap;
+    at_once || leaf.free_bytes() >= COMPACT_FREE_MIN || leaf.count() == 0
 }
 
 /// Links a new leaf whose first row id is `row`.
 pub(super) struct Link<'t> {
     pub tree: &'t TableTree,
     pub row: RowId,
-    pub heap: usize,
     /// The leaf must begin at `row`, room or no room.
     pub own: bool,
     /// Out: the leaf begins at `row` already, nothing was done.
@@ -198,7 +197,7 @@ pub(super) struct Link<'t> {
 impl SplitLeaf for Link<'_> {
     fn plan(&mut self, leaf: &PageWrite, separator: &mut Vec<u8>) -> SplitPlan {
         let Ok(layout) = self.tree.layout_of(leaf) else { return SplitPlan::Leave };
-        let view = pax::Leaf::new(leaf.owned(), layout);
+        let view = rowleaf::Leaf::new(leaf.owned(), layout);
         self.begins = view.lower_fence() == self.row;
         if self.begins || !self.own && view.count() == 0 {
             return SplitPlan::Leave;
@@ -209,14 +208,13 @@ impl SplitLeaf for Link<'_> {
 
     fn split(&mut self, left: &mut PageWrite, right: &mut PageWrite, _separator: &[u8]) {
         let layout = self.tree.layout_of(left).expect("`plan` read it under the same latch");
-        let view = pax::Leaf::new(left.owned(), layout);
+        let view = rowleaf::Leaf::new(left.owned(), layout);
         let first = view.lower_bound(self.row);
-        let (empty, moves, upper) =
-            (view.count() == 0, first.index() < view.count(), view.upper_fence());
+        let (moves, upper) = (first.index() < view.count(), view.upper_fence());
         self.tree.split_pages(left, right, layout, first, self.row);
-        if !moves && (empty || layout.version() != self.tree.layout().version()) {
-            // A leaf of its own starts with the newest layout and what its first row needs.
-            pax::format(right.bytes_mut(), self.tree.layout(), self.row, upper, self.heap);
+        if !moves && layout.version() != self.tree.layout().version() {
+            // A leaf of its own starts with the newest layout.
+            rowleaf::format(right.bytes_mut(), self.tree.layout(), self.row, upper);
         }
     }
 }
@@ -231,11 +229,11 @@ impl TableTree {
         first: SlotIndex,
         separator: RowId,
     ) {
-        pax::split(left.bytes_mut(), right.bytes_mut(), layout, first, separator);
+        rowleaf::split(left.bytes_mut(), right.bytes_mut(), layout, first, separator);
         if !mutant("table_split_forgets_twins") {
             let reserved = self.sides.split(left.frame(), right.frame(), separator);
-            pax::LeafMut::new(left.bytes_mut(), layout).reserve(-(reserved as isize));
-            pax::LeafMut::new(right.bytes_mut(), layout).reserve(reserved as isize);
+            rowleaf::LeafMut::new(left.bytes_mut(), layout).reserve(-(reserved as isize));
+            rowleaf::LeafMut::new(right.bytes_mut(), layout).reserve(reserved as isize);
         }
         self.leaves.fetch_add(1, Ordering::Relaxed);
     }

@@ -12,7 +12,7 @@ use crate::base::{Outcome, Pid, RowId};
 use crate::latch::OwnedPage;
 use crate::page::ColumnType;
 use crate::page::overflow::LongRef;
-use crate::page::pax::{self, Leaf};
+use crate::page::rowleaf::{self, Leaf};
 use crate::tree::descent::{FreedLeaves, MetLeaf, Onward, page_problem, place_name};
 use crate::tree::overflow::{LongReader, Portion, free_chain, pages_of};
 
@@ -92,7 +92,7 @@ impl TableTree {
         let Some(layout) = self.layout_for(version) else {
             return Err(vec![format!("it has the unknown layout {version}")]);
         };
-        let mut faults = pax::check(met.page, layout);
+        let mut faults = rowleaf::check(met.page, layout);
         let leaf = Leaf::new(page, layout);
         let own_lower = match leaf.lower_fence() {
             RowId(0) => vec![],
@@ -107,7 +107,8 @@ impl TableTree {
         {
             faults.push(format!("it ends at row {upper}, above the mark"));
         }
-        let last = leaf.count().checked_sub(1).map(|last| leaf.row_id(pax::SlotIndex(last as u16)));
+        let last =
+            leaf.count().checked_sub(1).map(|last| leaf.row_id(rowleaf::SlotIndex(last as u16)));
         if last.is_some_and(|last| last > self.row_id_mark()) {
             faults.push("it has rows above the mark".to_owned());
         }
@@ -140,7 +141,7 @@ impl TableTree {
     ) -> Vec<String> {
         let mut faults = Vec::new();
         for slot in leaf.lower_bound(from).index()..leaf.count() {
-            let slot = pax::SlotIndex(slot as u16);
+            let slot = rowleaf::SlotIndex(slot as u16);
             let row = leaf.row_id(slot);
             leaf.each_long(slot, |column, long| {
                 let wrong = self.check_long(long, is_new);
@@ -188,7 +189,7 @@ impl TableTree {
             if let Some(layout) = self.layout_for(super::leaf::layout_version(view)) {
                 let view = Leaf::new(view, layout);
                 for slot in 0..view.count() {
-                    view.each_long(pax::SlotIndex(slot as u16), |_, long| longs.push(long));
+                    view.each_long(rowleaf::SlotIndex(slot as u16), |_, long| longs.push(long));
                 }
             }
             if let Some(frame) = frame {

@@ -10,7 +10,7 @@ use super::restore::RestoreCursor;
 use super::{LeafWrite, SlotIndex, TableTree};
 use crate::base::{Outcome, RowId};
 use crate::latch::OwnedPage;
-use crate::page::pax::{self, Leaf, Took};
+use crate::page::rowleaf::{self, Leaf, Took};
 use crate::sync::mutant;
 
 /// A leaf of a table tree, of the newest layout, held exclusively for several changes.
@@ -33,7 +33,7 @@ impl TableTree {
         }
         let view = leaf.view();
         let lower = view.lower_fence().0;
-        let upper = view.upper_fence().map_or(pax::NO_FENCE, |row| row.0);
+        let upper = view.upper_fence().map_or(rowleaf::NO_FENCE, |row| row.0);
         Ok(Some(HeldLeaf { tree: self, leaf, near: SlotIndex(0), lower, upper }))
     }
 }

@@ -8,7 +8,7 @@ use super::*;
 use crate::base::{Error, HomeId, Outcome, PAGE_BYTES, RowId, Stop, TreeId};
 use crate::buffer::BufferPool;
 use crate::latch::held_latches;
-use crate::page::pax::Took;
+use crate::page::rowleaf::Took;
 use crate::page::{ColumnType, Layout};
 
 type Row = Vec<Option<Vec<u8>>>;

@@ -9,7 +9,7 @@ use crate::base::{Pid, RowId};
 use crate::buffer::{FrameRef, PageWrite, SideSlot};
 use crate::latch::{OwnedPage, PageBytes, RacyPage, Version};
 use crate::page::Layout;
-use crate::page::pax::{self, FixedValues, Leaf, LeafMut, RowState, SlotIndex};
+use crate::page::rowleaf::{self, FixedValues, Leaf, LeafMut, RowState, SlotIndex};
 
 /// What the tree asks of the twin tables (`version` implements it). All calls come with the
 /// leaves' latches held exclusively; none may fail, wait, or take a latch.
@@ -129,7 +129,7 @@ impl<'t> LeafWrite<'t> {
         self.view().find(row)
     }
 
-    /// Whether a row with `heap` bytes of variable values fits ([`pax::heap_bytes`]).
+    /// Whether a row with `heap` bytes of variable values fits ([`rowleaf::heap_bytes`]).
     #[inline]
     pub fn fits_row(&self, heap: usize) -> bool {
         self.view().fits_row(heap)
@@ -207,5 +207,5 @@ impl<'t> LeafWrite<'t> {
 /// The layout version that a page names, read racily.
 #[inline]
 pub(super) fn layout_version(page: impl PageBytes) -> u16 {
-    page.u16(pax::AT_LAYOUT)
+    page.u16(rowleaf::AT_LAYOUT)
 }

@@ -12,7 +12,7 @@ use super::tree::row_key;
 use crate::base::{Cts, Outcome, RowId};
 use crate::buffer::PageWrite;
 use crate::page::keynode::Probe;
-use crate::page::pax;
+use crate::page::rowleaf;
 use crate::sync::{Ordering, mutant};
 use crate::tree::descent::{AloneNode, MergeLeaf, Merged};
 
@@ -59,12 +59,12 @@ impl MergeLeaf for Rows<'_> {
         }
         let layouts = (self.tree.layout_of(left), self.tree.layout_of(right));
         let (Ok(left_layout), Ok(right_layout)) = layouts else { return Merged::No };
-        let lower = pax::Leaf::new(right.owned(), right_layout).lower_fence();
+        let lower = rowleaf::Leaf::new(right.owned(), right_layout).lower_fence();
         if self.begins_range(lower) {
             return Merged::No;
         }
         let layouts = (left_layout, right_layout);
-        if !pax::merge(left.bytes_mut(), right.bytes(), layouts) {
+        if !rowleaf::merge(left.bytes_mut(), right.bytes(), layouts) {
             return Merged::No;
         }
         if mutant("merge_ignores_twins") {

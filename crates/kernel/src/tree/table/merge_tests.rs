@@ -41,7 +41,7 @@ fn remove(tree: &TableTree, row: RowId) {
     let mut leaf = shell(|| tree.write(row));
     let slot = leaf.find(row).expect("the row is there");
     leaf.remove(slot);
-    let is_underfull = crate::page::pax::is_underfull(leaf.page_mut().bytes());
+    let is_underfull = crate::page::rowleaf::is_underfull(leaf.page_mut().bytes());
     drop(leaf);
     while is_underfull && shell(|| tree.merge_leaf(row)) == Merged::Yes {}
 }

@@ -1,4 +1,4 @@
-//! Table trees: rows by row_id in PAX leaves (rules 5.1 to 5.3).
+//! Table trees: rows by row_id in row leaves (rules 5.1 to 5.3).
 //!
 //! Invariants (tree/README.md numbers them): the root is an inner node and keeps its frame; every
 //! row id ever handed out is at most the mark; a leaf's fences tile the ids; a change to a leaf's
@@ -30,4 +30,4 @@ pub use leaf::{LeafView, LeafWrite, NoSideTables, SideTables};
 pub use restore::{RestoreCursor, Restored, Unwatched, Watch};
 pub use tree::TableTree;
 
-pub use crate::page::pax::{ROW_BYTES_MAX, RowState, SlotIndex};
+pub use crate::page::rowleaf::{ROW_BYTES_MAX, RowState, SlotIndex};

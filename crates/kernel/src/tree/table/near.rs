@@ -9,7 +9,7 @@ use super::{LeafView, LeafWrite, TableTree};
 use crate::base::{Outcome, RowId, Stop};
 use crate::buffer::PageRead;
 use crate::page::PageKind;
-use crate::page::pax::SlotIndex;
+use crate::page::rowleaf::SlotIndex;
 use crate::sync::{mutant, point};
 use crate::tree::hints::{self, LeafHint, LeafHints};
 

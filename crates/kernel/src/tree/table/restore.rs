@@ -17,7 +17,7 @@ use crate::base::{HomeId, Outcome, RowId};
 use crate::buffer::FrameRef;
 use crate::page::keynode::Probe;
 use crate::page::overflow::{LongRef, REFERENCE_BYTES};
-use crate::page::pax::{self, RowState, SlotIndex};
+use crate::page::rowleaf::{self, RowState, SlotIndex};
 use crate::tree::overflow::free_chain;
 
 /// Remembers the leaf of the last row restored, so that neighbours need no descent. One per
@@ -104,7 +104,7 @@ impl TableTree {
         let mut columns: Vec<Option<&[u8]>> = values.iter().map(Restored::stored).collect();
         columns.resize(layout.columns().len().max(columns.len()), None);
         let columns = columns.as_slice();
-        let heap = pax::checked_heap_bytes(layout, columns)?;
+        let heap = rowleaf::checked_heap_bytes(layout, columns)?;
         self.raise_row_id_mark(row);
         loop {
             let mut leaf = self.restore_leaf(cursor, row)?;
@@ -140,7 +140,7 @@ impl TableTree {
             // their time, and those that come now will fill the leaf.
             let first = next.unwrap_or(row);
             let key = row_key(first);
-            let mut link = Link { tree: self, row: first, heap, own: true, begins: false };
+            let mut link = Link { tree: self, row: first, own: true, begins: false };
             self.trunk.split_leaf(cursor.home, Probe::before(&key), &mut link)?;
         }
     }
@@ -164,7 +164,7 @@ impl TableTree {
                 return Ok(false);
             };
             let growth = growth(&leaf, slot, changes);
-            pax::check_row_bytes(leaf.layout(), leaf.view().row_heap_bytes(slot) + growth)?;
+            rowleaf::check_row_bytes(leaf.layout(), leaf.view().row_heap_bytes(slot) + growth)?;
             if self.relayout(&mut leaf) && leaf.can_grow(growth) {
                 watch.before(&leaf, slot)?;
                 let is_changed = |column| changes.iter().any(|(changed, _)| *changed == column);

@@ -3,14 +3,14 @@
 //! Invariants: a split happens with parent, leaf and new leaf held exclusively (the trunk sees to
 //! that), moves rows together with their twins and reserved bytes, and changes no row. Splitting
 //! until it fits ends: a leaf with a single row has room for that row's largest form and for one
-//! more (page::pax).
+//! more (page::rowleaf).
 
 use super::tree::row_key;
 use super::{LeafWrite, TableTree};
 use crate::base::{Outcome, RowId};
 use crate::buffer::PageWrite;
 use crate::page::keynode::Probe;
-use crate::page::pax::{self, SlotIndex};
+use crate::page::rowleaf::{self, SlotIndex};
 use crate::sync::point;
 use crate::tree::descent::{SplitLeaf, SplitPlan};
 
@@ -39,7 +39,7 @@ impl TableTree {
         if old.version() == new.version() {
             return true;
         }
-        let fits = pax::relayout(leaf.page_mut().bytes_mut(), old, new);
+        let fits = rowleaf::relayout(leaf.page_mut().bytes_mut(), old, new);
         if fits {
             leaf.set_layout(new);
         }
@@ -59,12 +59,12 @@ impl Middle<'_> {
     /// The first slot that moves, and its separator.
     fn place(&self, leaf: &PageWrite) -> Option<(SlotIndex, RowId)> {
         let layout = self.tree.layout_of(leaf).ok()?;
-        let view = pax::Leaf::new(leaf.owned(), layout);
+        let view = rowleaf::Leaf::new(leaf.owned(), layout);
         let rows = view.count();
         // In the newest layout, so that the leaf can be brought to it.
         let heap = view.heap_live() + view.reserved() + self.bytes;
-        let used = pax::minipage_bytes(self.tree.layout(), rows + 1) + heap;
-        if rows == 0 || used <= pax::USABLE_BYTES {
+        let used = rowleaf::fixed_bytes(self.tree.layout(), rows + 1) + heap;
+        if rows == 0 || used <= rowleaf::USABLE_BYTES {
             return None;
         }
         let first = SlotIndex((rows / 2) as u16);

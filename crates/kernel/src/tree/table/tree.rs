@@ -13,7 +13,7 @@ use crate::base::{Error, HomeId, NeededPage, Outcome, Result, RowId, Stop, TreeI
 use crate::buffer::{BufferPool, PageRead, PageWrite};
 use crate::latch::PageBytes;
 use crate::page::keynode::{KeyNode, Probe};
-use crate::page::pax::{self, Leaf};
+use crate::page::rowleaf::{self, Leaf};
 use crate::page::{Layout, PageKind};
 use crate::sync::{AtomicU64, Ordering};
 use crate::tree::descent::{KeepLeaf, LeafPlace, LeavePlaces, Side, Trunk};
@@ -105,7 +105,7 @@ impl TableTree {
         sides: Arc<dyn SideTables>,
     ) -> Result<TableTree> {
         let mut format = |page: &mut PageWrite| {
-            pax::format(page.bytes_mut(), &layout, RowId(0), None, 0);
+            rowleaf::format(page.bytes_mut(), &layout, RowId(0), None);
         };
         let trunk = Trunk::create(pool.clone(), home, id, PageKind::TableLeaf, &mut format)?;
         Ok(TableTree {

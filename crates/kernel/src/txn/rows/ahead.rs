@@ -1,7 +1,7 @@
 //! Fetching from memory what several look-ups are about to read, all at once.
 //!
 //! A look-up that nobody has done lately waits for memory some seven times in a row: where the index
-//! leaf was, its head, its slots, where the row's leaf was, its head, its minipages, its heap. Many
+//! leaf was, its head, its slots, where the row's leaf was, its head, its fixed part, its heap. Many
 //! look-ups wait no longer than one if each goes a step before any goes the next (group
 //! prefetching: Chen, Ailamaki, Gibbons and Mowry, "Improving hash join performance through
 //! prefetching", ICDE 2004, section 4; AMAC: Kocberber, Falsafi and Grot, VLDB 2015).
@@ -23,7 +23,7 @@ use std::cell::Cell;
 
 use crate::base::{NeededPage, Outcome, RowId, Stop};
 use crate::buffer::FrameRef;
-use crate::page::pax::SlotIndex;
+use crate::page::rowleaf::SlotIndex;
 use crate::tree::hints::{LeafHint, LeafHints};
 use crate::tree::index::{FoundKey, KeyPlace, Keyed, Near};
 use crate::version::{IndexAccess, TableAccess, Unique, undo};

@@ -8,7 +8,7 @@ use super::changes::{Pending, PendingWhat, SlotChanges};
 use super::holder::has_unique_key;
 use super::{RowValues, RowWriter};
 use crate::base::{Error, Outcome, RowId};
-use crate::page::pax::SlotIndex;
+use crate::page::rowleaf::SlotIndex;
 use crate::sync::point;
 use crate::tree::index::{Judgement, Keys, Near, Others, UniqueAnswer};
 use crate::tree::table::LeafWrite;

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use super::write::Claimed;
 use super::{RowValues, RowWriter, WriteOutcome};
 use crate::base::{Outcome, RowId};
-use crate::page::pax::SlotIndex;
+use crate::page::rowleaf::SlotIndex;
 use crate::sync::{mutant, point};
 use crate::tree::hints::LeafHint;
 use crate::tree::table::LeafWrite;

@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use super::{Longs, Progress, RowWriter};
 use crate::base::{Outcome, RowId};
-use crate::page::pax::{self, SlotIndex};
+use crate::page::rowleaf::{self, SlotIndex};
 use crate::tree::table::LeafWrite;
 use crate::version::TableAccess;
 use crate::version::undo::{Kind, UndoRef, record_words};
@@ -144,7 +144,7 @@ impl RowWriter<'_> {
         ids: &mut Vec<RowId>,
     ) -> Outcome<()> {
         let (layout, first) = (table.tree.layout(), ids.len());
-        let heap = pax::checked_heap_bytes(layout, rows.row(first))?;
+        let heap = rowleaf::checked_heap_bytes(layout, rows.row(first))?;
         self.changes.reserve(record_words(0))?;
         let versions = Rc::clone(&self.changes.versions);
         versions.with_cursor(table.id(), |cursor| -> Outcome<()> {
@@ -156,7 +156,7 @@ impl RowWriter<'_> {
                     return Ok(());
                 }
                 // What is wrong with the next row is said with nothing held.
-                let heap = pax::checked_heap_bytes(layout, rows.row(ids.len()));
+                let heap = rowleaf::checked_heap_bytes(layout, rows.row(ids.len()));
                 let next = heap.ok().and_then(|heap| table.tree.append_more(cursor, &leaf, heap));
                 let Some(next) = next else { return Ok(()) };
                 row = next;
@@ -175,7 +175,7 @@ impl RowWriter<'_> {
         frozen: Frozen,
         longs: &Longs,
     ) -> Outcome<RowId> {
-        let heap = pax::checked_heap_bytes(table.tree.layout(), values)?;
+        let heap = rowleaf::checked_heap_bytes(table.tree.layout(), values)?;
         self.changes.reserve(record_words(0))?;
         let versions = Rc::clone(&self.changes.versions);
         let (row, mut leaf) =

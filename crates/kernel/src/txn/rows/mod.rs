@@ -34,7 +34,7 @@ pub use rollback::Waits;
 
 use super::Isolation;
 use crate::base::RowId;
-use crate::page::pax::SlotIndex;
+use crate::page::rowleaf::SlotIndex;
 use crate::tree::table::LeafWrite;
 use crate::version::{Observe, SnapshotView, TransactionStates};
 

@@ -7,7 +7,7 @@ use super::ahead::{WIDTH, prefetch_rows};
 use crate::base::{Outcome, PAGE_BYTES, RowId};
 use crate::latch::RacyPage;
 use crate::page::overflow::Form;
-use crate::page::pax::SlotIndex;
+use crate::page::rowleaf::SlotIndex;
 use crate::sync::mutant;
 use crate::tree::hints::LeafHints;
 use crate::tree::index::Keyed;

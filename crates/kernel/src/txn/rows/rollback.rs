@@ -16,7 +16,7 @@ use super::set_columns;
 use crate::base::{Error, NeededPage, Outcome, RowId, Stop, TreeId};
 use crate::buffer::{BufferPool, StepLoads};
 use crate::page::overflow::Form;
-use crate::page::pax::{RowState, SlotIndex};
+use crate::page::rowleaf::{RowState, SlotIndex};
 use crate::runtime::Parker;
 use crate::sync::{mutant, spin};
 use crate::tree::table::{LeafView, LeafWrite};

@@ -13,7 +13,7 @@ use super::changes::SlotChanges;
 use super::{Longs, Progress, RowWriter, WriteOutcome, set_columns};
 use crate::base::{Cts, Error, Observed, Outcome, RowId, Stop, TreeId, WaitFor, Xid};
 use crate::page::overflow::Form;
-use crate::page::pax::{self, RowState, SlotIndex};
+use crate::page::rowleaf::{self, RowState, SlotIndex};
 use crate::sync::{ledger, mutant, point};
 use crate::tree::hints::LeafHint;
 use crate::tree::table::LeafWrite;
@@ -444,7 +444,7 @@ impl RowWriter<'_> {
         }
         if bytes > 0 {
             let heap = view.row_heap_bytes(slot) + bytes as usize;
-            pax::check_row_bytes(leaf.layout(), heap)?;
+            rowleaf::check_row_bytes(leaf.layout(), heap)?;
         }
         let reserved = reserved_of(leaf.side(), row);
         let missing = bytes - reserved as isize;

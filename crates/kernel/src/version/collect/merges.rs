@@ -14,7 +14,7 @@ use super::super::access::{TableAccess, Tables};
 use super::{Collected, InstanceVersions};
 use crate::base::{Outcome, RowId, Stop, TreeId};
 use crate::buffer::PageWrite;
-use crate::page::{header, pax};
+use crate::page::{header, rowleaf};
 use crate::tree::descent::{AloneNode, Merged};
 
 /// Merges that one collection tries.
@@ -56,8 +56,8 @@ impl Merges {
 
 impl InstanceVersions {
     pub(super) fn note_underfull(&self, page: &PageWrite) {
-        if pax::is_underfull(page.bytes()) {
-            let (table, row) = (header::tree(page.owned()), pax::lower_fence(page.bytes()));
+        if rowleaf::is_underfull(page.bytes()) {
+            let (table, row) = (header::tree(page.owned()), rowleaf::lower_fence(page.bytes()));
             self.merges.push(table, What::Leaf(row));
         }
     }

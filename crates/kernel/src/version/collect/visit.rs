@@ -22,7 +22,7 @@ use super::super::record::{Flags, Header, ImageReader, Kind};
 use super::super::space::UndoRef;
 use super::InstanceVersions;
 use crate::base::{NeededPage, Outcome, Place, Stamp, Stop};
-use crate::page::pax::RowState;
+use crate::page::rowleaf::RowState;
 use crate::sync::mutant;
 
 /// Places of pages that cannot be read, of those that one visit needs.

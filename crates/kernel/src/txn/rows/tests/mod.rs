@@ -286,7 +286,7 @@ impl World {
                 .tree
                 .scan_leaf(at, &mut |leaf: &crate::tree::table::LeafView<'_>| {
                     Ok((0..leaf.count())
-                        .map(|slot| leaf.row_id(crate::page::pax::SlotIndex(slot as u16)))
+                        .map(|slot| leaf.row_id(crate::page::rowleaf::SlotIndex(slot as u16)))
                         .collect::<Vec<_>>())
                 })
                 .expect("nobody writes");

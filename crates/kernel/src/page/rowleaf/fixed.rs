@@ -6,6 +6,7 @@ use super::super::layout::{ColumnPlace, Layout};
 use super::edit::LeafMut;
 use super::{Geometry, SlotIndex};
 use crate::base::PAGE_BYTES;
+use crate::latch::OwnedPage;
 
 /// The values of fixed width of a row in a leaf that is held exclusively.
 pub struct FixedValues<'a> {
@@ -37,8 +38,8 @@ impl FixedValues<'_> {
     #[inline]
     pub fn get(&self, column: u16) -> Option<&[u8]> {
         let place = self.place(column);
-        let null = self.geometry.null_byte(self.slot, usize::from(column));
-        if self.page[null] >> (self.slot % 8) & 1 != 0 {
+        let null = self.geometry.null_bit(self.slot, usize::from(column));
+        if null.is_set(OwnedPage(self.page)) {
             return None;
         }
         let at = self.geometry.value(self.slot, place);
@@ -49,17 +50,13 @@ impl FixedValues<'_> {
     #[inline]
     pub fn set(&mut self, column: u16, value: Option<&[u8]>) {
         let place = self.place(column);
-        let null = self.geometry.null_byte(self.slot, usize::from(column));
-        let bit = 1 << (self.slot % 8);
-        match value {
-            Some(value) => {
-                let width = usize::from(place.width);
-                assert_eq!(value.len(), width, "a fixed value has its width");
-                let at = self.geometry.value(self.slot, place);
-                self.page[at..at + width].copy_from_slice(value);
-                self.page[null] &= !bit;
-            }
-            None => self.page[null] |= bit,
+        let null = self.geometry.null_bit(self.slot, usize::from(column));
+        null.set(self.page, value.is_none());
+        if let Some(value) = value {
+            let width = usize::from(place.width);
+            assert_eq!(value.len(), width, "a fixed value has its width");
+            let at = self.geometry.value(self.slot, place);
+            self.page[at..at + width].copy_from_slice(value);
         }
     }
 }

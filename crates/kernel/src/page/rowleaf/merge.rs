@@ -1,4 +1,4 @@
-//! Two neighbouring PAX leaves become one.
+//! Two neighbouring leaves become one.
 //!
 //! Invariants: all or nothing; neither leaf keeps anything for rollbacks (no twin, rule 5.3). The
 //! left leaf then has the rows of both, its own lower fence and the right one's upper fence, and
@@ -8,8 +8,8 @@ use super::super::header::put_u64;
 use super::super::layout::Layout;
 use super::super::overflow::Form;
 use super::{
-    AT_CAPACITY, AT_COUNT, AT_HEAP_DEAD, AT_HEAP_START, AT_LAYOUT, AT_LOWER, AT_UPPER, Leaf,
-    LeafMut, NO_FENCE, SlotIndex, USABLE_BYTES, minipage_bytes,
+    AT_COUNT, AT_HEAP_DEAD, AT_HEAP_START, AT_LAYOUT, AT_LOWER, AT_ROW_BYTES, AT_UPPER, Leaf,
+    LeafMut, NO_FENCE, SlotIndex, USABLE_BYTES, fixed_bytes,
 };
 use crate::base::{PAGE_BYTES, RowId};
 use crate::latch::{OwnedPage, PageBytes};
@@ -19,8 +19,8 @@ pub(crate) fn is_underfull(page: &[u8; PAGE_BYTES]) -> bool {
     let view = OwnedPage(page);
     let heap = PAGE_BYTES - usize::from(view.u16(AT_HEAP_START)).min(PAGE_BYTES);
     let live = heap.saturating_sub(usize::from(view.u16(AT_HEAP_DEAD)));
-    let (rows, capacity) = (view.u16(AT_COUNT), view.u16(AT_CAPACITY));
-    rows <= capacity / 4 && live <= USABLE_BYTES / 4
+    let fixed = usize::from(view.u16(AT_COUNT)) * usize::from(view.u16(AT_ROW_BYTES));
+    fixed + live <= USABLE_BYTES / 4
 }
 
 /// The smallest row id that belongs into a leaf, whatever its layout.
@@ -56,7 +56,7 @@ pub(crate) fn merge(
         return true;
     }
     let rows = from.count() + to.count();
-    let used = minipage_bytes(left_layout, rows) + from.heap_live() + to.heap_live();
+    let used = fixed_bytes(left_layout, rows) + from.heap_live() + to.heap_live();
     if left_layout.version() != right_layout.version() || used > USABLE_BYTES / 8 * 7 {
         return false;
     }

@@ -54,23 +54,19 @@ impl LeafMut<'_> {
                 if self.take_variable(slot, column, value) == Took::No {
                     return Took::No;
                 }
-                if self.view().geometry().capacity != geometry.capacity {
-                    // It was reshaped, in the middle of the change: rare.
-                    return Took::No;
-                }
                 continue;
             }
             let at = geometry.value(slot.index(), place);
-            let null_byte = geometry.null_byte(slot.index(), column);
+            let null = geometry.null_bit(slot.index(), column);
             let Some(value) = value else {
-                self.set_bit(null_byte, slot.index(), true);
+                null.set(self.page, true);
                 continue;
             };
             if value.len() != usize::from(place.width) {
                 return Took::No;
             }
             put_fixed(self.page, at, value);
-            self.set_bit(null_byte, slot.index(), false);
+            null.set(self.page, false);
         }
         if state == RowState::Deleted {
             self.set_state(slot, RowState::Live);

@@ -1,4 +1,4 @@
-//! PAX leaves against a model: random edits of one page, every reservation honoured.
+//! Row leaves against a model: random edits of one page, every reservation honoured.
 #![expect(clippy::unwrap_used, reason = "clippy sees helpers here as no tests under cfg(all)")]
 
 use std::collections::BTreeMap;
@@ -26,10 +26,10 @@ fn mixed() -> Layout {
     Layout::new(0, columns).unwrap()
 }
 
-fn empty(layout: &Layout, lower: u64, upper: Option<u64>, heap_per_row: usize) -> Page {
+fn empty(layout: &Layout, lower: u64, upper: Option<u64>) -> Page {
     let mut page = Box::new([0; PAGE_BYTES]);
     header::format(&mut page, PageKind::TableLeaf, Pid::new(HomeId(0), 1), TreeId(1));
-    format(&mut page, layout, RowId(lower), upper.map(RowId), heap_per_row);
+    format(&mut page, layout, RowId(lower), upper.map(RowId));
     page
 }
 
@@ -173,10 +173,10 @@ fn step(
 
 #[test]
 fn random_edits_agree_with_a_model_and_rollbacks_always_fit() {
-    let mut rng = seeded("pax edits");
+    let mut rng = seeded("row leaf edits");
     let layout = mixed();
     for long in [3, 40, 900] {
-        let mut page = empty(&layout, 1, None, rng.usize(0..2 * long));
+        let mut page = empty(&layout, 1, None);
         let (mut model, mut next) = (BTreeMap::new(), 1);
         for turn in 0..3000 {
             step(&mut rng, &mut page, &layout, &mut model, &mut next, long);
@@ -190,11 +190,11 @@ fn random_edits_agree_with_a_model_and_rollbacks_always_fit() {
 
 #[test]
 fn splits_move_the_upper_rows_and_nothing_else() {
-    let mut rng = seeded("pax splits");
+    let mut rng = seeded("row leaf splits");
     let layout = mixed();
     for _ in 0..200 {
         let long = rng.choice([3, 40, 900]).unwrap();
-        let mut left = empty(&layout, 1, Some(1 << 40), 10);
+        let mut left = empty(&layout, 1, Some(1 << 40));
         let (mut model, mut next) = (BTreeMap::new(), 1);
         for _ in 0..rng.usize(0..300) {
             step(&mut rng, &mut left, &layout, &mut model, &mut next, long);
@@ -228,31 +228,28 @@ fn splits_move_the_upper_rows_and_nothing_else() {
 fn a_leaf_fills_to_the_brim_with_rows_of_one_size() {
     let layout = Layout::new(0, vec![ColumnType::Int8, ColumnType::Bytes]).unwrap();
     for len in [0, 1, 10, 100, 3000] {
-        // A wrong expectation costs reshaping, not room.
-        for expected in [0, len, 5000] {
-            let mut page = empty(&layout, 1, None, expected);
-            let value = vec![7; len];
-            let mut rows = 0;
-            while Leaf::new(OwnedPage(&page), &layout).fits_row(len) {
-                rows += 1;
-                let columns: [Option<&[u8]>; 2] = [Some(&[1; 8]), Some(&value)];
-                LeafMut::new(&mut page, &layout).insert(RowId(rows), &columns);
-            }
-            assert_eq!(check(&page, &layout), Vec::<String>::new());
-            let left = USABLE_BYTES - minipage_bytes(&layout, rows as usize) - rows as usize * len;
-            assert!(left < 8 + 8 + 4 + 3 + len, "{rows} rows of {len}: {left} bytes left");
+        let mut page = empty(&layout, 1, None);
+        let value = vec![7; len];
+        let mut rows = 0;
+        while Leaf::new(OwnedPage(&page), &layout).fits_row(len) {
+            rows += 1;
+            let columns: [Option<&[u8]>; 2] = [Some(&[1; 8]), Some(&value)];
+            LeafMut::new(&mut page, &layout).insert(RowId(rows), &columns);
         }
+        assert_eq!(check(&page, &layout), Vec::<String>::new());
+        let left = USABLE_BYTES - fixed_bytes(&layout, rows as usize) - rows as usize * len;
+        assert!(left < fixed_bytes(&layout, 1) + len, "{rows} rows of {len}: {left} bytes left");
     }
 }
 
 #[test]
 fn rows_are_found_whatever_ids_are_missing() {
-    let mut rng = seeded("pax lower bound");
+    let mut rng = seeded("row leaf lower bound");
     let layout = Layout::new(0, vec![ColumnType::Int8]).unwrap();
     let column: [Option<&[u8]>; 1] = [Some(&[1; 8])];
     // Hardly any, half, most, and all but a few ids of a wide range.
     for gap_max in [0, 1, 4, 1 << 40] {
-        let mut page = empty(&layout, 1, None, 0);
+        let mut page = empty(&layout, 1, None);
         let (mut ids, mut next) = (Vec::new(), 1);
         for _ in 0..200 {
             next += if rng.u8(..) < 128 { rng.u64(0..=gap_max) } else { 0 };
@@ -272,12 +269,12 @@ fn rows_are_found_whatever_ids_are_missing() {
 
 #[test]
 fn a_newer_layout_adds_nulls() {
-    let mut rng = seeded("pax relayout");
+    let mut rng = seeded("row leaf relayout");
     let old = mixed();
     let mut columns = old.columns().to_vec();
     columns.extend([ColumnType::Bytes, ColumnType::Int4]);
     let new = Layout::new(1, columns).unwrap();
-    let mut page = empty(&old, 1, None, 20);
+    let mut page = empty(&old, 1, None);
     let (mut model, mut next) = (BTreeMap::new(), 1);
     for _ in 0..100 {
         step(&mut rng, &mut page, &old, &mut model, &mut next, 20);
@@ -289,10 +286,10 @@ fn a_newer_layout_adds_nulls() {
 
 #[test]
 fn fuzz_table_leaf_pages() {
-    let mut rng = seeded("pax garbage");
+    let mut rng = seeded("row leaf garbage");
     let layout = mixed();
     let (mut model, mut next) = (BTreeMap::new(), 1);
-    let mut good = empty(&layout, 1, None, 20);
+    let mut good = empty(&layout, 1, None);
     for _ in 0..300 {
         step(&mut rng, &mut good, &layout, &mut model, &mut next, 20);
     }

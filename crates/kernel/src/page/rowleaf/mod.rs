@@ -1,20 +1,25 @@
-//! PAX leaves of table trees (rules 5.2 and 5.3): per column a minipage, a heap at the end.
+//! Leaves of table trees (rules 5.2 and 5.3): the rows' fixed parts, and a heap at the end.
 //!
 //! ```text
 //! 0   common header (page::header)
-//! 32  u16 layout version     34  u16 rows            36  u16 capacity (rows that minipages hold)
+//! 32  u16 layout version     34  u16 rows            36  u16 bytes of a fixed part
 //! 38  u16 heap start         40  u16 dead heap bytes 42  u16 reserved bytes
 //! 44  u16 deleted rows       46  u16 zero
 //! 48  u64 lower fence, inclusive                     56  u64 upper fence, exclusive (MAX: none)
-//! 64  row ids, u64 each, ascending
-//!     deleted bits, one a row, then null bits, one a row for each column
-//!     one minipage a column: fixed-width values, or u16 offset and u16 length into the heap
-//!     (bit 15 of the length: those bytes are a reference to a long value, page::overflow)
+//! 64  the rows' fixed parts, by ascending id, one behind the other without gaps:
+//!       u64 row id
+//!       bits: whether the row is deleted, then for each column whether it is null
+//!       for each column its value, or u16 offset and u16 length into the heap
+//!       (bit 15 of the length: those bytes are a reference to a long value, page::overflow)
 //!     ...free...
 //!     heap, growing down from the page's end
 //! ```
 //!
-//! Invariants: rows are sorted by row id, within the fences, no id twice; minipages end at or
+//! A transaction wants most of what it reads of a row, and waits for each cache line of a cold one:
+//! so a row's fixed part is in one piece, where PhoebeDB's leaves are PAX (ADR 2026-11-28, rows in one
+//! piece).
+//!
+//! Invariants: rows are sorted by row id, within the fences, no id twice; fixed parts end at or
 //! before the heap's start; a null or empty variable value owns no heap bytes;
 //! **what is used, what is live in the heap and what is reserved never exceed the page**, whatever
 //! rolls back (rule 5.3). Reading is generic over [`PageBytes`] and yields nonsense, never a fault,
@@ -40,13 +45,13 @@ pub(crate) use reshape::{format, relayout, split};
 pub use restore::Took;
 
 use super::header::HEADER_BYTES;
-use super::layout::Layout;
+use super::layout::{Layout, ROW_ID_BYTES};
 use super::overflow::{Form, LongRef};
 use crate::base::{Error, PAGE_BYTES, Result, RowId};
 use crate::latch::PageBytes;
 use crate::sync::mutant;
 
-/// Bytes of the largest row: its part of every minipage and its heap bytes. What two to a page
+/// Bytes of the largest row: its values' in its fixed part and its heap bytes. What two to a page
 /// leave each, in whole hundreds: 8,000 with pages of 16 KiB, 3,900 of 8 KiB, 1,900 of 4 KiB.
 pub const ROW_BYTES_MAX: usize = ((USABLE_BYTES - BITS_BYTES) / 2 - ROW_ID_BYTES) / 100 * 100;
 /// What is too large when a row is (an `Error::TooLarge`'s `what`).
@@ -54,34 +59,38 @@ pub const ROW: &str = "row";
 
 pub(crate) const AT_LAYOUT: usize = 32;
 pub(crate) const AT_COUNT: usize = 34;
-pub(crate) const AT_CAPACITY: usize = 36;
+pub(crate) const AT_ROW_BYTES: usize = 36;
 pub(crate) const AT_HEAP_START: usize = 38;
 pub(crate) const AT_HEAP_DEAD: usize = 40;
 pub(crate) const AT_RESERVED: usize = 42;
 pub(crate) const AT_DELETED: usize = 44;
 pub(crate) const AT_LOWER: usize = 48;
 pub(crate) const AT_UPPER: usize = 56;
-/// Where the minipages begin.
+/// Where the rows' fixed parts begin.
 pub(crate) const AT_ROWS: usize = 64;
 /// Bytes that rows share.
 pub(crate) const USABLE_BYTES: usize = PAGE_BYTES - AT_ROWS;
-/// Kept for what two rows have besides their ids and values: a byte of bits for each of 201
-/// columns and for deletion. With more columns the largest rows are alone in their leaves.
+/// Kept for what two rows have besides their ids and values: bits, of 807 columns each and of
+/// deletion. With more columns the largest rows are alone in their leaves.
 const BITS_BYTES: usize = 202;
-const ROW_ID_BYTES: usize = 8;
+/// Fixed parts of so many bytes are fetched ahead whole.
+const PREFETCHED_WHOLE_BYTES: usize = 256;
 /// In the length of a variable value: its bytes are a reference to a long value.
 pub(crate) const LONG: u16 = 1 << 15;
+/// Rows that a leaf has at most, of any layout: each has an id and a byte of bits.
+const ROWS_MAX: usize = USABLE_BYTES / (ROW_ID_BYTES + 1);
 /// The upper fence of the last leaf.
 pub const NO_FENCE: u64 = u64::MAX;
 
 const _: () = {
-    assert!(AT_LAYOUT == HEADER_BYTES && AT_COUNT == AT_LAYOUT + 2 && AT_CAPACITY == AT_COUNT + 2);
-    assert!(AT_HEAP_START == AT_CAPACITY + 2 && AT_HEAP_DEAD == AT_HEAP_START + 2);
+    assert!(AT_LAYOUT == HEADER_BYTES && AT_COUNT == AT_LAYOUT + 2 && AT_ROW_BYTES == AT_COUNT + 2);
+    assert!(AT_HEAP_START == AT_ROW_BYTES + 2 && AT_HEAP_DEAD == AT_HEAP_START + 2);
     assert!(AT_RESERVED == AT_HEAP_DEAD + 2 && AT_DELETED == AT_RESERVED + 2);
     assert!(AT_LOWER == AT_DELETED + 4 && AT_UPPER == AT_LOWER + 8 && AT_ROWS == AT_UPPER + 8);
     assert!(2 * (ROW_BYTES_MAX + ROW_ID_BYTES) + BITS_BYTES <= USABLE_BYTES);
     // The largest row with a bit for each of 1,600 columns fits a page of its own.
-    assert!(ROW_BYTES_MAX + ROW_ID_BYTES + 1 + super::layout::COLUMNS_MAX <= USABLE_BYTES);
+    let bits_bytes_max = (1 + super::layout::COLUMNS_MAX).div_ceil(8);
+    assert!(ROW_BYTES_MAX + ROW_ID_BYTES + bits_bytes_max <= USABLE_BYTES);
     // The documented limit of pages as they are unless a build says otherwise.
     assert!(ROW_BYTES_MAX == 8000 || PAGE_BYTES != 16 * 1024);
     assert!(ROW_BYTES_MAX < LONG as usize);
@@ -99,45 +108,69 @@ impl SlotIndex {
     }
 }
 
-/// Where things are in a leaf of a layout and a capacity.
+/// Where things are in a leaf of a layout.
 #[derive(Clone, Copy)]
 pub(crate) struct Geometry {
-    pub capacity: usize,
-    pub bits_bytes: usize,
-    pub deleted: usize,
-    pub nulls: usize,
-    pub columns: usize,
+    /// Bytes of a fixed part.
+    row_bytes: usize,
 }
 
 impl Geometry {
     #[inline(always)]
-    pub fn new(layout: &Layout, capacity: usize) -> Geometry {
-        let bits_bytes = capacity.div_ceil(8);
-        let deleted = AT_ROWS + capacity * 8;
-        let nulls = deleted + bits_bytes;
-        let columns = nulls + bits_bytes * layout.columns().len();
-        Geometry { capacity, bits_bytes, deleted, nulls, columns }
+    pub fn new(layout: &Layout) -> Geometry {
+        Geometry { row_bytes: layout.fixed_bytes() }
     }
 
-    /// Where the minipages end.
+    /// Where the fixed part of a row is; it begins with its id.
     #[inline(always)]
-    pub fn end(&self, layout: &Layout) -> usize {
-        self.columns + self.capacity * layout.row_bytes()
+    pub fn row(&self, slot: usize) -> usize {
+        AT_ROWS + slot * self.row_bytes
     }
 
+    /// Where the bits of a row are.
     #[inline(always)]
-    pub fn row_id(&self, slot: usize) -> usize {
-        AT_ROWS + slot * 8
+    pub fn bits(&self, slot: usize) -> usize {
+        self.row(slot) + ROW_ID_BYTES
     }
 
     #[inline(always)]
-    pub fn null_byte(&self, slot: usize, column: usize) -> usize {
-        self.nulls + column * self.bits_bytes + slot / 8
+    pub fn null_bit(&self, slot: usize, column: usize) -> Bit {
+        Bit::new(self.bits(slot), 1 + column)
+    }
+
+    #[inline(always)]
+    pub fn deleted_bit(&self, slot: usize) -> Bit {
+        Bit::new(self.bits(slot), 0)
     }
 
     #[inline(always)]
     pub fn value(&self, slot: usize, place: super::layout::ColumnPlace) -> usize {
-        self.columns + self.capacity * place.before as usize + slot * usize::from(place.width)
+        self.row(slot) + place.before as usize
+    }
+}
+
+/// A bit of a page: its byte, and its place in there.
+#[derive(Clone, Copy)]
+pub(crate) struct Bit {
+    pub byte: usize,
+    pub mask: u8,
+}
+
+impl Bit {
+    #[inline(always)]
+    fn new(from: usize, number: usize) -> Bit {
+        Bit { byte: from + number / 8, mask: 1 << (number % 8) }
+    }
+
+    #[inline(always)]
+    fn is_set(self, bytes: impl PageBytes) -> bool {
+        bytes.u8(self.byte) & self.mask != 0
+    }
+
+    #[inline(always)]
+    fn set(self, page: &mut [u8; PAGE_BYTES], on: bool) {
+        let byte = &mut page[self.byte];
+        *byte = if on { *byte | self.mask } else { *byte & !self.mask };
     }
 }
 
@@ -147,9 +180,9 @@ fn form(len: u16) -> Form {
     if len & LONG == 0 { Form::Inline } else { Form::Long }
 }
 
-/// Bytes of the minipages for `rows` rows.
-pub(crate) fn minipage_bytes(layout: &Layout, rows: usize) -> usize {
-    rows * (8 + layout.row_bytes()) + rows.div_ceil(8) * (1 + layout.columns().len())
+/// Bytes of the fixed parts of `rows` rows.
+pub(crate) fn fixed_bytes(layout: &Layout, rows: usize) -> usize {
+    rows * layout.fixed_bytes()
 }
 
 /// Heap bytes of a row's variable values.
@@ -190,9 +223,8 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
     /// A view of `bytes` as a leaf of `layout`; the caller has matched the layout version.
     #[inline]
     pub fn new(bytes: B, layout: &'a Layout) -> Leaf<'a, B> {
-        let capacity = usize::from(bytes.u16(AT_CAPACITY));
-        let count = usize::from(bytes.u16(AT_COUNT)).min(capacity);
-        Leaf { bytes, layout, geometry: Geometry::new(layout, capacity), count }
+        let count = usize::from(bytes.u16(AT_COUNT)).min(ROWS_MAX);
+        Leaf { bytes, layout, geometry: Geometry::new(layout), count }
     }
 
     /// The layout by which the leaf is read.
@@ -232,7 +264,7 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
     /// The id of the row in `slot`.
     #[inline(always)]
     pub fn row_id(&self, slot: SlotIndex) -> RowId {
-        RowId(self.bytes.u64(self.geometry.row_id(slot.index())))
+        RowId(self.bytes.u64(self.geometry.row(slot.index())))
     }
 
     /// The first slot whose row id is at least `row`; the count if there is none.
@@ -241,13 +273,12 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
         if self.count == 0 {
             return SlotIndex(0);
         }
-        let first = self.row_id(SlotIndex(0)).0;
-        if row.0 <= first {
-            return SlotIndex(0);
-        }
-        // Ids ascend, so row `first + n` is in slot n or before: exactly there while nothing is
-        // missing, which is the usual case. And no more slots before than ids lie between.
-        let guess = usize::try_from(row.0 - first).unwrap_or(usize::MAX).min(self.count - 1);
+        // Ids ascend from the lower fence on, so row `fence + n` is in slot n or before: exactly there
+        // while nothing is missing, which is the usual case. And no more slots before than ids lie
+        // between.
+        let lower = self.bytes.u64(AT_LOWER);
+        let guess =
+            usize::try_from(row.0.saturating_sub(lower)).unwrap_or(usize::MAX).min(self.count - 1);
         let at_guess = self.row_id(SlotIndex(guess as u16)).0;
         if at_guess < row.0 {
             return SlotIndex(self.count as u16);
@@ -281,18 +312,17 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
     /// Whether the row is marked deleted.
     #[inline]
     pub fn state(&self, slot: SlotIndex) -> RowState {
-        let byte = self.bytes.u8(self.geometry.deleted + slot.index() / 8);
-        if byte >> (slot.index() % 8) & 1 == 0 { RowState::Live } else { RowState::Deleted }
+        match self.geometry.deleted_bit(slot.index()).is_set(self.bytes) {
+            false => RowState::Live,
+            true => RowState::Deleted,
+        }
     }
 
     /// Whether the value is null. A column that the leaf's layout does not have is null.
     #[inline]
     pub fn is_null(&self, slot: SlotIndex, column: usize) -> bool {
-        if column >= self.layout.columns().len() {
-            return true;
-        }
-        let byte = self.bytes.u8(self.geometry.null_byte(slot.index(), column));
-        byte >> (slot.index() % 8) & 1 != 0
+        column >= self.layout.columns().len()
+            || self.geometry.null_bit(slot.index(), column).is_set(self.bytes)
     }
 
     /// Bytes of the value, `None` if it is null.
@@ -368,34 +398,29 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
         })
     }
 
-    /// Asks for the cache lines of a row's values, all at once: a leaf has each column elsewhere.
+    /// Asks for the cache lines of a row's fixed part: of a long one only for those of `columns`.
     #[inline]
     pub fn prefetch(&self, slot: SlotIndex, columns: &[u16]) {
+        let row = self.geometry.row(slot.index());
+        if self.geometry.row_bytes <= PREFETCHED_WHOLE_BYTES {
+            self.bytes.prefetch(row, self.geometry.row_bytes);
+            return;
+        }
+        self.bytes.prefetch(row, 1);
         for place in columns.iter().filter_map(|column| self.layout.place(usize::from(*column))) {
-            self.bytes.prefetch(self.geometry.value(slot.index(), place), 1);
+            self.bytes.prefetch(row + place.before as usize, 1);
         }
     }
 
     /// The slot where `row` is if no row before it is missing.
     #[inline]
     pub(crate) fn likely_slot(&self, row: RowId) -> SlotIndex {
-        let slot = row.0.saturating_sub(self.row_id(SlotIndex(0)).0);
+        // A tree's first fence is 0, its first row 1.
+        let slot = row.0.saturating_sub(self.bytes.u64(AT_LOWER).max(1));
         SlotIndex(slot.min(self.count.saturating_sub(1) as u64) as u16)
     }
 
-    /// Asks for what tells of a row's values and where they are: id, bits, minipages.
-    #[inline]
-    pub(crate) fn prefetch_row(&self, slot: SlotIndex, columns: &[u16]) {
-        let at = slot.index();
-        self.bytes.prefetch(self.geometry.row_id(at), 1);
-        self.bytes.prefetch(self.geometry.deleted + at / 8, 1);
-        for column in columns {
-            self.bytes.prefetch(self.geometry.null_byte(at, usize::from(*column)), 1);
-        }
-        self.prefetch(slot, columns);
-    }
-
-    /// Asks for a row's variable values, as far as the minipages say where they are.
+    /// Asks for a row's variable values, as far as its fixed part says where they are.
     #[inline]
     pub(crate) fn prefetch_heap(&self, slot: SlotIndex, columns: &[u16]) {
         for place in columns.iter().filter_map(|column| self.layout.place(usize::from(*column))) {
@@ -443,22 +468,22 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
     /// Bytes that values may grow by: neither used, nor live, nor reserved.
     #[inline]
     pub fn free_bytes(&self) -> usize {
-        let reserved = if mutant("pax_grows_into_reserved") { 0 } else { self.reserved() };
-        let used = minipage_bytes(self.layout, self.count) + self.heap_live() + reserved;
+        let reserved = if mutant("rowleaf_grows_into_reserved") { 0 } else { self.reserved() };
+        let used = fixed_bytes(self.layout, self.count) + self.heap_live() + reserved;
         USABLE_BYTES.saturating_sub(used)
     }
 
-    /// Whether one more row with `heap` bytes of variable values fits, reshaping if need be.
+    /// Whether one more row with `heap` bytes of variable values fits, compacting the heap if need be.
     #[inline]
     pub fn fits_row(&self, heap: usize) -> bool {
-        let used = minipage_bytes(self.layout, self.count + 1) + self.heap_live() + self.reserved();
+        let used = fixed_bytes(self.layout, self.count + 1) + self.heap_live() + self.reserved();
         used + heap <= USABLE_BYTES
     }
 
-    /// Bytes in one piece between the minipages and the heap.
+    /// Bytes in one piece between the fixed parts and the heap.
     #[inline]
     pub(crate) fn contiguous(&self) -> usize {
-        usize::from(self.bytes.u16(AT_HEAP_START)).saturating_sub(self.geometry.end(self.layout))
+        usize::from(self.bytes.u16(AT_HEAP_START)).saturating_sub(self.geometry.row(self.count))
     }
 
     pub(crate) fn bytes(&self) -> B {

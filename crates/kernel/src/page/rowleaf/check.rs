@@ -1,10 +1,10 @@
-//! Structural check of a PAX leaf, for `check` of trees, `atoll check` and the fuzz target.
+//! Structural check of a leaf, for `check` of trees, `atoll check` and the fuzz target.
 //!
 //! Invariants: reads any bytes at all without a fault; reports, changes nothing.
 
 use super::{
-    AT_CAPACITY, AT_COUNT, AT_HEAP_DEAD, AT_HEAP_START, AT_LAYOUT, LONG, Leaf, RowState, SlotIndex,
-    USABLE_BYTES, minipage_bytes,
+    AT_COUNT, AT_HEAP_DEAD, AT_HEAP_START, AT_LAYOUT, AT_ROW_BYTES, LONG, Leaf, RowState,
+    SlotIndex, USABLE_BYTES, fixed_bytes,
 };
 use crate::base::PAGE_BYTES;
 use crate::latch::{OwnedPage, PageBytes};
@@ -24,16 +24,18 @@ pub fn check(page: &[u8; PAGE_BYTES], layout: &Layout) -> Vec<String> {
     }
     let view = Leaf::new(bytes, layout);
     let heap_start = usize::from(bytes.u16(AT_HEAP_START));
-    let end = view.geometry().end(layout);
-    if end > heap_start || heap_start > PAGE_BYTES {
-        return vec![format!("minipages end at {end}, the heap begins at {heap_start}")];
+    let row_bytes = usize::from(bytes.u16(AT_ROW_BYTES));
+    if row_bytes != layout.fixed_bytes() {
+        let expected = layout.fixed_bytes();
+        return vec![format!("{row_bytes} bytes a row are not the layout's {expected}")];
     }
-    if bytes.u16(AT_COUNT) > bytes.u16(AT_CAPACITY) {
-        return vec![format!("{} rows exceed the capacity", bytes.u16(AT_COUNT))];
+    let end = view.geometry().row(usize::from(bytes.u16(AT_COUNT)));
+    if end > heap_start || heap_start > PAGE_BYTES {
+        return vec![format!("rows end at {end}, the heap begins at {heap_start}")];
     }
     check_rows(&view, &mut faults);
     check_heap(&view, heap_start, &mut faults);
-    let used = minipage_bytes(layout, view.count()) + view.heap_live() + view.reserved();
+    let used = fixed_bytes(layout, view.count()) + view.heap_live() + view.reserved();
     if used > USABLE_BYTES {
         faults.push(format!("used and reserved bytes are {used}, more than the page has"));
     }
