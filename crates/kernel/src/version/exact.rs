@@ -18,6 +18,9 @@
 //!   forgotten after [`TRIES_MAX`]; leaves that have the bit cost a descent then.
 //! - Sweeps judge about as many entries as scans have looked at rows in vain: of small scans only
 //!   each one that fills [`SWEEP_AT`] is noted, and a range that is noted already is not noted again.
+//! - What is swept in vain again and again is asked for in vain (a queue, whose first row everybody wants and whose leaves
+//!   are never settled): each range of an index that is forgotten so doubles how many looks at rows
+//!   of that index it takes until the next is noted; one that became exact for the most part ends that.
 //! - The list is bounded, and may forget: who reads the range again asks for it again.
 //! - An entry that a crash, or the end of a process, has left over keeps its leaf from being exact, and is noted to be
 //!   removed as any other is, if no retained version has its key (`entries`). That its row is not there is enough to
@@ -25,6 +28,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
 
 use super::access::{IndexAccess, TableAccess, Tables};
 use super::row_buffer::RowBuffer;
@@ -40,8 +45,10 @@ use crate::tree::table::LeafView;
 const RANGES_MAX: usize = 512;
 /// The last ranges of the list that a leaf may lengthen: as many scans may go on at a time and have one range each.
 const SCANS: usize = 8;
-/// Rows that scans look at in vain before the leaf of the last one is noted: about those of a leaf.
+/// Rows of an index that scans look at in vain before the leaf of the last one is noted: about those of a leaf.
 const SWEEP_AT: usize = 128;
+/// How often [`SWEEP_AT`] may be doubled for an index: a scan of half a million rows is always noted.
+const DOUBLINGS_MAX: u32 = 12;
 /// How often a range is gone through in vain before it is forgotten. Each pause is twice the last, up to 64 sweeps: two or three seconds.
 const TRIES_MAX: u32 = 8;
 /// Places of its rows' leaves that a sweep remembers, as a power of two: an index leaf's rows lie in
@@ -59,8 +66,9 @@ struct Range {
     to: Option<Vec<u8>>,
     /// The next leaf.
     at: Vec<u8>,
-    /// Whether a leaf before that was not ready.
-    missed: bool,
+    /// Leaves before that which were exact, and which were not ready.
+    exact: usize,
+    missed: usize,
     /// How often it was gone through in vain.
     tries: u32,
     /// Not before this round.
@@ -89,16 +97,24 @@ impl Range {
     /// It is gone through from its beginning, not before round `due`.
     fn begin_again(&mut self, due: u64) {
         self.at.clone_from(&self.from);
-        self.missed = false;
+        (self.exact, self.missed) = (0, 0);
         self.due = due;
     }
+}
+
+/// What scans have asked for of an index.
+#[derive(Default)]
+struct Demand {
+    /// Rows that they have looked at in vain since a range was noted.
+    looked_at: usize,
+    /// How often what so many looks are worth was doubled.
+    doublings: u32,
 }
 
 /// One instance's list of ranges to be swept.
 pub(super) struct Unswept {
     ranges: RefCell<VecDeque<Range>>,
-    /// Rows that scans have looked at in vain since a range was noted.
-    looked_at: Cell<usize>,
+    demands: RefCell<FxHashMap<TreeId, Demand>>,
     /// Counts sweeps.
     round: Cell<u64>,
     scratch: RefCell<Scratch>,
@@ -110,7 +126,7 @@ impl Default for Unswept {
     fn default() -> Unswept {
         Unswept {
             ranges: RefCell::default(),
-            looked_at: Cell::new(0),
+            demands: RefCell::default(),
             round: Cell::new(0),
             scratch: RefCell::default(),
             hints: LeafHints::new(SWEEP_HINTS),
@@ -129,12 +145,13 @@ impl Unswept {
         if last.any(|range| range.index == index && range.takes_in(leaf)) {
             return;
         }
-        let looked_at = self.looked_at.get() + rows;
-        if looked_at < SWEEP_AT {
-            self.looked_at.set(looked_at);
+        let mut demands = self.demands.borrow_mut();
+        let demand = demands.entry(index).or_default();
+        demand.looked_at += rows;
+        if demand.looked_at < SWEEP_AT << demand.doublings {
             return;
         }
-        self.looked_at.set(0);
+        demand.looked_at = 0;
         if ranges.len() >= RANGES_MAX {
             ranges.pop_front();
         }
@@ -144,10 +161,21 @@ impl Unswept {
             from: leaf.lower.to_vec(),
             to: leaf.upper.map(<[u8]>::to_vec),
             at: leaf.lower.to_vec(),
-            missed: false,
+            exact: 0,
+            missed: 0,
             tries: 0,
             due: self.round.get(),
         });
+    }
+
+    /// A range was gone through, and will not be again.
+    fn ended(&self, range: &Range) {
+        let mut demands = self.demands.borrow_mut();
+        let demand = demands.entry(range.index).or_default();
+        demand.doublings = match range.exact >= range.missed {
+            true => 0,
+            false => (demand.doublings + 1).min(DOUBLINGS_MAX),
+        };
     }
 
     /// The next range that is due, taken out.
@@ -211,7 +239,10 @@ impl InstanceVersions {
                 table.indexes.iter().find(|index| index.tree.tree() == range.index)
             });
             // Dropped, or never committed: nobody will read it.
-            let (Some(table), Some(index)) = (&table, index) else { continue };
+            let (Some(table), Some(index)) = (&table, index) else {
+                unswept.demands.borrow_mut().remove(&range.index);
+                continue;
+            };
             if self.space().is_to_be_copied(index) && !mutant("exact-for-checkpoints") {
                 range.begin_again(round + 1);
                 unswept.ranges.borrow_mut().push_back(range);
@@ -221,7 +252,8 @@ impl InstanceVersions {
             let place = (&**table, index);
             if self.sweep_range(place, &mut range, &mut left, with) == Gone::ThroughIt {
                 range.tries += 1;
-                if !range.missed || range.tries >= TRIES_MAX {
+                if range.missed == 0 || range.tries >= TRIES_MAX {
+                    unswept.ended(&range);
                     continue;
                 }
                 range.begin_again(round + (1 << (range.tries - 1)));
@@ -256,15 +288,18 @@ impl InstanceVersions {
             let Ok(swept) = index.tree.sweep_exact(&range.at, &mut judge) else {
                 // Latched, or read while it changed: where the next leaf begins is not known.
                 *left = left.saturating_sub(LEAF_COST);
-                range.missed = true;
+                range.missed += 1;
                 return Gone::ThroughIt;
             };
             *left = left.saturating_sub(LEAF_COST + swept.judged);
             match swept.exact {
-                Exact::Yes => done.exact += 1,
+                Exact::Yes => {
+                    done.exact += 1;
+                    range.exact += 1;
+                }
                 Exact::No => {
                     done.not_ready += 1;
-                    range.missed = true;
+                    range.missed += 1;
                 }
             }
             for (key, row) in swept.left_over {

@@ -3,7 +3,7 @@
 //! Invariants: as in `edit`; the heap is not touched, so nothing moves.
 
 use super::super::layout::{ColumnPlace, Layout};
-use super::edit::LeafMut;
+use super::edit::{LeafMut, put_fixed};
 use super::{Geometry, SlotIndex};
 use crate::base::PAGE_BYTES;
 use crate::latch::OwnedPage;
@@ -56,7 +56,7 @@ impl FixedValues<'_> {
             let width = usize::from(place.width);
             assert_eq!(value.len(), width, "a fixed value has its width");
             let at = self.geometry.value(self.slot, place);
-            self.page[at..at + width].copy_from_slice(value);
+            put_fixed(self.page, at, value);
         }
     }
 }

@@ -302,6 +302,38 @@ fn a_range_that_is_never_ready_is_forgotten_and_asked_for_again() {
 }
 
 #[test]
+fn what_is_swept_in_vain_is_noted_more_rarely_until_it_is_not() {
+    let mut world = World::new(1);
+    let mut old = world.rr();
+    let mut writer = world.rc();
+    for number in 0..200 {
+        writer.insert(&world, &Row::new(number, 1, b"t", 1));
+    }
+    world.commit(writer);
+    world.collect(old.snapshot.timestamp);
+    // How many scans that look at a leaf's first 16 rows it takes until one is noted.
+    let looks = |world: &World| {
+        let path = (&*world.table, &world.table.indexes[0]);
+        let batches = world.leaves(0);
+        let leaf = batches[0].stamp().expect("a leaf");
+        let looks = (1..).find(|_| {
+            world.instances[0].want_exact(path, &leaf, 16);
+            world.instances[0].unswept_ranges() > 0
+        });
+        looks.expect("sooner or later")
+    };
+    for doublings in 0..6 {
+        assert_eq!(looks(&world), 8 << doublings);
+        assert_eq!(sweep_all(&world, 0), 0, "who began before sees no row");
+    }
+    old.next_command(&world);
+    world.commit(old);
+    world.collect(Cts(world.clock));
+    assert_eq!((looks(&world), sweep_all(&world, 0)), (8 << 6, 1));
+    assert_eq!(looks(&world), 8, "it was worth it");
+}
+
+#[test]
 fn scans_beside_each_other_have_a_range_each_and_the_list_is_bounded() {
     let mut world = World::new(1);
     let mut writer = world.rc();
