@@ -19,6 +19,7 @@ use crate::catalog::{ColumnId, IndexEntry, TableEntry};
 use crate::page::overflow::Form;
 use crate::tree::index::{IndexBatch, Keyed, KeysWanted, Near, ScanDirection};
 use crate::tree::key::{KeyPart, decode_part, encode_key};
+use crate::txn::Reads;
 use crate::txn::rows::{AHEAD_ROWS, KeyCheck, PointAhead, RowBatch};
 use crate::version::{Presence, RowBuffer, RowView, TableAccess};
 
@@ -215,6 +216,8 @@ pub struct IndexCursor {
     check: KeyCheck,
     // How the columns are read from keys, if they all can be.
     cover: Option<Cover>,
+    // Whether the instance is told what exact leaves spare, or would have spared.
+    tells: bool,
     fetched: u64,
 }
 
@@ -295,6 +298,7 @@ impl IndexCursor {
             finished: false,
             check,
             cover,
+            tells: false,
             fetched: 0,
         }
     }
@@ -450,7 +454,25 @@ impl IndexCursor {
         };
     }
 
+    /// Tells the instance how many rows of the batch's entries were looked at for what these say already, or
+    /// were not because their leaf is exact.
+    fn tell(&self) {
+        if !self.tells || self.at == 0 {
+            return;
+        }
+        let versions = &self.core.txn.environment().versions;
+        let index = &self.access.indexes[self.path];
+        if self.batch.is_exact() {
+            versions.spared(index, self.at);
+        } else if let Some(leaf) = self.batch.stamp() {
+            versions.want_exact((&self.access, index), &leaf, self.at);
+        }
+    }
+
     fn fill(&mut self, statement: &mut Statement<'_>) -> Result<()> {
+        self.tell();
+        // Leaves of a checkpoint do not change.
+        self.tells = self.cover.is_some() && statement.reads() != Reads::Checkpoint;
         (self.at, self.ahead) = (0, 0);
         self.batch.set_limit(self.entries_max);
         self.entries_max = (self.entries_max * ENTRIES_GROW).min(ENTRIES_MAX);
@@ -466,9 +488,6 @@ impl IndexCursor {
             };
             tree.scan_near(near, (from, to), direction, batch)
         })?;
-        if self.cover.is_some() && !self.batch.is_exact() {
-            statement.want_exact(&self.access, self.path, &self.batch);
-        }
         match goes_on {
             None => self.finished = true,
             Some(place) => match direction {
@@ -482,6 +501,7 @@ impl IndexCursor {
 
 impl Drop for IndexCursor {
     fn drop(&mut self) {
+        self.tell();
         let IndexCursor { columns, batch, run, check, .. } = self;
         let (columns, batch, run, check) = (take(columns), take(batch), take(run), take(check));
         self.core.cursors.keep(CursorMemory { columns, batch, run, check });

@@ -15,14 +15,14 @@ use super::savepoint::Position;
 use super::session::Session;
 use crate::base::{Cts, Error, NeededPage, Outcome, Result, RowId, TreeId};
 use crate::catalog::{CatalogRef, ColumnId, IndexEntry, Oid, Relation, TableEntry};
-use crate::tree::index::{IndexBatch, ScanDirection};
+use crate::tree::index::ScanDirection;
 use crate::tree::table::TableTree;
 use crate::txn::rows::{
     self, Frozen, GivenBack, KeyCheck, Progress, RowReader, RowValues, RowWriter, RowsProgress,
     UpdatesProgress, WriteOutcome,
 };
 use crate::txn::{Isolation, LockMode, Reads, TxnHandle, Waited, Waiter};
-use crate::version::{Presence, RowBuffer, TableAccess};
+use crate::version::{Presence, RowBuffer};
 
 /// A command being executed.
 pub struct Statement<'t> {
@@ -423,16 +423,9 @@ impl<'t> Statement<'t> {
         IndexCursor::new(self.core, (table, index), range, direction, columns)
     }
 
-    /// The rows of these entries of the table's index `path` will be looked at for what the entries say already.
-    pub(super) fn want_exact(&self, table: &TableAccess, path: usize, entries: &IndexBatch) {
-        // Leaves of a checkpoint do not change.
-        if self.handle.reads() != Reads::Checkpoint
-            && let Some(leaf) = entries.stamp()
-            && !entries.is_empty()
-        {
-            let versions = &self.core.txn.environment().versions;
-            versions.want_exact((table, &table.indexes[path]), &leaf, entries.len());
-        }
+    /// Where it reads.
+    pub(super) fn reads(&self) -> Reads {
+        self.handle.reads()
     }
 
     /// Begins to read pages of the tree that will be needed soon.

@@ -18,9 +18,10 @@
 //!   forgotten after [`TRIES_MAX`]; leaves that have the bit cost a descent then.
 //! - Sweeps judge about as many entries as scans have looked at rows in vain: of small scans only
 //!   each one that fills [`SWEEP_AT`] is noted, and a range that is noted already is not noted again.
-//! - What is swept in vain again and again is asked for in vain (a queue, whose first row everybody wants and whose leaves
-//!   are never settled): each range of an index that is forgotten so doubles how many looks at rows
-//!   of that index it takes until the next is noted; one that became exact for the most part ends that.
+//! - Sweeps that spare scans less than they cost are wanted in vain (of a queue, whose first row everybody wants: most
+//!   leaves become exact, and few scans come by). Scans tell how many rows exact leaves have spared them; where these are
+//!   not half as many as entries were judged, so many more looks at rows it takes to note the next range of
+//!   the index: twice as many each time. Sweeps that were worth it end that.
 //! - The list is bounded, and may forget: who reads the range again asks for it again.
 //! - An entry that a crash, or the end of a process, has left over keeps its leaf from being exact, and is noted to be
 //!   removed as any other is, if no retained version has its key (`entries`). That its row is not there is enough to
@@ -49,6 +50,8 @@ const SCANS: usize = 8;
 const SWEEP_AT: usize = 128;
 /// How often [`SWEEP_AT`] may be doubled for an index: a scan of half a million rows is always noted.
 const DOUBLINGS_MAX: u32 = 12;
+/// After so many entries judged it is compared what that has spared scans.
+const COMPARED_AT: usize = 4096;
 /// How often a range is gone through in vain before it is forgotten. Each pause is twice the last, up to 64 sweeps: two or three seconds.
 const TRIES_MAX: u32 = 8;
 /// Places of its rows' leaves that a sweep remembers, as a power of two: an index leaf's rows lie in
@@ -66,9 +69,8 @@ struct Range {
     to: Option<Vec<u8>>,
     /// The next leaf.
     at: Vec<u8>,
-    /// Leaves before that which were exact, and which were not ready.
-    exact: usize,
-    missed: usize,
+    /// Whether a leaf before that was not ready.
+    missed: bool,
     /// How often it was gone through in vain.
     tries: u32,
     /// Not before this round.
@@ -97,7 +99,7 @@ impl Range {
     /// It is gone through from its beginning, not before round `due`.
     fn begin_again(&mut self, due: u64) {
         self.at.clone_from(&self.from);
-        (self.exact, self.missed) = (0, 0);
+        self.missed = false;
         self.due = due;
     }
 }
@@ -107,8 +109,34 @@ impl Range {
 struct Demand {
     /// Rows that they have looked at in vain since a range was noted.
     looked_at: usize,
-    /// How often what so many looks are worth was doubled.
+    /// How often their number that it takes was doubled.
     doublings: u32,
+    /// Entries that sweeps have judged, and rows that exact leaves have spared scans, since it was
+    /// last compared.
+    judged: usize,
+    spared: usize,
+}
+
+impl Demand {
+    /// Scans have looked at more rows in vain: whether a range is to be noted.
+    fn is_met_by(&mut self, rows: usize) -> bool {
+        self.looked_at += rows;
+        if self.looked_at < SWEEP_AT {
+            return false;
+        }
+        if self.judged >= COMPARED_AT {
+            self.doublings = match self.spared >= self.judged / 2 {
+                true => 0,
+                false => (self.doublings + 1).min(DOUBLINGS_MAX),
+            };
+            (self.judged, self.spared) = (0, 0);
+        }
+        if self.looked_at < SWEEP_AT << self.doublings {
+            return false;
+        }
+        self.looked_at = 0;
+        true
+    }
 }
 
 /// One instance's list of ranges to be swept.
@@ -145,13 +173,9 @@ impl Unswept {
         if last.any(|range| range.index == index && range.takes_in(leaf)) {
             return;
         }
-        let mut demands = self.demands.borrow_mut();
-        let demand = demands.entry(index).or_default();
-        demand.looked_at += rows;
-        if demand.looked_at < SWEEP_AT << demand.doublings {
+        if !self.demands.borrow_mut().entry(index).or_default().is_met_by(rows) {
             return;
         }
-        demand.looked_at = 0;
         if ranges.len() >= RANGES_MAX {
             ranges.pop_front();
         }
@@ -161,21 +185,10 @@ impl Unswept {
             from: leaf.lower.to_vec(),
             to: leaf.upper.map(<[u8]>::to_vec),
             at: leaf.lower.to_vec(),
-            exact: 0,
-            missed: 0,
+            missed: false,
             tries: 0,
             due: self.round.get(),
         });
-    }
-
-    /// A range was gone through, and will not be again.
-    fn ended(&self, range: &Range) {
-        let mut demands = self.demands.borrow_mut();
-        let demand = demands.entry(range.index).or_default();
-        demand.doublings = match range.exact >= range.missed {
-            true => 0,
-            false => (demand.doublings + 1).min(DOUBLINGS_MAX),
-        };
     }
 
     /// The next range that is due, taken out.
@@ -198,7 +211,7 @@ pub struct SweptLeaves {
 }
 
 impl InstanceVersions {
-    /// A scan that asks for columns of `index` alone, one of the indexes of `table`, looks at `rows` rows of a leaf
+    /// A scan that asks for columns of `index` alone, one of the indexes of `table`, has looked at `rows` rows of a leaf
     /// because it is not exact. Cheap; what is noted is swept later.
     pub(crate) fn want_exact(
         &self,
@@ -207,6 +220,12 @@ impl InstanceVersions {
         rows: usize,
     ) {
         self.unswept().note((table.id(), index.tree.tree()), leaf, rows);
+    }
+
+    /// Exact leaves of `index` have spared a scan looks at so many rows.
+    pub(crate) fn spared(&self, index: &IndexAccess, rows: usize) {
+        let mut demands = self.unswept().demands.borrow_mut();
+        demands.entry(index.tree.tree()).or_default().spared += rows;
     }
 
     /// Ranges of indexes that are still to be swept.
@@ -249,11 +268,12 @@ impl InstanceVersions {
                 continue;
             }
             let with = (&unswept.hints, &mut scratch, &mut done);
-            let place = (&**table, index);
-            if self.sweep_range(place, &mut range, &mut left, with) == Gone::ThroughIt {
+            let (place, before) = ((&**table, index), left);
+            let gone = self.sweep_range(place, &mut range, &mut left, with);
+            unswept.demands.borrow_mut().entry(range.index).or_default().judged += before - left;
+            if gone == Gone::ThroughIt {
                 range.tries += 1;
-                if range.missed == 0 || range.tries >= TRIES_MAX {
-                    unswept.ended(&range);
+                if !range.missed || range.tries >= TRIES_MAX {
                     continue;
                 }
                 range.begin_again(round + (1 << (range.tries - 1)));
@@ -288,18 +308,15 @@ impl InstanceVersions {
             let Ok(swept) = index.tree.sweep_exact(&range.at, &mut judge) else {
                 // Latched, or read while it changed: where the next leaf begins is not known.
                 *left = left.saturating_sub(LEAF_COST);
-                range.missed += 1;
+                range.missed = true;
                 return Gone::ThroughIt;
             };
             *left = left.saturating_sub(LEAF_COST + swept.judged);
             match swept.exact {
-                Exact::Yes => {
-                    done.exact += 1;
-                    range.exact += 1;
-                }
+                Exact::Yes => done.exact += 1,
                 Exact::No => {
                     done.not_ready += 1;
-                    range.missed += 1;
+                    range.missed = true;
                 }
             }
             for (key, row) in swept.left_over {
