@@ -50,6 +50,8 @@ const SCANS: usize = 8;
 const SWEEP_AT: usize = 128;
 /// How often [`SWEEP_AT`] may be doubled for an index: a scan of half a million rows is always noted.
 const DOUBLINGS_MAX: u32 = 12;
+/// Indexes whose demands are remembered; then all are forgotten (many were dropped, most likely).
+const DEMANDS_MAX: usize = 4096;
 /// After so many entries judged it is compared what that has spared scans.
 const COMPARED_AT: usize = 4096;
 /// How often a range is gone through in vain before it is forgotten. Each pause is twice the last, up to 64 sweeps: two or three seconds.
@@ -173,7 +175,7 @@ impl Unswept {
         if last.any(|range| range.index == index && range.takes_in(leaf)) {
             return;
         }
-        if !self.demands.borrow_mut().entry(index).or_default().is_met_by(rows) {
+        if !self.demand(index, |demand| demand.is_met_by(rows)) {
             return;
         }
         if ranges.len() >= RANGES_MAX {
@@ -189,6 +191,15 @@ impl Unswept {
             tries: 0,
             due: self.round.get(),
         });
+    }
+
+    /// Looks at what is wanted of an index.
+    fn demand<T>(&self, index: TreeId, look: impl FnOnce(&mut Demand) -> T) -> T {
+        let mut demands = self.demands.borrow_mut();
+        if demands.len() >= DEMANDS_MAX {
+            demands.clear();
+        }
+        look(demands.entry(index).or_default())
     }
 
     /// The next range that is due, taken out.
@@ -224,8 +235,7 @@ impl InstanceVersions {
 
     /// Exact leaves of `index` have spared a scan looks at so many rows.
     pub(crate) fn spared(&self, index: &IndexAccess, rows: usize) {
-        let mut demands = self.unswept().demands.borrow_mut();
-        demands.entry(index.tree.tree()).or_default().spared += rows;
+        self.unswept().demand(index.tree.tree(), |demand| demand.spared += rows);
     }
 
     /// Ranges of indexes that are still to be swept.
@@ -258,10 +268,7 @@ impl InstanceVersions {
                 table.indexes.iter().find(|index| index.tree.tree() == range.index)
             });
             // Dropped, or never committed: nobody will read it.
-            let (Some(table), Some(index)) = (&table, index) else {
-                unswept.demands.borrow_mut().remove(&range.index);
-                continue;
-            };
+            let (Some(table), Some(index)) = (&table, index) else { continue };
             if self.space().is_to_be_copied(index) && !mutant("exact-for-checkpoints") {
                 range.begin_again(round + 1);
                 unswept.ranges.borrow_mut().push_back(range);
@@ -270,7 +277,7 @@ impl InstanceVersions {
             let with = (&unswept.hints, &mut scratch, &mut done);
             let (place, before) = ((&**table, index), left);
             let gone = self.sweep_range(place, &mut range, &mut left, with);
-            unswept.demands.borrow_mut().entry(range.index).or_default().judged += before - left;
+            unswept.demand(range.index, |demand| demand.judged += before - left);
             if gone == Gone::ThroughIt {
                 range.tries += 1;
                 if !range.missed || range.tries >= TRIES_MAX {
