@@ -57,7 +57,7 @@ impl<'a> LeafMut<'a> {
     /// Makes `bytes` contiguous in front of the heap: they fit ([`Leaf::fits_row`],
     /// [`Leaf::free_bytes`]), or were reserved. Slots do not change.
     #[inline]
-    pub fn make_contiguous(&mut self, bytes: usize) {
+    fn make_contiguous(&mut self, bytes: usize) {
         if self.view().contiguous() < bytes {
             compact_heap(self.page, self.layout);
             // What a rollback needs was reserved, and what a change needs was asked for before.
@@ -143,11 +143,9 @@ impl<'a> LeafMut<'a> {
             let heap_start = self.u16(AT_HEAP_START) - new;
             self.page[heap_start..heap_start + new].copy_from_slice(value.unwrap_or(&[]));
             self.put(AT_HEAP_START, heap_start);
-            let at = self.view().geometry().value(slot.index(), place);
             self.put_entry(at, heap_start, new);
         }
-        let null = self.view().geometry().null_bit(slot.index(), column);
-        null.set(self.page, value.is_none());
+        geometry.null_bit(slot.index(), column).set(self.page, value.is_none());
         old as isize - new as isize
     }
 

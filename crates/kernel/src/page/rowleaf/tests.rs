@@ -272,7 +272,8 @@ fn a_newer_layout_adds_nulls() {
     let mut rng = seeded("row leaf relayout");
     let old = mixed();
     let mut columns = old.columns().to_vec();
-    columns.extend([ColumnType::Bytes, ColumnType::Int4]);
+    // More bytes of bits, too.
+    columns.extend([ColumnType::Bytes, ColumnType::Int4].repeat(4));
     let new = Layout::new(1, columns).unwrap();
     let mut page = empty(&old, 1, None);
     let (mut model, mut next) = (BTreeMap::new(), 1);
@@ -280,7 +281,7 @@ fn a_newer_layout_adds_nulls() {
         step(&mut rng, &mut page, &old, &mut model, &mut next, 20);
     }
     assert!(relayout(&mut page, &old, &new));
-    model.values_mut().for_each(|row: &mut ModelRow| row.values.extend([None, None]));
+    model.values_mut().for_each(|row: &mut ModelRow| row.values.extend(vec![None; 8]));
     whole(&page, &new, &model);
 }
 
