@@ -228,11 +228,8 @@ impl PageBytes for RacyPage {
 
     #[inline(always)]
     fn prefetch(&self, at: usize, len: usize) {
-        // A page begins with a line.
-        let within = at % LINE_BYTES;
-        let (first, lines) = (at - within, (within + len).div_ceil(LINE_BYTES));
-        for line in 0..lines.min(PAGE_BYTES / LINE_BYTES) {
-            prefetch_line(self.base.wrapping_add(first + line * LINE_BYTES));
+        for line in 0..len.div_ceil(LINE_BYTES).min(PAGE_BYTES / LINE_BYTES) {
+            prefetch_line(self.base.wrapping_add(at + line * LINE_BYTES));
         }
     }
 }

@@ -52,7 +52,7 @@ const SWEEP_AT: usize = 128;
 const DOUBLINGS_MAX: u32 = 12;
 /// Indexes whose demands are remembered; then all are forgotten (many were dropped, most likely).
 const DEMANDS_MAX: usize = 4096;
-/// After so many entries judged, or rows spared, the two are compared.
+/// After so many entries judged it is compared what that has spared scans.
 const COMPARED_AT: usize = 4096;
 /// How often a range is gone through in vain before it is forgotten. Each pause is twice the last, up to 64 sweeps: two or three seconds.
 const TRIES_MAX: u32 = 8;
@@ -113,29 +113,25 @@ struct Demand {
     looked_at: usize,
     /// How often their number that it takes was doubled.
     doublings: u32,
-    /// Since they were last compared: entries that sweeps have judged, rows that exact leaves have
-    /// spared scans, and rows that scans have looked at in vain.
+    /// Entries that sweeps have judged, and rows that exact leaves have spared scans, since it was
+    /// last compared.
     judged: usize,
     spared: usize,
-    missed: usize,
 }
 
 impl Demand {
     /// Scans have looked at more rows in vain: whether a range is to be noted.
     fn is_met_by(&mut self, rows: usize) -> bool {
         self.looked_at += rows;
-        self.missed += rows;
         if self.looked_at < SWEEP_AT {
             return false;
         }
-        // Not before scans have come by what was swept.
-        let seen = self.spared + self.missed;
-        if self.judged.max(self.spared) >= COMPARED_AT && seen >= self.judged {
+        if self.judged >= COMPARED_AT {
             self.doublings = match self.spared >= self.judged / 2 {
                 true => 0,
                 false => (self.doublings + 1).min(DOUBLINGS_MAX),
             };
-            (self.judged, self.spared, self.missed) = (0, 0, 0);
+            (self.judged, self.spared) = (0, 0);
         }
         if self.looked_at < SWEEP_AT << self.doublings {
             return false;
@@ -378,25 +374,4 @@ fn judge(
         index.encode(own, |column| buffer.column(column));
         Ok(if own.as_slice() == key { Judged::Exact } else { Judged::LeftOver })
     })
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_spares_nobody_anything_is_asked_for_more_rarely() {
-        // How many scans that look at 16 rows it takes.
-        let looks = |demand: &mut Demand| (1..).find(|_| demand.is_met_by(16)).expect("some time");
-        let mut demand = Demand::default();
-        assert_eq!(looks(&mut demand), 8);
-        for doublings in 1..6 {
-            (demand.judged, demand.missed) = (5000, 5000);
-            assert_eq!(looks(&mut demand), 8 << doublings);
-        }
-        demand.judged = 1_000_000;
-        assert_eq!(looks(&mut demand), 8 << 5, "nobody has come by yet");
-        demand.spared = 1_000_000;
-        assert_eq!(looks(&mut demand), 8, "it was worth it");
-    }
 }

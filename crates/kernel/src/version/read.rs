@@ -93,7 +93,7 @@ pub(crate) fn copy_newest<B: PageBytes>(
     columns: &[u16],
     out: &mut RowBuffer,
 ) -> Presence {
-    leaf.prefetch(slot, columns, &[]);
+    leaf.prefetch(slot, columns);
     if columns.len() >= COLUMNS_MANY {
         leaf.prefetch_heap(slot, columns);
     }

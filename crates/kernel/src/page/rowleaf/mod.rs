@@ -73,7 +73,7 @@ pub(crate) const USABLE_BYTES: usize = PAGE_BYTES - AT_ROWS;
 /// Kept for what two rows have besides their ids and values: bits, of 807 columns each and of
 /// deletion. With more columns the largest rows are alone in their leaves.
 const BITS_BYTES: usize = 202;
-/// Fixed parts of at most so many bytes are fetched ahead whole.
+/// Fixed parts of so many bytes are fetched ahead whole.
 const PREFETCHED_WHOLE_BYTES: usize = 256;
 /// In the length of a variable value: its bytes are a reference to a long value.
 pub(crate) const LONG: u16 = 1 << 15;
@@ -398,19 +398,17 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
         })
     }
 
-    /// Asks for the cache lines of a row's fixed part: of a long one only for those of its head and of
-    /// `columns` and `more`.
+    /// Asks for the cache lines of a row's fixed part: of a long one only for those of `columns`.
     #[inline]
-    pub fn prefetch(&self, slot: SlotIndex, columns: &[u16], more: &[u16]) {
+    pub fn prefetch(&self, slot: SlotIndex, columns: &[u16]) {
         let row = self.geometry.row(slot.index());
         if self.geometry.row_bytes <= PREFETCHED_WHOLE_BYTES {
             self.bytes.prefetch(row, self.geometry.row_bytes);
             return;
         }
-        self.bytes.prefetch(row, self.layout.values_at());
-        let columns = columns.iter().chain(more);
-        for place in columns.filter_map(|column| self.layout.place(usize::from(*column))) {
-            self.bytes.prefetch(row + place.before as usize, usize::from(place.width));
+        self.bytes.prefetch(row, 1);
+        for place in columns.iter().filter_map(|column| self.layout.place(usize::from(*column))) {
+            self.bytes.prefetch(row + place.before as usize, 1);
         }
     }
 
@@ -429,7 +427,8 @@ impl<'a, B: PageBytes> Leaf<'a, B> {
             if place.variable {
                 let at = self.geometry.value(slot.index(), place);
                 let (offset, len) = (self.bytes.u16(at), self.bytes.u16(at + 2) & !LONG);
-                self.bytes.prefetch(usize::from(offset), usize::from(len));
+                let within = usize::from(offset) % 64;
+                self.bytes.prefetch(usize::from(offset) - within, within + usize::from(len));
             }
         }
     }

@@ -36,7 +36,7 @@ impl TableTree {
     }
 
     /// Asks for what says where a row's values are, in a leaf whose beginning is there: of
-    /// `columns` and of `more`, if not of all. Answers where the row seems to be, none
+    /// `columns`, and of `more` of which most rows have none. Answers where the row seems to be, none
     /// if its leaf is another.
     #[inline]
     pub fn prefetch_row(
@@ -47,7 +47,10 @@ impl TableTree {
     ) -> Option<SlotIndex> {
         let leaf = self.likely_leaf(frame).filter(|leaf| leaf.covers(row))?;
         let slot = leaf.likely_slot(row);
-        leaf.prefetch(slot, columns, more);
+        leaf.prefetch(slot, columns);
+        if !more.is_empty() {
+            leaf.prefetch(slot, more);
+        }
         Some(slot)
     }
 
