@@ -5,7 +5,7 @@
 //! null). A split moves the upper rows to an empty leaf.
 
 use super::super::header::{put_u16, put_u64};
-use super::super::layout::{Layout, ROW_ID_BYTES};
+use super::super::layout::Layout;
 use super::{
     AT_COUNT, AT_DELETED, AT_HEAP_DEAD, AT_HEAP_START, AT_LAYOUT, AT_LOWER, AT_RESERVED,
     AT_ROW_BYTES, AT_ROWS, AT_UPPER, Geometry, LONG, Leaf, NO_FENCE, RowState, SlotIndex,
@@ -56,7 +56,7 @@ fn copy_rows(
 ) -> usize {
     let (layout, geometry) = (from.layout(), Geometry::new(to));
     // A newer layout begins with the older one's columns; the added ones are null.
-    let (head, values) = (ROW_ID_BYTES + layout.bits_bytes(), layout.row_bytes());
+    let (head, values) = (layout.values_at(), layout.row_bytes());
     let added = layout.columns().len()..to.columns().len();
     let mut heap_start = PAGE_BYTES;
     for (slot, row) in rows.enumerate() {
@@ -100,12 +100,13 @@ fn copy_heap(
 /// Brings a leaf to a newer layout; `false` if it does not fit (split it first). Rows, slots, states,
 /// values, fences and what is reserved stay.
 pub(crate) fn relayout(page: &mut [u8; PAGE_BYTES], from: &Layout, to: &Layout) -> bool {
-    let old = Box::new(*page);
-    let view = Leaf::new(OwnedPage(&old), from);
+    let view = Leaf::new(OwnedPage(page), from);
     let rows = view.count();
     if fixed_bytes(to, rows) + view.heap_live() + view.reserved() > USABLE_BYTES {
         return false;
     }
+    let old = Box::new(*page);
+    let view = Leaf::new(OwnedPage(&old), from);
     page[AT_ROWS..].fill(0);
     put_u16(page, AT_LAYOUT, to.version());
     put_u16(page, AT_ROW_BYTES, to.fixed_bytes() as u16);
