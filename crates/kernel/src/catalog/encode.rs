@@ -13,11 +13,8 @@ use crate::page::ColumnType;
 use crate::tree::key::{Direction, Nulls};
 use crate::txn::{Counting, Cycle, SequenceState};
 
-/// 3 says nothing new of its own: a numeric column may be int8 in it, which earlier programs would
-/// take for damage, so that they refuse the row instead.
+/// Rows of earlier versions lie in directories that are refused as a whole.
 const FORMAT_VERSION: u8 = 3;
-/// The oldest version that is still read: without identity columns and sequences.
-const FORMAT_READ_FROM: u8 = 1;
 const NAMESPACE: u8 = 1;
 const TABLE: u8 = 2;
 const INDEX: u8 = 3;
@@ -92,14 +89,14 @@ fn encode_index(it: &IndexDef, out: &mut Writer) {
 pub fn decode_object(bytes: &[u8]) -> Result<Object> {
     let mut input = Reader(bytes);
     let version = input.u8()?;
-    if !(FORMAT_READ_FROM..=FORMAT_VERSION).contains(&version) {
+    if version != FORMAT_VERSION {
         return Err(damaged(format!("catalog row of format {version}, expected {FORMAT_VERSION}")));
     }
     let object = match input.u8()? {
         NAMESPACE => {
             Object::Namespace(NamespaceDef { oid: Oid(input.u32()?), name: input.text()? })
         }
-        TABLE => Object::Table(decode_table(&mut input, version)?),
+        TABLE => Object::Table(decode_table(&mut input)?),
         INDEX => Object::Index(decode_index(&mut input)?),
         SEQUENCE => Object::Sequence(decode_sequence(&mut input)?),
         kind => return Err(damaged(format!("catalog row of unknown kind {kind}"))),
@@ -110,7 +107,7 @@ pub fn decode_object(bytes: &[u8]) -> Result<Object> {
     Ok(object)
 }
 
-fn decode_table(input: &mut Reader<'_>, version: u8) -> Result<TableDef> {
+fn decode_table(input: &mut Reader<'_>) -> Result<TableDef> {
     let (oid, namespace, tree) = (Oid(input.u32()?), Oid(input.u32()?), TreeId(input.u32()?));
     let name = input.text()?;
     let mut columns = Vec::new();
@@ -123,7 +120,7 @@ fn decode_table(input: &mut Reader<'_>, version: u8) -> Result<TableDef> {
         let has_default = input.u8()? != 0;
         let text = input.text()?;
         let default = has_default.then_some(text);
-        let identity = match if version < 2 { 0 } else { input.u8()? } {
+        let identity = match input.u8()? {
             0 => None,
             1 => Some(Identity::Always),
             2 => Some(Identity::ByDefault),
@@ -316,18 +313,15 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_the_first_format_are_read() {
-        let mut def = table();
-        def.columns.truncate(1);
-        def.columns[0].identity = None;
-        def.options.clear();
-        let mut bytes = encode_object(&Object::Table(def.clone()));
-        bytes[0] = 1;
-        // The identity of the only column, before the number of options.
-        bytes.remove(bytes.len() - 3);
-        assert_eq!(decode_object(&bytes), Ok(Object::Table(def)));
-        bytes[0] = FORMAT_VERSION + 1;
-        assert!(decode_object(&bytes).is_err());
+    fn rows_of_other_formats_are_refused() {
+        let mut bytes = encode_object(&Object::Table(table()));
+        for version in [0, FORMAT_VERSION - 1, FORMAT_VERSION + 1] {
+            bytes[0] = version;
+            let Err(Error::Corrupt { detail, .. }) = decode_object(&bytes) else {
+                panic!("format {version} is read");
+            };
+            assert_eq!(detail, format!("catalog row of format {version}, expected 3"));
+        }
     }
 
     const PUBLIC: Oid = super::super::PUBLIC_NAMESPACE;
