@@ -87,6 +87,14 @@ impl<S: InstanceState> Pile<S> {
         Some(work)
     }
 
+    /// When the oldest work was pushed; the end of all time if there is none.
+    fn oldest_ns(&self) -> u64 {
+        if self.is_empty() {
+            return u64::MAX;
+        }
+        self.lock().work.front().map_or(u64::MAX, |(pushed_ns, _)| *pushed_ns)
+    }
+
     fn is_empty(&self) -> bool {
         self.length.load(Ordering::Relaxed) == 0
     }
@@ -267,11 +275,14 @@ impl<S: InstanceState> Hub<S> {
         }
     }
 
-    /// New work for the instance `id`: its own, anyone's, or (if it is idle) somebody else's that
-    /// has waited too long.
+    /// New work for the instance `id`: its own or anyone's, whichever has waited longer, or (if it is idle)
+    /// somebody else's that has waited too long.
     pub(super) fn pull(&self, id: InstanceId, busy: bool) -> Option<Work<S>> {
         let own = usize::from(id.0);
-        let near = self.mailboxes[own].routed.pop(u64::MAX).or_else(|| self.injector.pop(u64::MAX));
+        let routed = &self.mailboxes[own].routed;
+        let near = routed.pop(self.injector.oldest_ns());
+        // Another instance may have taken that by now.
+        let near = near.or_else(|| self.injector.pop(u64::MAX)).or_else(|| routed.pop(u64::MAX));
         if near.is_some() || busy {
             return near;
         }

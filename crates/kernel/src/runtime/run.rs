@@ -49,14 +49,16 @@ impl<S: InstanceState> Instance<S> {
         ran > 0
     }
 
-    /// Takes unstarted work from outside, if this instance has room for it (rule 2.5).
+    /// Takes unstarted work from outside, if this instance has room for it (rule 2.5). If it has not, one
+    /// piece every so many turns, to stand behind whoever waits here for admission: where that is never open
+    /// when a turn begins, it would wait for ever outside.
     fn pull_new_work(&self) {
         let ready = self.ready.borrow();
-        let busy = ready.any_but_system(Admission::Open) || ready.waiting_new() > 0;
+        let busy = self.admission() == Admission::Closed
+            || ready.any_but_system(Admission::Open)
+            || ready.waiting_new() > 0;
         drop(ready);
-        if self.admission() == Admission::Closed
-            || (busy && !self.turns.get().is_multiple_of(SYSTEM_EVERY_TURNS))
-        {
+        if busy && !self.turns.get().is_multiple_of(SYSTEM_EVERY_TURNS) {
             return;
         }
         let work = self.hub.pull(self.id(), busy);

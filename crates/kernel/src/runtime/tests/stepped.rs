@@ -177,6 +177,55 @@ fn many_more_transactions_than_admitted_take_turns() {
     assert_eq!(instance.tasks(), 0);
 }
 
+/// A client whose transactions follow each other without end; each waits once for its client.
+fn slow_client(instance: &Instance<Notes>, waiting: Rc<RefCell<Option<Unparker>>>) {
+    instance.spawn(Class::New, move |context| {
+        *waiting.borrow_mut() = Some(context.unparker());
+        context.instance().state().add("client");
+        context.park(None);
+        slow_client(context.instance(), waiting.clone());
+    });
+}
+
+#[test]
+fn work_from_outside_stands_in_the_same_queue() {
+    let options = RuntimeOptions { admission_max: 1, ..RuntimeOptions::default() };
+    let instance = stepped(options, HandClock::new());
+    let waiting: Rc<RefCell<Option<Unparker>>> = Rc::default();
+    for _ in 0..20 {
+        slow_client(&instance, waiting.clone());
+    }
+    settle(&instance);
+    let note = |context: &TaskContext<Notes>| context.instance().state().add("from outside");
+    instance.hub().start(Target::Any, Box::new(note));
+    // Whenever a turn begins somebody waits for its client, and nobody else is admitted.
+    let mut begun = Vec::new();
+    while !begun.contains(&"from outside".to_owned()) {
+        waiting.borrow_mut().take().unwrap().unpark(UnparkClass::Io);
+        settle(&instance);
+        begun.append(&mut instance.state().taken());
+        assert!(begun.len() < 60, "others have begun three times each: {begun:?}");
+    }
+    instance.leave();
+}
+
+#[test]
+fn what_has_waited_longest_outside_comes_first() {
+    let time = HandClock::new();
+    let instance = stepped(RuntimeOptions::default(), time.clone());
+    let hub = instance.hub();
+    let key = Target::Key(AffinityKey::from(1_u64));
+    for (at, target) in [key, Target::Any, key, key, Target::Any].into_iter().enumerate() {
+        let note = move |context: &TaskContext<Notes>| {
+            context.instance().state().add(format!("work{at}"));
+        };
+        hub.start(target, Box::new(note));
+        time.advance(1);
+    }
+    settle(&instance);
+    assert_eq!(instance.state().taken(), ["work0", "work1", "work2", "work3", "work4"]);
+}
+
 #[test]
 fn what_waits_for_its_flush_keeps_nobody_out() {
     let options = RuntimeOptions { admission_max: 1, ..RuntimeOptions::default() };
