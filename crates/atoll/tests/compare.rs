@@ -95,9 +95,10 @@ impl Desk {
 #[test]
 fn a_comparison_is_measured_and_written() {
     let desk = Desk::new();
-    let against = format!("postgres,atoll={ATOLL}");
     let arguments = [&SHORT[..12], &["--workloads", "pgbench-simple-update,smallbank"]].concat();
-    let output = desk.command(&against, &arguments).output().unwrap();
+    // Named from here, run in a folder of its own.
+    let (folder, against) = (Path::new(ATOLL).parent().unwrap(), "postgres,atoll=./atoll");
+    let output = desk.command(against, &arguments).current_dir(folder).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}; is there no PostgreSQL? run .ci/setup tests");
     let json = std::fs::read_to_string(desk.path("all.json")).unwrap();
@@ -136,7 +137,7 @@ fn a_comparison_is_measured_and_written() {
     // Nothing is measured again that stands there.
     let all = desk.path("all.json").to_string_lossy().into_owned();
     let again = [&arguments[..], &["--from", &all]].concat();
-    let output = desk.command(&against, &again).output().unwrap();
+    let output = desk.command(against, &again).current_dir(folder).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && !said.contains(": loading "), "{said}");
     assert!(said.contains("smallbank: taken from ") && said.contains("for 0 minutes"), "{said}");
@@ -145,7 +146,7 @@ fn a_comparison_is_measured_and_written() {
     assert_eq!(again["results"], json["results"]);
     let other = [&arguments[..], &["--from", &all, "--scale", "2"]].concat();
     let other = without_first(&other, "--scale");
-    let output = desk.command(&against, &other).output().unwrap();
+    let output = desk.command(against, &other).current_dir(folder).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("\"scale\" is 1, here 2"), "{said}");
 }
@@ -211,7 +212,7 @@ fn an_interrupted_load_leaves_nothing() {
         let rest: Vec<String> = said.map_while(Result::ok).collect();
         let mut output = child.wait_with_output().unwrap();
         output.stderr = rest.join("\n").into_bytes();
-        desk.failed(&output, "interrupted: nothing was written");
+        desk.failed(&output, "interrupted: no document was written");
     }
 }
 
@@ -233,6 +234,7 @@ fn what_cannot_be_compared_is_refused_at_once() {
     tried("postgres-9.1", &[], "add --install");
     tried(&own, &["--clients", "0"], "0 is not in 1..");
     tried(&own, &["--clients", "8,x"], "invalid value");
+    tried(&own, &["--clients", "8,2,8"], "a number of clients is named twice");
     tried(&own, &["--seconds", "0"], "0 is not in 1..");
     tried(&own, &["--rounds", "0"], "0 is not in 1..");
     tried(&own, &["--workloads", "tpc-z"], "is none of");
@@ -242,6 +244,16 @@ fn what_cannot_be_compared_is_refused_at_once() {
     let output = desk.command(&own, &SHORT).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("once each on lines of their own"), "{said}");
+    desk.is_left_alone();
+    // Before anything is measured.
+    let desk = Desk::new();
+    std::fs::create_dir(desk.path("all.json")).unwrap();
+    let output = desk.command(&own, &SHORT).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("all.json: it is a folder"), "{said}");
+    assert!(!said.contains("loading"), "{said}");
+    let left = desk.0.path().read_dir().unwrap().count();
+    assert_eq!(left, 3, "the document, the folder, and that of servers");
     desk.is_left_alone();
 }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use atoll_bench::arrivals::Rate;
 use atoll_bench::compare::clients::{Length, Tools};
-use atoll_bench::compare::contender::{Contender, Places, Wanted};
+use atoll_bench::compare::contender::{Contender, Places, Wanted, program_at};
 use atoll_bench::compare::engine::{Atoll, Checkpoints, Tuning};
 use atoll_bench::compare::install::Install;
 use atoll_bench::compare::process::{Watch, Wish};
@@ -24,7 +24,7 @@ const DOCUMENTED: (u64, u64, u64) = (60, 3, 100);
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Without --output, within the repository, docs/benchmarks.md gets the report of runs of at \
-    least 60 seconds, 3 rounds and scale 100 in a closed loop. JSON is written after each workload, of what has \
+    least 60 seconds, 3 rounds and scale 100 in a closed loop, of all of pgbench's workloads beside PostgreSQL. JSON is written after each workload, of what has \
     been measured so far."
 )]
 pub struct Arguments {
@@ -34,7 +34,7 @@ pub struct Arguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', required = true)]
     against: Vec<Wanted>,
     /// The Atoll that is compared [default: this program]
-    #[arg(long, value_name = "PROGRAM")]
+    #[arg(long, value_name = "PROGRAM", value_parser = program_at)]
     atoll: Option<PathBuf>,
     /// Workloads: `pgbench`, `sysbench`, `go-tpc`, `own` (tpcc, ycsb, smallbank, tatp, orders over the
     /// wire), `all`, or single ones as `pgbench-select-only`, `sysbench-read-write`, `tpcc`.
@@ -153,7 +153,9 @@ impl Arguments {
         }
         let mut clients = self.clients.clone();
         clients.sort_unstable();
-        clients.dedup();
+        if clients.windows(2).any(|two| two[0] == two[1]) {
+            return Err("a number of clients is named twice".to_owned());
+        }
         Ok(Plan {
             contenders,
             workloads: self.workloads.0.clone(),
@@ -191,13 +193,27 @@ impl Arguments {
             && self.seconds >= seconds
             && self.rounds >= rounds
             && self.scale >= scale;
-        if !is_whole {
+        let is_documented = self.is_of_postgres() && self.has_pgbench();
+        if !(is_whole && is_documented) {
             say(&format!(
-                "shorter than {seconds} s, {rounds} rounds, scale {scale}, or with a rate: {} stays as it is \
-                 unless --output names it",
+                "shorter than {seconds} s, {rounds} rounds, scale {scale}, with a rate, without all of pgbench's \
+                 workloads, or not of PostgreSQL and MariaDB alone: {} stays as it is unless --output names it",
                 document.display()
             ));
         }
-        (is_whole && document.is_file()).then_some(document)
+        (is_whole && is_documented && document.is_file()).then_some(document)
+    }
+
+    /// Whether it compares with PostgreSQL, and not with other builds of Atoll.
+    fn is_of_postgres(&self) -> bool {
+        let is_other = |it: &Wanted| matches!(it, Wanted::Atoll(_));
+        let is_postgres = |it: &Wanted| matches!(it, Wanted::Postgres(_));
+        self.against.iter().any(is_postgres) && !self.against.iter().any(is_other)
+    }
+
+    /// Whether all workloads of pgbench are among its own: the document's report has them.
+    fn has_pgbench(&self) -> bool {
+        let Ok(Chosen(pgbench)) = "pgbench".parse() else { return false };
+        pgbench.iter().all(|it| self.workloads.0.contains(it))
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use atoll_bench::compare::clients::Tools;
-use atoll_bench::compare::contender::{Contender, Wanted};
+use atoll_bench::compare::contender::{Contender, Wanted, program_at};
 use atoll_bench::compare::engine::{Atoll, Checkpoints, Tuning};
 use atoll_bench::compare::workload::Chosen;
 use atoll_bench::restart::{self, Plan};
@@ -26,7 +26,7 @@ pub struct Arguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', required = true)]
     against: Vec<Wanted>,
     /// The Atoll that is measured [default: this program]
-    #[arg(long, value_name = "PROGRAM")]
+    #[arg(long, value_name = "PROGRAM", value_parser = program_at)]
     atoll: Option<PathBuf>,
     /// Transactions of pgbench's TPC-B-like since the checkpoint.
     #[arg(long, default_value_t = 1_000_000,

@@ -2,6 +2,8 @@
 //!
 //! `postgres` (the newest that is installed), `postgres-17` or `postgres-17.5` (that one),
 //! `mariadb`; `NAME=PATH` for a build of Atoll, a folder of PostgreSQL's programs, or `mariadbd`.
+//!
+//! Invariants: paths of programs are absolute, for servers run in folders of their own.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -40,7 +42,7 @@ impl FromStr for Wanted {
 
     fn from_str(text: &str) -> Result<Wanted> {
         let (name, path) = match text.split_once('=') {
-            Some((name, path)) => (name, Some(PathBuf::from(path))),
+            Some((name, path)) => (name, Some(program_at(path)?)),
             None => (text, None),
         };
         let version = name.strip_prefix("postgres-").map(|version| match version.split_once('.') {
@@ -58,6 +60,11 @@ impl FromStr for Wanted {
                 .to_owned()),
         }
     }
+}
+
+/// The place of a program, or of a folder of them, as a person names it.
+pub fn program_at(path: &str) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| format!("`{path}`: {error}"))
 }
 
 /// Somebody who takes part, with the programs found.
@@ -119,6 +126,13 @@ impl Places {
         Some(self.program("postgres")?.parent()?.to_owned())
     }
 
+    /// An installed server of this version, which begins with `PostgreSQL MAJOR`.
+    fn postgres_of(&self, is_it: impl Fn(&str) -> bool) -> Option<PathBuf> {
+        let debian = self.postgres_folders().into_iter().map(|(_, bin)| bin);
+        let mut all = debian.chain(self.postgres_in_path());
+        all.find(|bin| Postgres { bin: bin.clone() }.version().is_ok_and(|version| is_it(&version)))
+    }
+
     /// A tool that clients are run with, installed if it may be. `package` is Debian's.
     pub fn tool(&self, name: &str, package: &str) -> Result<PathBuf> {
         let find = || {
@@ -166,11 +180,21 @@ impl Places {
                 let find = || self.postgres_server(None).or_else(|| self.postgres_in_path());
                 install::found_or_installed("PostgreSQL", &["postgresql"], self.install, find)
             }
-            Release::Major(major) => match self.postgres_server(Some(*major)) {
-                Some(bin) => Ok(bin),
-                None => install::postgres_by_maven(self, *major, None),
-            },
-            Release::Exact(major, minor) => install::postgres_by_maven(self, *major, Some(*minor)),
+            Release::Major(major) => {
+                let begins = format!("PostgreSQL {major}.");
+                let in_path = || self.postgres_of(|version| version.starts_with(&begins));
+                match self.postgres_server(Some(*major)).or_else(in_path) {
+                    Some(bin) => Ok(bin),
+                    None => install::postgres_by_maven(self, *major, None),
+                }
+            }
+            Release::Exact(major, minor) => {
+                let wanted = format!("PostgreSQL {major}.{minor}");
+                match self.postgres_of(|version| version == wanted) {
+                    Some(bin) => Ok(bin),
+                    None => install::postgres_by_maven(self, *major, Some(*minor)),
+                }
+            }
         }
     }
 }
@@ -200,6 +224,10 @@ pub(crate) mod tests {
         assert_eq!(read("postgres=/opt/pg/bin"), Ok(Wanted::Postgres(folder)));
         assert_eq!(read("mariadb"), Ok(Wanted::MariaDb(None)));
         assert_eq!(read("atoll=/tmp/a"), Ok(Wanted::Atoll("/tmp/a".into())));
+        // Servers run in folders of their own, so what is named from here is found from there.
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(read("atoll=target/a"), Ok(Wanted::Atoll(here.join("target/a"))));
+        assert!(read("atoll=").unwrap_err().contains("``"));
         for wrong in ["", "mysql", "postgres-", "postgres-x", "postgres-17=/x", "atoll"] {
             assert!(read(wrong).unwrap_err().contains("postgres-MAJOR"), "{wrong}");
         }
@@ -228,6 +256,18 @@ pub(crate) mod tests {
             places.tool("pgbench", "postgresql-contrib"),
             Ok(places.postgres.join("16/bin/pgbench"))
         );
+        // Of these only one says what it is.
+        let program = places.postgres.join("15/bin/postgres");
+        std::fs::write(
+            &program,
+            "#!/bin/sh\necho 'postgres (PostgreSQL) 15.18 (Debian 15.18-0)'\n",
+        )
+        .unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).unwrap();
+        assert_eq!(places.postgres(&Release::Exact(15, 18)), bin("15"));
+        let missing = places.postgres(&Release::Exact(15, 17)).unwrap_err();
+        assert!(missing.contains("--install"), "{missing}");
         let missing = places.tool("no-such-bench", "sysbench").unwrap_err();
         assert!(missing.contains("apt-get install sysbench"), "{missing}");
     }

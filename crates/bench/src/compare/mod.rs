@@ -62,10 +62,9 @@ impl Targets {
     pub fn check(&self, marks: Marks) -> Result<Option<Document>> {
         let read = |path: &Path| Document::read(path, marks);
         let document = self.document.as_deref().map(read).transpose()?;
-        if let Some(parent) = self.json.as_deref().and_then(Path::parent)
-            && !(parent.as_os_str().is_empty() || parent.is_dir())
-        {
-            return Err(format!("{}: there is no such folder", parent.display()));
+        let mut trial = Staged::default();
+        for path in self.json.iter().chain(&self.document) {
+            trial.add(path, "")?;
         }
         Ok(document)
     }

@@ -1,7 +1,7 @@
 //! Files that a comparison, or another measurement with a report, leaves: all of them, or none.
 //!
 //! Invariants: a file is written under another name beside its place, synced, and moved there whole.
-//! Nothing is moved before everything has been written. Of a document only what stands between the
+//! Nothing is moved before everything has been written, and what stands beside goes in any case. Of a document only what stands between the
 //! two marks is replaced.
 
 use std::io::Write;
@@ -103,9 +103,12 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// Writes a file beside its place.
+    /// Writes a file beside its place, where a file can go.
     pub fn add(&mut self, path: &Path, text: &str) -> Result<()> {
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        if path.is_dir() || path.file_name().is_none() {
+            return Err(format!("{}: it is a folder", path.display()));
+        }
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".new-{}", std::process::id()));
         let beside = path.with_file_name(name);
@@ -116,11 +119,13 @@ impl Staged {
 
     /// Moves all to their places, in the order in which they came.
     pub fn publish(mut self) -> Result<()> {
-        for (beside, path) in std::mem::take(&mut self.files) {
-            std::fs::rename(&beside, &path)
-                .map_err(|error| format!("{}: {error}", path.display()))?;
+        let moved = self.files.iter().try_for_each(|(beside, path)| {
+            std::fs::rename(beside, path).map_err(|error| format!("{}: {error}", path.display()))
+        });
+        if moved.is_ok() {
+            self.files.clear();
         }
-        Ok(())
+        moved
     }
 }
 

@@ -27,7 +27,7 @@ pub struct Watch<'a>(&'a dyn Fn() -> Wish);
 pub enum Wish {
     /// That it goes on.
     GoOn,
-    /// That it ends, with nothing written.
+    /// That it ends, with no document written.
     End,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Watch<'a> {
     pub fn check(&self) -> Result<()> {
         match (self.0)() {
             Wish::GoOn => Ok(()),
-            Wish::End => Err("interrupted: nothing was written".to_owned()),
+            Wish::End => Err("interrupted: no document was written".to_owned()),
         }
     }
 }
