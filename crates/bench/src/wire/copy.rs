@@ -38,13 +38,20 @@ pub fn load<W: Workload>(
         for _ in 0..loaders {
             let (sender, next) = (sender.clone(), &next);
             threads.push(scope.spawn(move || {
-                let mut text = Text::new(connect_to(url)?, W::TABLES, sender);
-                loop {
-                    let part = next.lock().expect("no holder panics").next();
-                    let Some(part) = part else { break };
-                    workload.fill(setting.seed, part, &mut text)?;
+                let take = || next.lock().expect("no holder panics").next();
+                let fill = || {
+                    let mut text = Text::new(connect_to(url)?, W::TABLES, sender);
+                    while let Some(part) = take() {
+                        workload.fill(setting.seed, part, &mut text)?;
+                    }
+                    text.send_all()
+                };
+                let done = fill();
+                if done.is_err() {
+                    // The others' work is for nothing, too.
+                    *next.lock().expect("no holder panics") = 0..0;
                 }
-                text.send_all()
+                done
             }));
         }
         drop(sender);

@@ -10,6 +10,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use atoll_kernel::runtime::ThreadParker;
+use atoll_kernel::sync::{AtomicBool, Ordering};
 use postgres::Client;
 
 use super::{Record, Result, Shape, Sql, Wire, allow_connections, connect_to, copy, message};
@@ -185,6 +186,32 @@ impl<W: Wire> Terminal<W> {
     }
 }
 
+/// What clients go on by: until the arrivals end, or one of them has failed, for then the work of the others is for
+/// nothing, too.
+struct Course {
+    arrivals: Arrivals,
+    failed: AtomicBool,
+}
+
+impl Course {
+    fn new(arrivals: Arrivals) -> Course {
+        Course { arrivals, failed: AtomicBool::new(false) }
+    }
+
+    /// As [`Arrivals::next`].
+    fn next(&self, parker: &ThreadParker) -> Option<Instant> {
+        self.arrivals.next(parker, || self.failed.load(Ordering::Relaxed))
+    }
+
+    /// What came of a client.
+    fn heed<T>(&self, done: Result<T>) -> Result<T> {
+        if done.is_err() {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        done
+    }
+}
+
 /// What a client tells: counts, and marks.
 type News<W> = (Counts, Vec<<W as crate::workload::Workload>::Mark>);
 
@@ -200,16 +227,17 @@ fn drive<W: Wire>(
         terminals.push(Terminal::new(workload, setting, target)?);
     }
     let meter = Meter::begin(target.server.pid);
-    let arrivals = Arrivals::new(Duration::from_secs(setting.seconds), setting.rate);
+    let course = Course::new(Arrivals::new(Duration::from_secs(setting.seconds), setting.rate));
     let (sender, receiver) = mpsc::channel::<News<W>>();
     let (mut driven, mut memory) = (Driven::new(W::KINDS.len()), Series::default());
     let done: Vec<Result<Driven>> = std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for (number, terminal) in (0_u64..).zip(terminals) {
-            let (sender, arrivals) = (sender.clone(), &arrivals);
+            let (sender, course) = (sender.clone(), &course);
             let source = workload.source(number, setting.seed);
             threads.push(scope.spawn(move || {
-                one_client(workload, (terminal, target.record), source, arrivals, &sender)
+                let terminal = (terminal, target.record);
+                course.heed(one_client(workload, terminal, source, course, &sender))
             }));
         }
         drop(sender);
@@ -230,9 +258,9 @@ fn drive<W: Wire>(
         }
         threads.into_iter().map(|it| it.join().expect("a client does not panic")).collect()
     });
-    driven.elapsed = arrivals.began().elapsed();
+    driven.elapsed = course.arrivals.began().elapsed();
     let took = meter.end(memory);
-    driven.unserved = arrivals.unserved();
+    driven.unserved = course.arrivals.unserved();
     for done in done {
         let done = done?;
         driven.latencies.add(&done.latencies);
@@ -243,18 +271,18 @@ fn drive<W: Wire>(
     Ok((driven, took))
 }
 
-/// Runs until the arrivals end; answers latencies, the rest is told by the way.
+/// Runs until the arrivals end, or a client has failed; answers latencies, the rest is told by the way.
 fn one_client<W: Wire>(
     workload: &W,
     (mut terminal, record): (Terminal<W>, Option<&Record>),
     mut source: W::Source,
-    arrivals: &Arrivals,
+    course: &Course,
     sender: &mpsc::Sender<News<W>>,
 ) -> Result<Driven> {
     let mut done = Driven::new(W::KINDS.len());
     let (mut untold, mut marks, mut told) = (Counts::default(), Vec::new(), Instant::now());
     let parker = ThreadParker::new();
-    while let Some(arrived) = arrivals.next(&parker, || false) {
+    while let Some(arrived) = course.next(&parker) {
         let input = workload.draw(&mut source);
         let kind = W::kind(&input);
         let ended = terminal.until_done(&input, &mut untold);
@@ -280,4 +308,22 @@ fn one_client<W: Wire>(
     }
     let _ = sender.send((untold, marks));
     Ok(done)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::arrivals::Rate;
+
+    #[test]
+    fn one_client_that_fails_ends_the_others() {
+        let parker = ThreadParker::new();
+        for rate in [None, Some(Rate::new(1000.0).unwrap())] {
+            let course = Course::new(Arrivals::new(Duration::from_secs(3600), rate));
+            assert!(course.heed(Ok(1)).is_ok() && course.next(&parker).is_some());
+            assert!(course.heed::<()>(Err("gone".to_owned())).is_err());
+            assert_eq!(course.next(&parker), None, "{rate:?}");
+        }
+    }
 }

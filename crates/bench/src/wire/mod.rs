@@ -18,6 +18,8 @@ mod smallbank;
 mod tatp;
 mod ycsb;
 
+use std::time::Duration;
+
 use postgres::{Client, SimpleQueryMessage};
 
 use crate::sql::{Ask, Rows};
@@ -137,10 +139,16 @@ impl Ask for Client {
     }
 }
 
+/// How long a server may take to answer at all, unless the URL says otherwise (`connect_timeout`).
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Connects as a URL says.
 pub fn connect_to(url: &str) -> Result<Client> {
     let mut config: postgres::Config =
         url.parse().map_err(|error| format!("{url}: {}", message(&error)))?;
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT_TIMEOUT);
+    }
     if config.get_application_name().is_none() {
         config.application_name("atoll bench");
     }
