@@ -9,13 +9,12 @@ use atoll_bench::report::Report;
 use atoll_bench::setting::{Isolation, Place, Server, Setting};
 use atoll_bench::sweep::clients::{self, Plan};
 use atoll_bench::wire::{self, Wire};
-use atoll_kernel::api::Prefault;
 use atoll_server::config::{interval_ms, wal_bytes};
 
 use super::folder::Folder;
 use super::interrupt;
 use super::output::Output;
-use super::shared::{Clients, Course, Run};
+use super::shared::{Clients, Course, Memory, Run};
 
 /// In less there is hardly a line to draw.
 const PICTURE_SECONDS_MIN: u64 = 3;
@@ -35,10 +34,8 @@ pub struct Common {
     /// Memory for pages in MiB; what is expected to be needed without this.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     buffer_pool: Option<u64>,
-    /// The system is asked for all of that memory at the start, as a server does with --prefault on: the run is as
-    /// one that has gone on for long, which takes no new memory.
-    #[arg(long)]
-    prefault: bool,
+    #[command(flatten)]
+    memory: Memory,
     /// Time from a checkpoint to the next, as 60s or 5min; 0: never for that reason.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = interval_ms)]
     checkpoint_interval: u64,
@@ -82,7 +79,7 @@ impl Common {
             data: Some(data),
             instances: self.run.instances,
             buffer_pool_bytes: self.buffer_pool.map(|mib| mib << 20),
-            prefault: if self.prefault { Prefault::AtStart } else { Prefault::OnUse },
+            prefault: self.memory.prefault(),
             checkpoint_interval_ms: self.checkpoint_interval,
             checkpoint_wal_bytes: self.checkpoint_wal,
         }

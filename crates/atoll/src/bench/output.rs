@@ -17,11 +17,6 @@ pub struct Format {
 }
 
 impl Format {
-    /// Whether it is JSON.
-    pub fn is_json(&self) -> bool {
-        self.json
-    }
-
     /// Prints a report, or `json` of the same.
     pub fn print(&self, report: &impl Display, json: &Value) {
         if self.json {
@@ -47,11 +42,6 @@ impl Output {
     /// An error if this build cannot print what is asked for.
     pub fn validate(&self) -> Result<(), String> {
         if self.ledger { ledger::refuse() } else { Ok(()) }
-    }
-
-    /// Whether it is JSON.
-    pub fn is_json(&self) -> bool {
-        self.format.is_json()
     }
 
     /// Whether the ledger is asked for.

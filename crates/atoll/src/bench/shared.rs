@@ -6,7 +6,7 @@ use atoll_bench::arrivals::Rate;
 use atoll_bench::compare::Targets;
 use atoll_bench::setting::Durability;
 use atoll_bench::sweep::clients::Plan;
-use atoll_kernel::api::Instances;
+use atoll_kernel::api::{Instances, Prefault};
 
 /// How many clients; several numbers, or rounds, are a sweep.
 #[derive(clap::Args, Debug)]
@@ -79,6 +79,22 @@ impl Course {
             "relaxed" => Durability::Relaxed,
             _ => Durability::Commit,
         }
+    }
+}
+
+/// When a database of the benchmark's own takes its memory.
+#[derive(clap::Args, Debug)]
+pub struct Memory {
+    /// The system is asked for all memory for pages at the start, as a server does with --prefault on: the run is as
+    /// one that has gone on for long, which takes no new memory.
+    #[arg(long)]
+    prefault: bool,
+}
+
+impl Memory {
+    /// What `--prefault` says.
+    pub fn prefault(&self) -> Prefault {
+        if self.prefault { Prefault::AtStart } else { Prefault::OnUse }
     }
 }
 

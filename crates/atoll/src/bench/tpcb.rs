@@ -8,7 +8,7 @@ use atoll_bench::tpcb::{self, Affinity, SCALE_MAX, Setting};
 use super::common::refuse_sweep;
 use super::folder::Folder;
 use super::output::Output;
-use super::shared::{Clients, Course, Run};
+use super::shared::{Clients, Course, Memory, Run};
 
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
@@ -19,6 +19,8 @@ pub struct Arguments {
     clients: Clients,
     #[command(flatten)]
     run: Run,
+    #[command(flatten)]
+    memory: Memory,
     #[command(flatten)]
     course: Course,
     /// `home`: clients keep to their instance's branches; `none`: everything from everywhere.
@@ -47,12 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         return Ok(());
     };
     let setting = arguments.setting(clients, folder.path().to_owned());
-    let quiet = arguments.output.is_json();
-    let report = tpcb::run(&setting, &mut |line| {
-        if !quiet {
-            println!("* {line}");
-        }
-    })?;
+    let report = tpcb::run(&setting, &mut |line| eprintln!("* {line}"))?;
     arguments.output.print(&report, report.json(), report.ledger.as_ref());
     Ok(())
 }
@@ -64,6 +61,7 @@ impl Arguments {
             scale: self.scale,
             clients,
             instances: run.instances,
+            prefault: self.memory.prefault(),
             seconds: run.seconds,
             warmup_seconds: course.warmup,
             affinity: if self.affinity == "home" { Affinity::Home } else { Affinity::None },

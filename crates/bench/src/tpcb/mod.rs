@@ -13,7 +13,7 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use atoll_kernel::api::{Database, Error, Instances, Metrics, Options, Pin};
+use atoll_kernel::api::{Database, Error, Instances, Metrics, Options, Pin, Prefault};
 
 use crate::arrivals::{self, Rate};
 use crate::cpu;
@@ -52,6 +52,8 @@ pub struct Setting {
     pub clients: u64,
     /// Instances.
     pub instances: Instances,
+    /// When the pool's memory is taken.
+    pub prefault: Prefault,
     /// How long is measured.
     pub seconds: u64,
     /// How long runs before that.
@@ -248,6 +250,7 @@ pub fn run(setting: &Setting, say: &mut dyn FnMut(&str)) -> Result<Report, Strin
     let options = Options {
         instances: setting.instances,
         buffer_pool_bytes: pool,
+        prefault: setting.prefault,
         pin: Pin::Auto,
         lock_note: "atoll bench tpcb".to_owned(),
         ..Options::default()

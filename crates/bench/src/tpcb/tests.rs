@@ -9,6 +9,7 @@ fn setting(clients: u64, rate: Option<f64>) -> Setting {
         scale: 1,
         clients,
         instances: Instances::Count(2),
+        prefault: Prefault::OnUse,
         seconds: 1,
         warmup_seconds: 0,
         rate: rate.map(|rate| Rate::new(rate).unwrap()),
