@@ -216,6 +216,35 @@ fn an_interrupted_load_leaves_nothing() {
     }
 }
 
+/// As long as what is documented, but of something else.
+#[test]
+fn only_a_comparison_of_the_same_takes_the_documented_ones_place() {
+    for (against, workloads) in
+        [(format!("atoll={ATOLL}"), "pgbench"), ("postgres".to_owned(), "smallbank,tatp")]
+    {
+        let desk = Desk::new();
+        std::fs::write(desk.path("ARCHITECTURE.md"), "").unwrap();
+        std::fs::create_dir(desk.path("docs")).unwrap();
+        std::fs::write(desk.path("docs/benchmarks.md"), HEAD).unwrap();
+        let mut command = Command::new(ATOLL);
+        command.args(["bench", "compare", "--against", &against, "--workloads", workloads]);
+        command.arg("--folder").arg(desk.path("servers")).current_dir(desk.0.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let until_loading: Vec<String> =
+            said.by_ref().take_while(|line| !line.contains(": loading ")).collect();
+        let id = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
+        rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+        said.for_each(drop);
+        assert!(!child.wait().unwrap().success());
+        let stays = |line: &String| line.contains("docs/benchmarks.md stays as it is");
+        assert!(until_loading.iter().any(stays), "{until_loading:?}");
+        assert_eq!(std::fs::read_to_string(desk.path("docs/benchmarks.md")).unwrap(), HEAD);
+        desk.is_left_alone();
+    }
+}
+
 #[test]
 fn what_cannot_be_compared_is_refused_at_once() {
     let desk = Desk::new();

@@ -1,4 +1,5 @@
-//! Options that several benchmarks have, each declared once: a word means the same wherever it stands.
+//! Options that several benchmarks have, each declared once. (`--output` and `--json` are two each: what runs in this
+//! process prints JSON and draws a picture, what starts others writes a report and a file.)
 
 use std::path::{Path, PathBuf};
 

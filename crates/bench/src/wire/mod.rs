@@ -139,7 +139,8 @@ impl Ask for Client {
     }
 }
 
-/// How long a server may take to answer at all, unless the URL says otherwise (`connect_timeout`).
+/// How long it may take until a socket is connected, unless the URL says otherwise (`connect_timeout`): a host that
+/// drops packets does not answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects as a URL says.
