@@ -24,8 +24,8 @@ const DOCUMENTED: (u64, u64, u64) = (60, 3, 100);
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Without --output, within the repository, docs/benchmarks.md gets the report of runs of at \
-    least 60 seconds, 3 rounds and scale 100 in a closed loop, of all of pgbench's workloads beside PostgreSQL. JSON is written after each workload, of what has \
-    been measured so far."
+    least 60 seconds, 3 rounds and scale 100 in a closed loop, of all of pgbench's workloads beside \
+    PostgreSQL. JSON is written after each workload, of what has been measured so far."
 )]
 pub struct Arguments {
     /// Servers to compare with: `postgres` (the newest installed), `postgres-17`, `postgres-17.5`,
@@ -153,9 +153,6 @@ impl Arguments {
         }
         let mut clients = self.clients.clone();
         clients.sort_unstable();
-        if clients.windows(2).any(|two| two[0] == two[1]) {
-            return Err("a number of clients is named twice".to_owned());
-        }
         Ok(Plan {
             contenders,
             workloads: self.workloads.0.clone(),

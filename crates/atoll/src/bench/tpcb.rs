@@ -36,8 +36,8 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     arguments.output.validate()?;
     refuse_sweep(&plan, &arguments.run, &arguments.output)?;
     let folder = Folder::new(arguments.run.data.as_deref())?;
+    let say = |line: &str| eprintln!("* {line}");
     let Some(clients) = plan.one() else {
-        let say = |line: &str| eprintln!("* {line}");
         let one = |clients| {
             let ran = folder.run(&plan, |data| {
                 tpcb::run(&arguments.setting(clients, data), &mut |line| say(line))
@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         return Ok(());
     };
     let setting = arguments.setting(clients, folder.path().to_owned());
-    let report = tpcb::run(&setting, &mut |line| eprintln!("* {line}"))?;
+    let report = tpcb::run(&setting, &mut |line| say(line))?;
     arguments.output.print(&report, report.json(), report.ledger.as_ref());
     Ok(())
 }

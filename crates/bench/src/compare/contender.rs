@@ -126,7 +126,7 @@ impl Places {
         Some(self.program("postgres")?.parent()?.to_owned())
     }
 
-    /// An installed server of this version, which begins with `PostgreSQL MAJOR`.
+    /// An installed server of which `is_it` says so, by its version as reports have it: `PostgreSQL 15.18`.
     fn postgres_of(&self, is_it: impl Fn(&str) -> bool) -> Option<PathBuf> {
         let debian = self.postgres_folders().into_iter().map(|(_, bin)| bin);
         let mut all = debian.chain(self.postgres_in_path());
@@ -183,17 +183,13 @@ impl Places {
             Release::Major(major) => {
                 let begins = format!("PostgreSQL {major}.");
                 let in_path = || self.postgres_of(|version| version.starts_with(&begins));
-                match self.postgres_server(Some(*major)).or_else(in_path) {
-                    Some(bin) => Ok(bin),
-                    None => install::postgres_by_maven(self, *major, None),
-                }
+                let installed = self.postgres_server(Some(*major)).or_else(in_path);
+                installed.map_or_else(|| install::postgres_by_maven(self, *major, None), Ok)
             }
             Release::Exact(major, minor) => {
                 let wanted = format!("PostgreSQL {major}.{minor}");
-                match self.postgres_of(|version| version == wanted) {
-                    Some(bin) => Ok(bin),
-                    None => install::postgres_by_maven(self, *major, Some(*minor)),
-                }
+                let installed = self.postgres_of(|version| version == wanted);
+                installed.map_or_else(|| install::postgres_by_maven(self, *major, Some(*minor)), Ok)
             }
         }
     }

@@ -111,6 +111,9 @@ impl Plan {
 
     /// One line for what cannot be run.
     pub fn validate(&self) -> Result<()> {
+        if has_twice(&self.clients) {
+            return Err("a number of clients is named twice".to_owned());
+        }
         let closed = |tool: &Tool| matches!(tool, Tool::Sysbench(_) | Tool::GoTpc);
         match (self.rate, self.workloads.iter().find(|it| closed(&it.tool))) {
             // sysbench does not say from when its latencies count, go-tpc has no rate.
@@ -177,6 +180,13 @@ impl Plan {
         }
         Ok(Measured { workload: *workload, date: machine::today(), series })
     }
+}
+
+/// Whether one of the values is named again.
+pub fn has_twice(values: &[u64]) -> bool {
+    let mut seen = values.to_vec();
+    seen.sort_unstable();
+    seen.windows(2).any(|two| two[0] == two[1])
 }
 
 /// The order of servers in a round: who begins changes, and so does who follows whom.

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::compare::output::{Document, Marks};
 use crate::compare::process::{self, Watch};
-use crate::compare::rounds::turns;
+use crate::compare::rounds::{has_twice, turns};
 use crate::compare::server::Folder;
 use crate::compare::{PICTURES, Result, Targets, machine};
 
@@ -91,13 +91,10 @@ struct Sweep {
 
 impl Plan {
     fn validate(&self) -> Result<()> {
-        let mut seen = self.intervals_ms.clone();
-        seen.sort_unstable();
-        seen.dedup();
-        if seen.len() != self.intervals_ms.len() {
+        if has_twice(&self.intervals_ms) {
             return Err("an interval is named twice".to_owned());
         }
-        let longest = seen.last().copied().unwrap_or(0);
+        let longest = self.intervals_ms.iter().copied().max().unwrap_or(0);
         if longest > self.seconds * 1000 {
             return Err(format!(
                 "in {} s no checkpoint follows another after {} s: longer --seconds, or shorter intervals",

@@ -13,7 +13,7 @@ mod tests;
 use serde_json::Value;
 
 use crate::compare::figures::{Spread, least_by_most};
-use crate::compare::rounds::turns;
+use crate::compare::rounds::{has_twice, turns};
 
 /// What went wrong, as one line for a person.
 type Result<T> = std::result::Result<T, String>;
@@ -46,13 +46,10 @@ impl Plan {
 
     /// One line for what cannot be swept.
     pub fn validate(&self) -> Result<()> {
-        let mut seen = self.clients.clone();
-        seen.sort_unstable();
-        seen.dedup();
-        if seen.len() != self.clients.len() {
+        if has_twice(&self.clients) {
             return Err("a number of clients is named twice".to_owned());
         }
-        if seen.first().is_none_or(|least| *least == 0) || self.rounds == 0 {
+        if self.clients.iter().min().is_none_or(|least| *least == 0) || self.rounds == 0 {
             return Err("numbers of clients, and rounds, must be at least 1".to_owned());
         }
         Ok(())
