@@ -84,6 +84,7 @@ pub fn sample_json(sample: &Sample) -> Value {
         "transactions": sample.told.transactions,
         "tpmc": sample.told.new_orders_per_minute,
         "failed": sample.told.failed,
+        "unserved": sample.told.unserved,
         "latency_us": {"mean": mean, "p50": p50, "p95": p95, "p99": p99},
         "client_cpu_seconds": sample.client.as_secs_f64(),
         "server_cpu_seconds": sample.server.as_secs_f64(),
@@ -101,6 +102,11 @@ fn sample(stored: &Value) -> Option<Sample> {
             transactions: count("/transactions")?,
             per_second: number("/tps")?,
             failed: count("/failed")?,
+            // Older comparisons did not tell.
+            unserved: match &stored["unserved"] {
+                Value::Null => 0,
+                told => told.as_u64()?,
+            },
             latency: Latency {
                 mean: number("/latency_us/mean")?,
                 p50: number("/latency_us/p50")?,
@@ -155,7 +161,7 @@ mod tests {
         assert!(other.unwrap().is_none(), "it is not there, and is measured");
     }
 
-    /// The repository's own, of which there may be older ones: they told no tpmC.
+    /// The repository's own, of which there may be older ones: they told no tpmC and nothing of arrivals that were not served.
     #[test]
     fn documented_comparisons_are_read() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compare.json");
@@ -166,9 +172,11 @@ mod tests {
             for series in result["series"].as_array().unwrap() {
                 for round in series["rounds"].as_array().unwrap() {
                     let mut older = round.clone();
-                    older.as_object_mut().unwrap().remove("tpmc");
+                    for later in ["tpmc", "unserved"] {
+                        older.as_object_mut().unwrap().remove(later);
+                    }
                     let taken = sample(&older).unwrap();
-                    assert_eq!(taken.told.new_orders_per_minute, None);
+                    assert_eq!((taken.told.new_orders_per_minute, taken.told.unserved), (None, 0));
                     assert_eq!(sample_json(&taken)["tps"], round["tps"]);
                     assert!(sample(round).is_some());
                     rounds += 1;

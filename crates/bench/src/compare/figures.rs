@@ -46,6 +46,8 @@ pub struct Figures {
     pub latency: [f64; 4],
     /// Tries that failed, in all rounds.
     pub failed: u64,
+    /// Arrivals that nobody has taken, in all rounds.
+    pub unserved: u64,
     /// Processor time of the client, in microseconds a transaction.
     pub client_us: f64,
     /// That of the server's processes.
@@ -77,6 +79,7 @@ impl Figures {
                 median(&|it| it.told.latency.p99),
             ],
             failed: samples.iter().map(|it| it.told.failed).sum(),
+            unserved: samples.iter().map(|it| it.told.unserved).sum(),
             client_us: median(&|it| each(it, it.client)),
             server_us: Spread::of(samples.iter().map(|it| each(it, it.server))),
             server_and_kernel_us: Spread::of(
@@ -160,6 +163,7 @@ pub(super) mod tests {
                 transactions,
                 per_second: transactions as f64,
                 failed: 1,
+                unserved: 0,
                 latency,
                 new_orders_per_minute: None,
             },

@@ -95,6 +95,7 @@ pub fn told(text: &str) -> Result<Told> {
         transactions: transactions as u64,
         per_second: per_minute / 60.0,
         failed: failed as u64,
+        unserved: 0,
         latency: Latency {
             mean: took * 1000.0 / transactions,
             p50: percentile("50th(ms)")?,
@@ -125,7 +126,14 @@ tpmC: 9000.0, tpmTotal: 17000.0, efficiency: 17496.1%
         let latency = Latency { mean: 28_750.0 / 8.5, p50: 4200.0, p95: 7100.0, p99: 9400.0 };
         let (transactions, per_second, new_orders_per_minute) =
             (8500, 17_000.0 / 60.0, Some(9000.0));
-        let wanted = Told { transactions, per_second, failed: 5, latency, new_orders_per_minute };
+        let wanted = Told {
+            transactions,
+            per_second,
+            failed: 5,
+            unserved: 0,
+            latency,
+            new_orders_per_minute,
+        };
         assert!(OUTPUT.contains("tpmC: 9000.0,"), "the same");
         assert_eq!(told(OUTPUT), Ok(wanted));
         assert!(told("Finished\n").unwrap_err().contains("did not tell"));

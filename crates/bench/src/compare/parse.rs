@@ -33,6 +33,8 @@ pub struct Told {
     pub per_second: f64,
     /// Tries that failed, whether tried again (sysbench, ours) or not (pgbench).
     pub failed: u64,
+    /// Arrivals of an open loop that nobody has taken by its end; only our own client tells.
+    pub unserved: u64,
     /// How long they took.
     pub latency: Latency,
     /// TPC-C's tpmC, New-Orders a minute; none of other workloads, or from a report that did not tell.
@@ -63,6 +65,7 @@ pub fn pgbench(text: &str, log: &Latencies) -> Result<Told> {
         transactions: number(text, "number of transactions actually processed: ")?,
         per_second: number(text, "tps = ")?,
         failed: number(text, "number of failed transactions: ")?,
+        unserved: 0,
         latency: Latency {
             mean: number::<f64>(text, "latency average = ")? * 1000.0,
             p50: at(50.0),
@@ -98,6 +101,7 @@ pub fn sysbench(text: &str) -> Result<Told> {
         transactions: number(text, "transactions:")?,
         per_second: number(per_second, "")?,
         failed: number(text, "ignored errors:")?,
+        unserved: 0,
         latency: Latency {
             mean: number::<f64>(text, "avg:")? * 1000.0,
             p50: at(50.0),
@@ -147,6 +151,7 @@ pub fn own(text: &str) -> Result<(Told, Duration, Duration, Machine)> {
         transactions: transactions as u64,
         per_second: number("/tps")?,
         failed: number("/aborts")? as u64,
+        unserved: number("/unserved")? as u64,
         latency: Latency {
             mean: number("/latency_us/mean")?,
             p50: number("/latency_us/p50")?,
@@ -219,7 +224,14 @@ Latency (ms):
         let latency = Latency { mean: 56.0, p50: 51.0, p95: 990.0, p99: 990.0 };
         let (transactions, per_second) = (285_925, 143_003.327_45);
         let new_orders_per_minute = None;
-        let wanted = Told { transactions, per_second, failed: 3, latency, new_orders_per_minute };
+        let wanted = Told {
+            transactions,
+            per_second,
+            failed: 3,
+            unserved: 0,
+            latency,
+            new_orders_per_minute,
+        };
         assert_eq!(told, wanted);
         for line in ["number of transactions", "number of failed", "latency average", "tps = "] {
             let without: Vec<&str> = PGBENCH.lines().filter(|it| !it.starts_with(line)).collect();
@@ -243,7 +255,14 @@ Latency (ms):
         let told = sysbench(SYSBENCH).unwrap();
         let latency = Latency { mean: 1720.0, p50: 424.0, p95: 2389.0, p99: 995_508.0 };
         let (transactions, per_second, new_orders_per_minute) = (100, 2318.95, None);
-        let wanted = Told { transactions, per_second, failed: 21, latency, new_orders_per_minute };
+        let wanted = Told {
+            transactions,
+            per_second,
+            failed: 21,
+            unserved: 0,
+            latency,
+            new_orders_per_minute,
+        };
         assert_eq!(told, wanted);
         assert!(sysbench(&SYSBENCH.replace('|', ":")).unwrap_err().contains("no histogram"));
         assert!(sysbench(&SYSBENCH.replace("avg", "x")).unwrap_err().contains("avg"));
@@ -253,7 +272,7 @@ Latency (ms):
     #[test]
     fn our_own_report_is_read() {
         let mut json = serde_json::json!({
-            "tps": 50.5, "transactions": 1000, "aborts": 7,
+            "tps": 50.5, "transactions": 1000, "aborts": 7, "unserved": 2,
             "latency_us": {"mean": 1.5, "p50": 1, "p95": 2, "p99": 3, "p999": 4},
             "client_cpu_us_per_txn": 20.0, "server_cpu_us_per_txn": 100.0,
             "machine_seconds": {"busy": 0.5, "idle": 1.5, "stolen": 0.25},
@@ -261,7 +280,14 @@ Latency (ms):
         let (told, client, server, machine) = own(&json.to_string()).unwrap();
         let latency = Latency { mean: 1.5, p50: 1.0, p95: 2.0, p99: 3.0 };
         let (transactions, per_second, new_orders_per_minute) = (1000, 50.5, None);
-        let wanted = Told { transactions, per_second, failed: 7, latency, new_orders_per_minute };
+        let wanted = Told {
+            transactions,
+            per_second,
+            failed: 7,
+            unserved: 2,
+            latency,
+            new_orders_per_minute,
+        };
         assert_eq!(told, wanted);
         assert_eq!((client, server), (Duration::from_millis(20), Duration::from_millis(100)));
         assert_eq!(machine.stolen, Duration::from_millis(250));

@@ -209,7 +209,12 @@ impl Comparison {
             let percent = it.stolen_percent;
             (percent >= STOLEN_PERCENT_TOLD).then(|| format!("{percent:.0} %"))
         });
-        let all = [("Tries that failed", failed), ("Processors taken away by the host", stolen)];
+        let unserved = of(&|it| (it.unserved > 0).then(|| number(it.unserved as f64)));
+        let all = [
+            ("Tries that failed", failed),
+            ("Arrivals not served, more than can be done", unserved),
+            ("Processors taken away by the host", stolen),
+        ];
         let told = all.into_iter().filter(|it| !it.1.is_empty());
         let told = told.map(|(what, which)| format!("{what}: {}.", which.join("; ")));
         let date = (measured.date != self.date).then(|| format!("Measured {}.", measured.date));
@@ -251,6 +256,7 @@ impl Comparison {
             "tpmc": figures.new_orders_per_minute.map(spread_json),
             "latency_us": {"mean": mean, "p50": p50, "p95": p95, "p99": p99},
             "failed": figures.failed,
+            "unserved": figures.unserved,
             "client_cpu_us_per_txn": figures.client_us,
             "server_cpu_us_per_txn": spread_json(figures.server_us),
             "server_and_kernel_cpu_us_per_txn": spread_json(figures.server_and_kernel_us),

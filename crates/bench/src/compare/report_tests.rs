@@ -88,6 +88,20 @@ fn figures_stand_in_their_rows() {
     assert!(prose.clone().all(|it| it.chars().count() <= 120), "{text}");
 }
 
+/// Which rate was too much must be told: the transactions that were done look as with a lower one.
+#[test]
+fn arrivals_that_were_not_served_are_told() {
+    let mut comparison = comparison();
+    for round in &mut comparison.measured[0].series[1].samples {
+        round.told.unserved = 600;
+    }
+    let text = comparison.markdown(Pictures::None).replace('\n', " ");
+    let told = "Arrivals not served, more than can be done: PostgreSQL 99 with 8 clients 1,200.";
+    assert!(text.contains(told), "{text}");
+    let series = &comparison.json()["results"][0]["series"];
+    assert_eq!((&series[0]["unserved"], &series[1]["unserved"]), (&0.into(), &1200.into()));
+}
+
 /// Whoever knows New-Orders has them in a column of their own.
 #[test]
 fn new_orders_a_minute_stand_beside_transactions() {
