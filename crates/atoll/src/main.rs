@@ -10,6 +10,7 @@ mod restore;
 mod serve;
 mod sim;
 mod supervise;
+mod usage;
 
 use std::process::ExitCode;
 
@@ -57,7 +58,10 @@ fn raise_file_limit() {
 }
 
 fn main() -> ExitCode {
-    let program = Program::parse();
+    let program: Program = match usage::parse() {
+        Ok(program) => program,
+        Err(ended) => return ended,
+    };
     raise_file_limit();
     let result = match program.command {
         Command::Backup(arguments) => backup::run(&arguments),
