@@ -1,9 +1,10 @@
 //! `cargo xtask breakdown --time`: of what the microseconds of a TPC-C transaction are.
 //!
-//! The release build runs one kind of transaction alone, one instance confined with its I/O and its clients to one core,
-//! and perf looks some thousand times a second what that core does. A look counts for the part of Atoll whose
-//! symbol it fell into; what is inlined counts for what it is inlined into. What a transaction takes of
-//! the core in all is what the benchmark says. Commits, flushes, the scheduler and collection are in it.
+//! The release build runs one kind of transaction alone, one instance confined with its I/O and its clients to one core:
+//! the one that takes the disk's interrupts. perf looks some thousand times a second what that core does, whoever does
+//! it. A look counts for the part of Atoll whose symbol it fell into, what is inlined for what it is inlined into;
+//! one into the system by its call chain. What a transaction takes is what the core was busy for, by transactions.
+//! Commits, flushes, the kernel's threads, the scheduler and collection are in it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::parts::{Part, part_of};
+use super::parts::{Group, Part, part_of, system_part};
 use crate::run::{self, Result, cargo, must};
 use crate::server::Server;
 
@@ -57,19 +58,43 @@ pub fn clock(root: &Path, rest: &[String]) -> Result<()> {
 
 /// What came of one mix.
 struct Looked {
-    parts: BTreeMap<Part, u64>,
-    /// Processor time of a transaction.
-    us: f64,
+    looks: Looks,
     per_second: f64,
+}
+
+/// Looks by part.
+#[derive(Debug, Default, PartialEq)]
+struct Looks {
+    parts: BTreeMap<Part, u64>,
+    /// When the core had nothing to do.
+    idle: u64,
+}
+
+/// The core that takes the disk's interrupts, so that nobody else helps; the first one if nothing says which.
+fn core_of_the_disk(interrupts: &str) -> usize {
+    let cores = interrupts.lines().next().map_or(0, |line| line.split_whitespace().count());
+    let mut counts = vec![0_u64; cores];
+    let is_disk = |line: &&str| {
+        let of_virtio = line.contains("virtio") && line.contains("-req");
+        of_virtio || ["nvme", "ahci", "blkif", "scsi"].iter().any(|it| line.contains(it))
+    };
+    for line in interrupts.lines().skip(1).filter(is_disk) {
+        let its = line.split_whitespace().skip(1).map_while(|it| it.parse::<u64>().ok());
+        counts.iter_mut().zip(its).for_each(|(count, its)| *count += its);
+    }
+    let most = counts.iter().enumerate().rev().max_by_key(|(_, count)| **count);
+    most.map_or(0, |(core, _)| core)
 }
 
 fn look(atoll: &Path, folder: &Path, mix: &str) -> Result<Looked> {
     let (log, out) = (folder.join("log"), folder.join("report"));
     let create =
         |path: &Path| File::create(path).map_err(|error| format!("{}: {error}", path.display()));
+    let interrupts = fs::read_to_string("/proc/interrupts").unwrap_or_default();
+    let core = core_of_the_disk(&interrupts).to_string();
     let mut command = Command::new("taskset");
     command.current_dir(folder).stdin(Stdio::null()).stdout(create(&out)?).stderr(create(&log)?);
-    command.args(["-c", "0"]).arg(atoll);
+    command.args(["-c", &core]).arg(atoll);
     command
         .args("bench tpcc --warehouses 1 --instances 1 --clients 64 --json --data data".split(' '));
     command.args(["--mix", mix, "--warmup", WARM_UP_SECONDS, "--seconds", MEASURED_SECONDS]);
@@ -78,13 +103,15 @@ fn look(atoll: &Path, folder: &Path, mix: &str) -> Result<Looked> {
     benchmark.waits("run TPC-C", PATIENCE, runs)?;
     let mut perf = Command::new("perf");
     perf.current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
-    perf.args(["record", "-q", "-e", "cpu-clock", "-F", LOOKS, "-o", "looks", "-p"]);
-    perf.arg(benchmark.id().to_string()).args(["--", "sleep", LOOKED_SECONDS]);
-    must(perf)?;
+    perf.args(["record", "-q", "-g", "-e", "cpu-clock", "-F", LOOKS, "-o", "looks", "-C", &core]);
+    perf.args(["--", "sleep", LOOKED_SECONDS]);
+    must(perf).map_err(|error| {
+        format!("{error} (looking at a core takes root, or kernel.perf_event_paranoid=-1)")
+    })?;
     benchmark.ends(PATIENCE)?;
     let mut script = Command::new("perf");
     script.current_dir(folder).stderr(Stdio::null());
-    script.args(["script", "-i", "looks", "-F", "ip,sym,dso"]);
+    script.args(["script", "-i", "looks", "-F", "comm,ip,sym,dso"]);
     let told = script.output().map_err(|error| format!("perf script: {error}"))?;
     let report = fs::read_to_string(&out).map_err(|error| format!("{}: {error}", out.display()))?;
     let report: serde_json::Value =
@@ -92,45 +119,71 @@ fn look(atoll: &Path, folder: &Path, mix: &str) -> Result<Looked> {
     let number =
         |name: &str| report[name].as_f64().ok_or_else(|| format!("the report does not say {name}"));
     Ok(Looked {
-        parts: parts_of(&String::from_utf8_lossy(&told.stdout)),
-        us: number("cpu_us_per_txn")?,
+        looks: looks_of(&String::from_utf8_lossy(&told.stdout)),
         per_second: number("tps")?,
     })
 }
 
-/// Looks by part; a line is an address, a symbol, and the file that it is in, in brackets.
-fn parts_of(text: &str) -> BTreeMap<Part, u64> {
-    let mut parts = BTreeMap::new();
-    for line in text.lines() {
-        let Some((_, named)) = line.trim().split_once(' ') else { continue };
-        let Some((symbol, file)) = named.rsplit_once(" (") else { continue };
-        let is_system = file.starts_with("[kernel") || file.starts_with("[guest");
-        let is_libc = file.contains("libc.so") || file.contains("[vdso]");
-        let part = match (is_system, is_libc) {
-            (true, _) => Part::System,
-            (_, true) => Part::Library,
-            _ => part_of("", symbol),
+/// Looks by part. Of each a line says who ran, and one for each function of the call chain its address, its symbol, and
+/// the file that it is in, in brackets; an empty line ends it.
+fn looks_of(text: &str) -> Looks {
+    let mut looks = Looks::default();
+    for look in text.split("\n\n") {
+        let function = |line: &'_ str| -> Option<(String, String)> {
+            let (_, named) = line.trim().split_once(' ')?;
+            let (symbol, file) = named.rsplit_once(" (")?;
+            Some((symbol.to_owned(), file.to_owned()))
         };
-        *parts.entry(part).or_default() += 1;
+        // Only functions are indented.
+        let lines = look.lines().filter(|line| line.starts_with([' ', '\t']));
+        let chain: Vec<(String, String)> = lines.filter_map(function).collect();
+        let Some((symbol, file)) = chain.first() else { continue };
+        let is_system = |file: &str| file.starts_with("[kernel") || file.starts_with("[guest");
+        let part = if is_system(file) {
+            let system = chain.iter().take_while(|(_, file)| is_system(file));
+            system_part(&system.map(|(symbol, _)| symbol.as_str()).collect::<Vec<_>>())
+        } else if file.contains("libc.so") || file.contains("[vdso]") {
+            Some(Part::Library)
+        } else {
+            Some(part_of("", symbol))
+        };
+        match part {
+            None => looks.idle += 1,
+            Some(part) => *looks.parts.entry(part).or_default() += 1,
+        }
     }
-    parts
+    looks
 }
 
 fn print(mix: &str, looked: &Looked) -> Result<()> {
-    let all: u64 = looked.parts.values().sum();
-    if all < LOOKS_MIN {
-        return Err(format!("perf has looked {all} times only: is the machine busy?"));
+    let Looks { parts, idle } = &looked.looks;
+    let busy: u64 = parts.values().sum();
+    if busy < LOOKS_MIN {
+        return Err(format!("perf has seen the core busy {busy} times only: is it idle?"));
     }
+    let busy_share = busy as f64 / (busy + idle) as f64;
+    let us = busy_share * 1e6 / looked.per_second;
     println!(
-        "\n{mix}: {:.1} us a transaction, {:.0} a second ({all} looks)",
-        looked.us, looked.per_second
+        "\n{mix}: {us:.1} us a transaction, {:.0} a second, the core busy for {:.0} % ({busy} looks)",
+        looked.per_second,
+        busy_share * 100.0
     );
-    let mut parts: Vec<(Part, u64)> =
-        looked.parts.iter().map(|(part, its)| (*part, *its)).collect();
-    parts.sort_by_key(|(_, looks)| std::cmp::Reverse(*looks));
-    for (part, looks) in parts {
-        let share = looks as f64 / all as f64;
-        println!("  {:>6.2} us  {:>5.1} %  {}", share * looked.us, share * 100.0, part.name());
+    let line = |looks: u64, name: &str| {
+        let share = looks as f64 / busy as f64;
+        println!("  {:>6.2} us  {:>5.1} %  {name}", share * us, share * 100.0);
+    };
+    let mut sorted: Vec<(Part, u64)> = parts.iter().map(|(part, its)| (*part, *its)).collect();
+    sorted.sort_by_key(|(_, looks)| std::cmp::Reverse(*looks));
+    for (part, looks) in &sorted {
+        line(*looks, part.name());
+    }
+    println!("  as PhoebeDB's evaluation has it:");
+    let mut groups: BTreeMap<Group, u64> = BTreeMap::new();
+    for (part, looks) in sorted {
+        *groups.entry(part.group()).or_default() += looks;
+    }
+    for (group, looks) in groups {
+        line(looks, group.name());
     }
     Ok(())
 }
@@ -140,22 +193,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_go_to_the_part_of_their_symbol() {
+    fn looks_go_to_the_part_of_their_symbol_or_call_chain() {
         let text = "\
-     55d1c0a0 atoll_kernel::tree::index::change::<impl atoll_kernel::tree::index::IndexTree>::insert (/x/atoll)
-  7fc10df370e1 __memmove_avx_unaligned_erms (/usr/lib/x86_64-linux-gnu/libc.so.6)
- ffffffff815e1640 do_syscall_64 ([kernel.kallsyms])
-     55d1c0a4 atoll_kernel::version::twin::Table::find (/x/atoll)
+atoll-0
+	    55d1c0a0 atoll_kernel::tree::index::change::<impl atoll_kernel::tree::index::IndexTree>::insert (/x/atoll)
+	    55d1c0a8 atoll_bench::tpcc::native::new_order::new_order (/x/atoll)
 
-            7f00 [unknown] ([unknown])
+atoll-0
+	7fc10df370e1 __memmove_avx_unaligned_erms (/usr/lib/x86_64-linux-gnu/libc.so.6)
+
+atoll-0
+	ffffffff815e1640 iowrite16 ([kernel.kallsyms])
+	ffffffff815e1641 virtqueue_notify ([kernel.kallsyms])
+	ffffffff815e1642 do_syscall_64 ([kernel.kallsyms])
+	7fc10df370e1 syscall (/usr/lib/x86_64-linux-gnu/libc.so.6)
+
+swapper
+	ffffffff815e1640 pv_native_safe_halt ([kernel.kallsyms])
+
+atoll-0
+	    55d1c0a4 atoll_kernel::version::twin::Table::find (/x/atoll)
+
+perf
+	           7f00 [unknown] ([unknown])
 ";
         let expected = [
             (Part::Index, 1),
             (Part::Library, 1),
-            (Part::System, 1),
+            (Part::Flush, 1),
             (Part::Versions, 1),
             (Part::Other, 1),
         ];
-        assert_eq!(parts_of(text), BTreeMap::from(expected));
+        assert_eq!(looks_of(text), Looks { parts: BTreeMap::from(expected), idle: 1 });
+    }
+
+    #[test]
+    fn the_disks_core_is_where_most_of_its_interrupts_went() {
+        let text = "            CPU0       CPU1
+ 35:          0          1 PCI-MSIX-0000:00:02.0   0-edge      virtio1-config
+ 36:          7   17879608 PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0
+ 41:       3491   99999999 PCI-MSIX-0000:00:04.0   1-edge      virtio3-rx
+LOC:   99999999          3 Local timer interrupts
+";
+        assert_eq!(core_of_the_disk(text), 1);
+        assert_eq!(core_of_the_disk("            CPU0       CPU1\n"), 0);
+        assert_eq!(core_of_the_disk(""), 0);
     }
 }

@@ -19,9 +19,41 @@ pub enum Part {
     Transactions,
     Latches,
     Scheduler,
+    Log,
     Library,
+    Flush,
+    Memory,
     System,
     Other,
+}
+
+/// The same in the words of PhoebeDB's evaluation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Group {
+    Work,
+    Index,
+    Version,
+    Log,
+    Latch,
+    Scheduler,
+    Flush,
+    Rest,
+}
+
+impl Group {
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Work => "useful work: procedures, statements, rows",
+            Group::Index => "index",
+            Group::Version => "version: undo, twins, snapshots, transactions",
+            Group::Log => "log: redo, buffers",
+            Group::Latch => "latch: latches, frames, reads that are checked",
+            Group::Scheduler => "scheduler",
+            Group::Flush => "flush: the system's part of making commits durable",
+            Group::Rest => "libc, the system's memory, elsewhere",
+        }
+    }
 }
 
 impl Part {
@@ -38,10 +70,29 @@ impl Part {
             Part::Redo => "redo",
             Part::Transactions => "transactions: slots, locks, snapshots",
             Part::Latches => "latches, frames, reading page bytes",
-            Part::Scheduler => "scheduler, log, I/O",
+            Part::Scheduler => "scheduler",
+            Part::Log => "log: buffers, flushes begun and ended",
             Part::Library => "libc: copies, memory",
-            Part::System => "the operating system, above all flushes",
+            Part::Flush => "the operating system: writes and flushes of the log",
+            Part::Memory => "the operating system: memory found and cleared",
+            Part::System => "the operating system: the rest (timers, changing threads)",
             Part::Other => "elsewhere",
+        }
+    }
+
+    /// Its part in the papers' breakdowns.
+    pub fn group(self) -> Group {
+        match self {
+            Part::Procedure | Part::Interface | Part::Table | Part::Rows | Part::Ahead => {
+                Group::Work
+            }
+            Part::Index => Group::Index,
+            Part::Versions | Part::Transactions => Group::Version,
+            Part::Redo | Part::Log => Group::Log,
+            Part::Latches => Group::Latch,
+            Part::Scheduler => Group::Scheduler,
+            Part::Flush => Group::Flush,
+            Part::Library | Part::Memory | Part::System | Part::Other => Group::Rest,
         }
     }
 }
@@ -73,8 +124,8 @@ const WHERE: [(&str, Part); 33] = [
     ("/latch/", Part::Latches),
     ("/buffer/", Part::Latches),
     ("/runtime/", Part::Scheduler),
-    ("/log/", Part::Scheduler),
-    ("/io/", Part::Scheduler),
+    ("/log/", Part::Log),
+    ("/io/", Part::Log),
     ("__mem", Part::Library),
     ("malloc", Part::Library),
     ("free", Part::Library),
@@ -88,6 +139,35 @@ pub fn part_of(file: &str, function: &str) -> Part {
     let find = |text: &str| WHERE.iter().find(|(at, _)| text.contains(at)).map(|(_, part)| *part);
     let ours = file.contains("/crates/").then(|| find(file)).flatten();
     ours.or_else(|| find(&function.replace("::", "/"))).unwrap_or(Part::Other)
+}
+
+/// What the system's functions do, by what is in their names; the first of these that one of a call chain has.
+const SYSTEM: [(&str, Part); 13] = [
+    ("page_fault", Part::Memory),
+    ("handle_mm", Part::Memory),
+    ("io_write", Part::Flush),
+    ("dio_", Part::Flush),
+    ("fdatasync", Part::Flush),
+    ("fsync", Part::Flush),
+    ("sync_file", Part::Flush),
+    ("submit_bio", Part::Flush),
+    ("blk_", Part::Flush),
+    ("virtblk", Part::Flush),
+    ("virtqueue", Part::Flush),
+    ("vring_interrupt", Part::Flush),
+    ("nvme_", Part::Flush),
+];
+
+/// What the system did, by the functions of a call chain; none if the processor had nothing to do.
+pub fn system_part(chain: &[&str]) -> Option<Part> {
+    let found = |at: &str| chain.iter().any(|function| function.contains(at));
+    let part = SYSTEM.iter().find(|(at, _)| found(at)).map(|(_, part)| *part);
+    // Interrupts that end the idling of a processor are work.
+    let is_idle = ["idle", "halt"].iter().any(|at| chain.first().is_some_and(|it| it.contains(at)));
+    match part {
+        None if is_idle => None,
+        part => Some(part.unwrap_or(Part::System)),
+    }
 }
 
 /// Instructions of all counted transactions, by part.
@@ -190,5 +270,26 @@ fl=(3)
         assert_eq!(part_of("/x/crates/kernel/src/txn/shell.rs", ""), Part::Transactions);
         assert_eq!(part_of("???", "__memcpy_avx_unaligned"), Part::Library);
         assert_eq!(part_of("/rustc/core.rs", "corosensei::start"), Part::Other);
+        assert_eq!(part_of("", "atoll_kernel::log::writer::LogWriter::poll"), Part::Log);
+    }
+
+    #[test]
+    fn the_system_is_known_by_its_call_chains() {
+        for (chain, part) in [
+            (
+                &["_raw_spin_unlock_irqrestore", "virtio_queue_rq", "blk_mq_dispatch"][..],
+                Some(Part::Flush),
+            ),
+            (
+                &["clear_page_erms", "do_huge_pmd", "handle_mm_fault", "exc_page_fault"],
+                Some(Part::Memory),
+            ),
+            (&["schedule", "io_cqring_wait", "__do_sys_io_uring_enter"], Some(Part::System)),
+            (&["pv_native_safe_halt", "default_idle", "do_idle"], None),
+            (&["finish_task_switch", "schedule_idle", "do_idle"], Some(Part::System)),
+            (&["vring_interrupt", "common_interrupt", "pv_native_safe_halt"], Some(Part::Flush)),
+        ] {
+            assert_eq!(system_part(chain), part, "{chain:?}");
+        }
     }
 }
