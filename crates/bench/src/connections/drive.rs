@@ -15,6 +15,7 @@ use super::client::{Answer, Connection, request};
 use super::{Settings, Work};
 use crate::cpu;
 use crate::latency::Latencies;
+use crate::wire::start;
 
 /// How long what is under way at the end may take.
 const GRACE: Duration = Duration::from_secs(60);
@@ -82,7 +83,8 @@ pub(super) fn drive(
         let mut threads = Vec::new();
         for (number, share) in (0_u64..).zip(connections.chunks_mut(each)) {
             let (phase, random) = (&phase, fastrand::Rng::with_seed(seed << 8 | number));
-            threads.push(scope.spawn(move || one_thread(settings, work, share, random, phase)));
+            let thread = start(scope, move || one_thread(settings, work, share, random, phase));
+            threads.push(thread.inspect_err(|_| phase.set(OVER))?);
         }
         std::thread::sleep(Duration::from_secs(settings.warmup_seconds));
         let (own, server, began) = (cpu::own(), server_cpu(), Instant::now());

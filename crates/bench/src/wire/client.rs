@@ -1,6 +1,7 @@
 //! Where a server is, and how a client gets to it.
 
 use std::path::PathBuf;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use postgres::{Client, Config, NoTls};
@@ -48,6 +49,15 @@ pub fn connect(address: &Address) -> Result<Client> {
         Address::Socket(folder, port) => config.host_path(folder).port(*port),
     };
     config.connect(NoTls).map_err(|error| format!("cannot connect: {}", message(&error)))
+}
+
+/// A client's thread; an error where the system allows no more of them.
+pub(crate) fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    client: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>> {
+    let started = Builder::new().spawn_scoped(scope, client);
+    started.map_err(|error| format!("cannot start a client's thread: {error}"))
 }
 
 /// Descriptors for other things than connections.

@@ -10,7 +10,7 @@ use std::sync::{Mutex, mpsc};
 
 use postgres::Client;
 
-use super::{Result, connect_to, message};
+use super::{Result, connect_to, message, start};
 use crate::setting::Setting;
 use crate::ticker::Loading;
 use crate::workload::{Loaded, Sink, Workload};
@@ -33,11 +33,13 @@ pub fn load<W: Workload>(
     let next = Mutex::new(0..workload.parts());
     let (sender, receiver) = mpsc::channel();
     let loaders = workload.parts().min(setting.clients).clamp(1, LOADERS_MAX);
-    let done: Vec<Result<()>> = std::thread::scope(|scope| {
+    // If one fails, the others' work is for nothing, too.
+    let give_up = || *next.lock().expect("no holder panics") = 0..0;
+    let done: Vec<Result<()>> = std::thread::scope(|scope| -> Result<_> {
         let mut threads = Vec::new();
         for _ in 0..loaders {
-            let (sender, next) = (sender.clone(), &next);
-            threads.push(scope.spawn(move || {
+            let (sender, next, give_up) = (sender.clone(), &next, &give_up);
+            let loader = start(scope, move || {
                 let take = || next.lock().expect("no holder panics").next();
                 let fill = || {
                     let mut text = Text::new(connect_to(url)?, W::TABLES, sender);
@@ -46,18 +48,14 @@ pub fn load<W: Workload>(
                     }
                     text.send_all()
                 };
-                let done = fill();
-                if done.is_err() {
-                    // The others' work is for nothing, too.
-                    *next.lock().expect("no holder panics") = 0..0;
-                }
-                done
-            }));
+                fill().inspect_err(|_| give_up())
+            });
+            threads.push(loader.inspect_err(|_| give_up())?);
         }
         drop(sender);
         receiver.into_iter().for_each(|rows| loading.add(rows, say));
-        threads.into_iter().map(|it| it.join().expect("a loader does not panic")).collect()
-    });
+        Ok(threads.into_iter().map(|it| it.join().expect("a loader does not panic")).collect())
+    })?;
     done.into_iter().collect::<Result<()>>()?;
     // Statistics, for servers that plan by them.
     client.batch_execute("analyze").map_err(|error| message(&error))?;

@@ -13,7 +13,9 @@ use atoll_kernel::runtime::ThreadParker;
 use atoll_kernel::sync::{AtomicBool, Ordering};
 use postgres::Client;
 
-use super::{Record, Result, Shape, Sql, Wire, allow_connections, connect_to, copy, message};
+use super::{
+    Record, Result, Shape, Sql, Wire, allow_connections, connect_to, copy, message, start,
+};
 use crate::arrivals::Arrivals;
 use crate::cpu::{self, Machine, MachineClock};
 use crate::memory::Series;
@@ -230,15 +232,16 @@ fn drive<W: Wire>(
     let course = Course::new(Arrivals::new(Duration::from_secs(setting.seconds), setting.rate));
     let (sender, receiver) = mpsc::channel::<News<W>>();
     let (mut driven, mut memory) = (Driven::new(W::KINDS.len()), Series::default());
-    let done: Vec<Result<Driven>> = std::thread::scope(|scope| {
+    let done: Vec<Result<Driven>> = std::thread::scope(|scope| -> Result<_> {
         let mut threads = Vec::new();
         for (number, terminal) in (0_u64..).zip(terminals) {
             let (sender, course) = (sender.clone(), &course);
             let source = workload.source(number, setting.seed);
-            threads.push(scope.spawn(move || {
+            let thread = start(scope, move || {
                 let terminal = (terminal, target.record);
                 course.heed(one_client(workload, terminal, source, course, &sender))
-            }));
+            });
+            threads.push(course.heed(thread)?);
         }
         drop(sender);
         let mut ticker = Ticker::new();
@@ -256,8 +259,8 @@ fn drive<W: Wire>(
                 say(&line);
             }
         }
-        threads.into_iter().map(|it| it.join().expect("a client does not panic")).collect()
-    });
+        Ok(threads.into_iter().map(|it| it.join().expect("a client does not panic")).collect())
+    })?;
     driven.elapsed = course.arrivals.began().elapsed();
     let took = meter.end(memory);
     driven.unserved = course.arrivals.unserved();

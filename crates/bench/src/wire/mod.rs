@@ -26,8 +26,8 @@ use crate::sql::{Ask, Rows};
 use crate::workload::{Checked, Ended, Loaded, Workload};
 
 pub use check::{Verdict, check};
-pub(crate) use client::allow_connections;
 pub use client::{Address, connect};
+pub(crate) use client::{allow_connections, start};
 pub use drive::{run, run_recorded};
 pub use load::load;
 pub use record::Record;
