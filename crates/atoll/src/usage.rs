@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 
 /// The command line as a `T`, or how the program ends instead.
 pub fn parse<T: Parser>() -> Result<T, ExitCode> {
@@ -19,14 +19,15 @@ pub fn parse<T: Parser>() -> Result<T, ExitCode> {
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
         }
         _ => {
-            eprintln!("atoll: {}", line(&error));
+            let words = std::env::args_os().skip(1).map_while(|word| word.into_string().ok());
+            eprintln!("atoll: {}", line(&error, &named(&T::command(), words)));
             ExitCode::from(2)
         }
     })
 }
 
 /// The error in a line: its first paragraph, its tips, and the command whose help tells more.
-fn line(error: &clap::Error) -> String {
+fn line(error: &clap::Error, command: &str) -> String {
     let text = error.render().to_string();
     let joined = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut paragraphs = text.split("\n\n").map(joined);
@@ -36,24 +37,26 @@ fn line(error: &clap::Error) -> String {
         line.push_str("; ");
         line.push_str(&tip);
     }
-    let usage = match error.get(ContextKind::Usage) {
-        Some(ContextValue::StyledStr(usage)) => usage.to_string(),
-        _ => String::new(),
-    };
-    let command: Vec<&str> = usage
-        .split_whitespace()
-        .skip_while(|word| *word == "Usage:")
-        .take_while(|word| word.starts_with(|first: char| first.is_ascii_lowercase()))
-        .collect();
-    let command = if command.is_empty() { "atoll".to_owned() } else { command.join(" ") };
     line.push_str(&format!(" (see {command} --help)"));
     line
+}
+
+/// The command that these words name, as far as they name one.
+fn named(mut command: &clap::Command, words: impl Iterator<Item = String>) -> String {
+    let mut name = command.get_name().to_owned();
+    for word in words {
+        let Some(found) = command.find_subcommand(&word) else { break };
+        name.push(' ');
+        name.push_str(&word);
+        command = found;
+    }
+    name
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use clap::Subcommand;
+    use clap::{CommandFactory, Subcommand};
 
     use super::*;
 
@@ -80,12 +83,12 @@ mod tests {
         for (typed, said) in [
             (
                 "run --clients 9",
-                "invalid value '9' for '--clients <CLIENTS>': 9 is not in 1..=8 (see atoll --help)",
+                "invalid value '9' for '--clients <CLIENTS>': 9 is not in 1..=8 (see atoll run --help)",
             ),
             (
                 "run --clients 2 --affinity hom",
                 "invalid value 'hom' for '--affinity <AFFINITY>' [possible values: home, none]; \
-                 tip: a similar value exists: 'home' (see atoll --help)",
+                 tip: a similar value exists: 'home' (see atoll run --help)",
             ),
             (
                 "run",
@@ -100,7 +103,8 @@ mod tests {
         ] {
             let words = ["atoll"].into_iter().chain(typed.split(' '));
             let error = Program::try_parse_from(words).unwrap_err();
-            assert_eq!(line(&error), said, "{typed}");
+            let words = typed.split(' ').map(str::to_owned);
+            assert_eq!(line(&error, &named(&Program::command(), words)), said, "{typed}");
         }
     }
 }
