@@ -68,6 +68,8 @@ fn ycsb_runs_over_the_wire() {
         ycsb(of_letter('e'), Choice::Uniform, number, 1),
         ycsb(of_letter('f'), Choice::Hotspot { keys: 0.01, operations: 0.99 }, number, 1),
         ycsb("20/80".parse().unwrap(), Choice::Zipfian, number, 4),
+        ycsb("read-modify-write".parse().unwrap(), Choice::Zipfian, number, 2),
+        ycsb("insert".parse().unwrap(), Choice::Uniform, number, 1),
     ] {
         let report = tried(&scratch, &workload, Isolation::RepeatableRead);
         rows += report.driven.counts.done[Kind::Insert as usize];
