@@ -113,7 +113,7 @@ fn a_new_site_is_found(known: &Known, transactions: u64) {
         }
     }
     ledger::switch(Label::default());
-    let costs = counting.end(&["new_order"]).unwrap();
+    let costs = counting.end(&["new_order"]).unwrap().unwrap();
     let unknown = known.unknown(&costs, HOT);
     let is_here = |it: &Unknown| it.to_string().contains("tests/ledger.rs");
     assert!(unknown.iter().any(is_here), "{unknown:?}");

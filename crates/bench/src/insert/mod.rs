@@ -119,7 +119,7 @@ pub fn run(setting: &Setting, say: &mut dyn FnMut(&str)) -> std::result::Result<
     let cpu_before = cpu::own();
     let (rows, elapsed) = drive(&database, setting, say)?;
     let cpu = cpu::own().saturating_sub(cpu_before);
-    let ledger = counting.end(&["insert"]);
+    let ledger = counting.end(&["insert"])?;
     let after = database.metrics().map_err(text)?;
     say("counting");
     for (client, rows) in rows.iter().enumerate() {

@@ -31,10 +31,13 @@ impl Counting {
         Counting(ledger::read())
     }
 
-    /// Until now, of a workload with these kinds; none in a build that does not count.
-    pub fn end(self, kinds: &'static [&'static str]) -> Option<Costs> {
-        let (before, after) = (self.0?, ledger::read()?);
-        Some(Costs::new(kinds, &after.since(&before)))
+    /// Until now, of a workload with these kinds; none in a build that does not count. An error if
+    /// transactions of other kinds ran meanwhile (the ledger is the process's).
+    pub fn end(self, kinds: &'static [&'static str]) -> Result<Option<Costs>, String> {
+        match (self.0, ledger::read()) {
+            (Some(before), Some(after)) => Costs::new(kinds, &after.since(&before)).map(Some),
+            _ => Ok(None),
+        }
     }
 }
 
@@ -103,9 +106,19 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Of what was counted for a workload with these kinds.
-    pub fn new(kinds: &'static [&'static str], counted: &Ledger) -> Costs {
+    /// Of what was counted for a workload with these kinds; an error if anything was counted for a
+    /// kind that it does not have.
+    pub fn new(kinds: &'static [&'static str], counted: &Ledger) -> Result<Costs, String> {
         let labels = kinds.len() + 1;
+        let begun = counted.transactions.iter().enumerate().filter(|(_, count)| **count > 0);
+        let met = counted.entries.iter().map(|entry| entry.label).chain(begun.map(|(at, _)| at));
+        if let Some(label) = met.filter(|label| *label >= labels).max() {
+            return Err(format!(
+                "the ledger has a transaction of type number {label}, and this workload has {} \
+                 types: another workload ran in this process meanwhile",
+                kinds.len()
+            ));
+        }
         let mut transactions = counted.transactions.clone();
         transactions.resize(labels, 0);
         let mut sites: BTreeMap<Site, Vec<Cost>> = BTreeMap::new();
@@ -118,7 +131,7 @@ impl Costs {
                 amount: entry.amount as f64,
             });
         }
-        Costs { kinds, transactions, sites }
+        Ok(Costs { kinds, transactions, sites })
     }
 
     /// Transactions of all types.

@@ -23,7 +23,7 @@ fn counted() -> Costs {
         entry(2, What::LatchWait, "latch.rs wait: spin", [9, 0, 900]),
         entry(2, What::Change, "slot.rs rare: self.word.swap", [1, 1, 0]),
     ];
-    Costs::new(KINDS, &Ledger { transactions: vec![0, 100, 10], entries })
+    Costs::new(KINDS, &Ledger { transactions: vec![0, 100, 10], entries }).unwrap()
 }
 
 fn document(rows: &str) -> String {
@@ -67,10 +67,28 @@ fn figures_are_per_transaction_of_the_type() {
     }
 }
 
+/// Regression: the label was an index, and a type that the workload does not have was a panic;
+/// its transactions alone were left out.
+#[test]
+fn a_type_that_the_workload_does_not_have_is_an_error() {
+    let change = |label| vec![entry(label, What::Change, "a.rs b: c.swap", [1, 0, 0])];
+    for (transactions, entries) in [
+        (vec![0, 1, 0], change(3)),
+        (vec![0, 1, 0, 1], change(1)),
+        (vec![0, 1, 0, 0, 1], change(3)),
+    ] {
+        let error = Costs::new(KINDS, &Ledger { transactions, entries }).unwrap_err();
+        assert!(error.contains("this workload has 2 types"), "{error}");
+    }
+    // What another workload counted before this one began is nought here.
+    let counted = Ledger { transactions: vec![0, 1, 0, 0], entries: change(2) };
+    assert_eq!(Costs::new(KINDS, &counted).unwrap().transactions(), 1);
+}
+
 #[test]
 fn sites_met_rarely_are_told_together() {
     let entries = vec![entry(1, What::Change, "a.rs b: c.swap", [3, 3, 0])];
-    let costs = Costs::new(KINDS, &Ledger { transactions: vec![0, 10_000, 0], entries });
+    let costs = Costs::new(KINDS, &Ledger { transactions: vec![0, 10_000, 0], entries }).unwrap();
     let text = costs.to_string();
     assert!(!text.contains("a.rs") && text.contains("and 1 sites met less than once"), "{text}");
 }
@@ -155,6 +173,6 @@ fn a_build_that_counts_nothing_refuses_in_one_line() {
     assert_eq!(answer.is_err(), !cfg!(feature = "ledger"));
     if let Err(line) = answer {
         assert!(line.contains("cargo build --release --features ledger") && !line.contains('\n'));
-        assert!(Counting::begin().end(KINDS).is_none());
+        assert!(Counting::begin().end(KINDS).unwrap().is_none());
     }
 }

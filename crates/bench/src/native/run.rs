@@ -101,7 +101,7 @@ fn measure<W: Native>(
     let driven = run_for(database, (workload, &tables), timed, (&mut tally, &mut looks), say)?;
     let cpu = cpu::own().saturating_sub(cpu_before);
     let written = cpu::own_written().zip(written_before).map(|(now, before)| now - before);
-    let ledger = counting.end(W::KINDS);
+    let ledger = counting.end(W::KINDS)?;
     let metrics = Box::new((metrics, database.metrics().map_err(text)?));
     let lru = tracing.end(&metrics.1);
     say("checking");

@@ -272,7 +272,7 @@ pub fn run(setting: &Setting, say: &mut dyn FnMut(&str)) -> Result<Report, Strin
     let cpu_before = cpu::own();
     let driven = run::drive(&database, &tables, setting)?;
     let cpu = cpu::own().saturating_sub(cpu_before);
-    let ledger = counting.end(&["tpcb"]);
+    let ledger = counting.end(&["tpcb"])?;
     let after = database.metrics().map_err(text)?;
     run::check_sums(&database, &tables)?;
     let report = Report {
