@@ -245,6 +245,20 @@ fn waits_are_counted_with_their_time() {
     assert_eq!(sum(&entries, What::Mutex), (1, 1), "{entries:?}");
 }
 
+/// Regression: all optimistic readers waited at one site, the latch's own.
+#[test]
+fn a_reader_waits_at_its_own_site() {
+    let latch = HybridLatch::new();
+    let entries = counted(&[45], || {
+        latch.lock_exclusive().unwrap();
+        on_another(45, || {
+            let _ = latch.read();
+        });
+        latch.unlock_exclusive(Release::Unchanged);
+    });
+    assert_eq!(sum(&entries, What::LatchWait), (1, 0), "{entries:?}");
+}
+
 #[test]
 fn shared_references_are_counted_on_their_line() {
     let one: Arc<dyn std::fmt::Debug + Send + Sync> = Arc::new(7);

@@ -25,6 +25,7 @@ pub struct PageRead {
 impl PageRead {
     /// Begins a read; waits a bounded while for a writer, then `Retry`. The page counts as used.
     #[inline]
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub fn begin(frame: FrameRef) -> Outcome<PageRead> {
         frame.heat();
         PageRead::begin_cold(frame)
@@ -32,6 +33,7 @@ impl PageRead {
 
     /// As [`PageRead::begin`], by somebody whose reading says nothing about who will read it again.
     #[inline]
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub fn begin_cold(frame: FrameRef) -> Outcome<PageRead> {
         Ok(PageRead { frame, version: frame.latch().read()? })
     }

@@ -75,6 +75,7 @@ impl HybridLatch {
 
     /// Begins an optimistic read; waits a bounded while for an exclusive holder, then `Retry`.
     #[inline]
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub fn read(&self) -> Outcome<Version> {
         // Acquire: pairs with the release store in `unlock_exclusive`.
         let word = self.word.load(Ordering::Acquire);

@@ -50,6 +50,7 @@ pub(super) fn is_leaf(page: impl PageBytes, tree: TreeId, kind: PageKind) -> boo
 
 /// Begins a read of the hinted page, if it looks like a leaf of the tree.
 #[inline]
+#[cfg_attr(feature = "ledger", track_caller)]
 pub(super) fn begin(hint: LeafHint, tree: TreeId, kind: PageKind) -> Option<PageRead> {
     let page = PageRead::begin(hint.frame(tree)?).ok()?;
     is_leaf(page.racy(), tree, kind).then_some(page)
