@@ -17,7 +17,7 @@ use atoll_bench::tpcc::{Affinity, Mix, Size, Tpcc};
 use atoll_kernel::api::{Database, InstanceId, Instances, Options, Parker, Target};
 use atoll_kernel::latch::{HybridLatch, Release};
 use atoll_kernel::sync::ledger::{self, Entry, Label, What, share};
-use atoll_kernel::sync::{AtomicU64, Mutex, Ordering};
+use atoll_kernel::sync::{AtomicU64, Mutex, Ordering, spin_to_retry};
 
 /// A site that a transaction of some type meets this often must be known. Ten times what the table
 /// shows, so that a site on the border does not come and go.
@@ -257,6 +257,21 @@ fn a_reader_waits_at_its_own_site() {
         latch.unlock_exclusive(Release::Unchanged);
     });
     assert_eq!(sum(&entries, What::LatchWait), (1, 0), "{entries:?}");
+}
+
+/// Regression: who spun before an optimistic attempt was made again was in no account.
+#[test]
+fn a_pause_before_a_retry_is_counted_with_its_time() {
+    let entries = counted(&[46], || {
+        on_another(46, || {
+            for _ in 0..3 {
+                spin_to_retry();
+            }
+        });
+    });
+    assert_eq!(sum(&entries, What::Retry), (3, 0), "{entries:?}");
+    let here = entries.iter().filter(|entry| entry.what == What::Retry);
+    assert!(here.map(|entry| entry.amount).sum::<u64>() > 0, "{entries:?}");
 }
 
 #[test]

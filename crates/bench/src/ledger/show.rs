@@ -20,7 +20,7 @@ pub(super) struct Total {
 }
 
 /// The totals, in order.
-pub(super) const TOTALS: [Total; 8] = [
+pub(super) const TOTALS: [Total; 9] = [
     Total { name: "read-modify-writes", of: |what| what.changes() > 0, unit: None },
     Total { name: "stores", of: |what| matches!(what, What::Store), unit: None },
     Total {
@@ -28,6 +28,7 @@ pub(super) const TOTALS: [Total; 8] = [
         of: |what| matches!(what, What::LatchWait | What::MutexWait),
         unit: Some("ns"),
     },
+    Total { name: "retries", of: |what| matches!(what, What::Retry), unit: Some("ns") },
     Total { name: "row locks", of: |what| matches!(what, What::RowClaim), unit: Some("ns") },
     Total { name: "row waits", of: |what| matches!(what, What::RowWait), unit: Some("ns") },
     Total { name: "table locks", of: |what| matches!(what, What::TableLock), unit: Some("ns") },

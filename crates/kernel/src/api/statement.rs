@@ -141,6 +141,7 @@ impl<'t> Statement<'t> {
         if same { Ok(()) } else { Err(Error::CatalogChanged) }
     }
 
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub(super) fn run<T>(
         &mut self,
         mut operation: impl FnMut(&mut RowWriter<'_>) -> Outcome<T>,
@@ -154,6 +155,7 @@ impl<'t> Statement<'t> {
         })
     }
 
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub(super) fn read<T>(
         &mut self,
         operation: impl FnMut(&mut RowReader<'_>) -> Outcome<T>,
@@ -162,6 +164,7 @@ impl<'t> Statement<'t> {
     }
 
     /// Runs a change; if it fails, the transaction is as it was before. Large redo is spilled.
+    #[cfg_attr(feature = "ledger", track_caller)]
     fn change<T>(&mut self, operation: impl FnMut(&mut RowWriter<'_>) -> Outcome<T>) -> Result<T> {
         self.check_may_change()?;
         let mark = self.handle.changes().mark();
@@ -461,6 +464,7 @@ pub(super) fn lock_name(table: Oid) -> TreeId {
 
 /// Runs a read of a transaction to its end, with waits in between.
 #[inline]
+#[cfg_attr(feature = "ledger", track_caller)]
 pub(super) fn read<T>(
     core: &CoreInner,
     handle: &mut TxnHandle<KernelEnvironment>,

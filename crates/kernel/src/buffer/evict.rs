@@ -29,7 +29,7 @@ use crate::latch::{OwnedPage, PageBytes, held_latches};
 use crate::page::keynode::KeyNode;
 use crate::page::{PageKind, header, rowleaf};
 use crate::store::{PageStore, Run, file_name, offset};
-use crate::sync::{Ordering, mutant, point};
+use crate::sync::{Ordering, mutant, point, spin_to_retry};
 
 /// Frames looked at for one that is wanted now, before a page is written for it, and at most. In a small
 /// pool the first are as many as it has: what was just loaded may be the only page that need not be written, and
@@ -242,7 +242,7 @@ impl BufferPool {
                 Some(_) => {}
             }
             drop(loads);
-            crate::sync::spin();
+            spin_to_retry();
         }
     }
 
@@ -375,7 +375,7 @@ impl BufferPool {
             match self.install(needed, contents, reserved) {
                 Ok(()) => return Ok(()),
                 Err(Stop::Error(error)) => return Err(error),
-                Err(_) => crate::sync::spin(),
+                Err(_) => spin_to_retry(),
             }
         }
     }
@@ -390,7 +390,7 @@ impl BufferPool {
                     return found;
                 }
                 Ok(None) => return false,
-                Err(_) => crate::sync::spin(),
+                Err(_) => spin_to_retry(),
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::io::{Op, Returned};
 use crate::latch::held_latches;
 use crate::runtime::{Class, InstanceState, Parker, TaskContext, UnparkClass, Unparker};
 use crate::store::{PageStore, RUN_PAGES, Run, file_name, offset, verify};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, ledger};
 
 /// Pages that lie so near behind each other are read together, with what is between them: a read costs
 /// about as much as 16 pages (some 100 us of a device that reads a gigabyte a second).
@@ -180,6 +180,7 @@ impl BufferPool {
                 }
                 Err(_) => {
                     self.pause_install(place, id);
+                    let _pause = ledger::timed(ledger::What::Retry);
                     parker.yield_now();
                 }
             }

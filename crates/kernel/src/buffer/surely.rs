@@ -36,7 +36,7 @@ use super::evict::Looked;
 use super::pool::{BufferPool, PageReservation};
 use super::{FrameRef, Pace};
 use crate::base::{Error, HomeId, NeededPage, Outcome, Result, Stop};
-use crate::sync::{AtomicU32, Ordering, PlainMutex as Mutex, mutant, spin};
+use crate::sync::{AtomicU32, Ordering, PlainMutex as Mutex, mutant, spin, spin_to_retry};
 
 /// A rollback's loads for which a pool is not looked through again in which nothing could be evicted:
 /// that takes long.
@@ -211,7 +211,7 @@ pub fn until_done<T>(pool: &BufferPool, mut operation: impl FnMut() -> Outcome<T
     loop {
         match operation() {
             Ok(value) => return Ok(value),
-            Err(Stop::Retry) => spin(),
+            Err(Stop::Retry) => spin_to_retry(),
             Err(Stop::NeedPage(page)) => {
                 again.check(page)?;
                 loads.load(pool, page)?;

@@ -17,7 +17,7 @@ use crate::base::{Cts, Error, Outcome, Place, Result, RowId, TreeId};
 use crate::buffer::{FrameRef, PageRead};
 use crate::page::{PageKind, header, rowleaf};
 use crate::runtime::{InstanceState, Parker};
-use crate::sync::{Ordering, mutant};
+use crate::sync::{Ordering, ledger, mutant};
 use crate::tree::descent::LeavePlaces;
 use crate::version::{TableAccess, ToImage, TransactionStates};
 
@@ -140,6 +140,7 @@ impl<'i, 'w, 'c, 's, S: InstanceState> ShareImager<'i, 'w, 'c, 's, S> {
                 }
                 Err(_) => {
                     (share.give_back)(listed);
+                    let _pause = ledger::timed(ledger::What::Retry);
                     self.imager.writer.context().yield_now();
                     continue;
                 }

@@ -32,7 +32,7 @@ use crate::log::manifest::{HasLongs, TreeImage};
 use crate::page::{PageKind, header};
 use crate::runtime::{InstanceState, Parker};
 use crate::store::{PageStore, Term};
-use crate::sync::mutant;
+use crate::sync::{ledger, mutant};
 use crate::tree::descent::LeavePlaces;
 use crate::tree::nodes::{NodeSink, Nodes};
 
@@ -129,7 +129,10 @@ impl<'w, 'c, S: InstanceState> Imager<'w, 'c, S> {
         loop {
             match operation(&mut self.page) {
                 Ok(value) => return Ok(value),
-                Err(Stop::Retry | Stop::WaitFor(_)) => self.writer.context().yield_now(),
+                Err(Stop::Retry | Stop::WaitFor(_)) => {
+                    let _pause = ledger::timed(ledger::What::Retry);
+                    self.writer.context().yield_now();
+                }
                 Err(Stop::Error(error)) => return Err(error),
                 // Evicted since it was looked for; rarely its image needs less than all of it. Or it
                 // is to be moved, for which no checkpoint is to fail. Or it is an inner node, which no

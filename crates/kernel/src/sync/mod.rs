@@ -61,3 +61,12 @@ pub fn spin() {
         std::hint::spin_loop();
     }
 }
+
+/// As [`spin`], before an attempt is made again because another was in its way: the ledger counts
+/// and times it at the caller's site.
+#[inline(always)]
+#[cfg_attr(feature = "ledger", track_caller)]
+pub fn spin_to_retry() {
+    let _pause = ledger::timed(ledger::What::Retry);
+    spin();
+}

@@ -100,6 +100,7 @@ impl<E: Environment> TxnLocal<E> {
     /// Runs `operation` of the transaction to its end: calls it until it answers something that
     /// is not a reason to wait, and waits in between. Errors: the operation's own, `Deadlock`,
     /// `Cancelled`, `ShuttingDown`.
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub fn run<T>(
         &self,
         txn: &mut TxnHandle<E>,
@@ -113,6 +114,7 @@ impl<E: Environment> TxnLocal<E> {
 
     /// As [`TxnLocal::run`], of a look whether a key is free. If it is (none), and was waited for,
     /// the transaction's turn at it lasts to the end of its next operation, or its command.
+    #[cfg_attr(feature = "ledger", track_caller)]
     pub fn run_look<T>(
         &self,
         txn: &mut TxnHandle<E>,
@@ -129,6 +131,7 @@ impl<E: Environment> TxnLocal<E> {
         result
     }
 
+    #[cfg_attr(feature = "ledger", track_caller)]
     fn run_waiting<T>(
         &self,
         txn: &mut TxnHandle<E>,
@@ -229,8 +232,10 @@ impl<E: Environment> TxnLocal<E> {
         pool.load(page, waiter.parker)
     }
 
+    #[cfg_attr(feature = "ledger", track_caller)]
     fn retry(&self, retries: u32, waiter: &Waiter<'_>) -> Result<()> {
         self.count(|counters| counters.retries += 1);
+        let _pause = ledger::timed(ledger::What::Retry);
         if retries < SPINS {
             spin();
             return Ok(());
@@ -416,6 +421,7 @@ impl<E: Environment> TxnLocal<E> {
         if met.sequence() != xid.sequence() || met.state() != super::State::Preparing {
             return Ok(());
         }
+        let _waits = ledger::timed(ledger::What::RowWait);
         let mut spins = 0;
         while slot.word() == met {
             spins += 1;

@@ -7,7 +7,8 @@
 //! ones included; every atomic store; every mutex taken (its lock and its unlock are two
 //! read-modify-writes); every counted clone of an [`std::sync::Arc`] ([`share`]: it and its drop
 //! are two); waits for latches and mutexes, row claims, table locks and the waits for them, with
-//! their time; write calls, their bytes, and syncs.
+//! their time; optimistic attempts that are made again, with the time of the pause between them;
+//! write calls, their bytes, and syncs.
 //!
 //! **What is *shared* is measured, not declared.** For each cache line (64 bytes) the ledger keeps
 //! who wrote it last and whether anybody else has touched it since, by load, store or
@@ -65,9 +66,13 @@ pub enum What {
     LatchWait,
     /// A wait for a mutex, with its nanoseconds.
     MutexWait,
+    /// An attempt that is made again because another's change or latch was in its way, with the
+    /// nanoseconds of the pause before it, if there is one. What the attempts wait for latches is
+    /// theirs.
+    Retry,
     /// An attempt to make a row the transaction's own (a row lock), with its nanoseconds.
     RowClaim,
-    /// A wait for another transaction's row or end, with its nanoseconds.
+    /// A wait for another transaction's row, end or commit timestamp, with its nanoseconds.
     RowWait,
     /// A table lock, with its nanoseconds, its wait included.
     TableLock,
@@ -79,13 +84,14 @@ pub enum What {
 
 impl What {
     /// All of them.
-    pub const ALL: [What; 11] = [
+    pub const ALL: [What; 12] = [
         What::Change,
         What::Store,
         What::Mutex,
         What::Share,
         What::LatchWait,
         What::MutexWait,
+        What::Retry,
         What::RowClaim,
         What::RowWait,
         What::TableLock,
@@ -102,6 +108,7 @@ impl What {
             What::Share => "share",
             What::LatchWait => "latch wait",
             What::MutexWait => "mutex wait",
+            What::Retry => "retry",
             What::RowClaim => "row claim",
             What::RowWait => "row wait",
             What::TableLock => "table lock",
@@ -121,7 +128,7 @@ impl What {
 
     /// Whether it is a wait, which comes and goes with the machine's load.
     pub const fn is_wait(self) -> bool {
-        matches!(self, What::LatchWait | What::MutexWait | What::RowWait)
+        matches!(self, What::LatchWait | What::MutexWait | What::Retry | What::RowWait)
     }
 
     /// Whether it writes a word, which may be shared.

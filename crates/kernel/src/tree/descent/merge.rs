@@ -32,7 +32,7 @@ use crate::page::keynode::{self, Edge, KeyNode, Probe};
 use crate::sync::{AtomicBool, Ordering, PlainMutex, mutant, point};
 
 use super::split::lock_child;
-use super::{Side, Trunk};
+use super::{Side, Trunk, retried};
 
 /// Attempts that may meet others' changes.
 const TRIES: u32 = 16;
@@ -179,7 +179,7 @@ impl Trunk {
     ) -> Outcome<(Merged, Parent)> {
         for _ in 0..TRIES {
             match self.merge_step(place, level, how) {
-                Err(Stop::Retry) => {}
+                Err(Stop::Retry) => retried(),
                 done => return done,
             }
         }

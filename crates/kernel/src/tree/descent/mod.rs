@@ -36,7 +36,7 @@ use crate::base::{Error, HomeId, NeededPage, Outcome, Place, Result, Stop, TreeI
 use crate::buffer::{BufferPool, FrameRef, PageRead, PageShared, PageWrite, Swip};
 use crate::page::keynode::{self, KeyNode, Probe, UpperFence};
 use crate::page::{PageKind, header};
-use crate::sync::{mutant, point};
+use crate::sync::{ledger, mutant, point};
 
 pub use merge::{AloneNode, MergeKeys, MergeLeaf, Merged};
 pub use split::{SplitLeaf, SplitPlan};
@@ -49,6 +49,13 @@ pub use walk::{
 const OPTIMISTIC_TRIES: u32 = 12;
 /// Attempts with shared latches before the shell is asked to call again.
 const SHARED_TRIES: u32 = 4;
+
+/// Another was in the way, and the descent begins again at once.
+#[inline(always)]
+#[cfg_attr(feature = "ledger", track_caller)]
+pub(super) fn retried() {
+    ledger::add(ledger::What::Retry, 0);
+}
 
 /// Whether a planted fault is on; then other threads run first, so that it shows soon.
 #[inline(always)]
@@ -288,19 +295,20 @@ impl Trunk {
         passing: Passing,
         read: &mut impl FnMut(&PageRead) -> Outcome<R>,
     ) -> Outcome<R> {
+        retried();
         for _ in 1..OPTIMISTIC_TRIES {
             match self.try_read_leaf(place, side, passing, read) {
-                Err(Stop::Retry) => {}
+                Err(Stop::Retry) => retried(),
                 done => return done,
             }
         }
         for _ in 0..SHARED_TRIES {
             match self.couple(place, side, 0) {
                 Ok(leaf) => match read(&leaf.read()) {
-                    Err(Stop::Retry) => {}
+                    Err(Stop::Retry) => retried(),
                     done => return done,
                 },
-                Err(Stop::Retry) => {}
+                Err(Stop::Retry) => retried(),
                 Err(stop) => return Err(stop),
             }
         }
@@ -481,7 +489,7 @@ impl Trunk {
     pub fn write_leaf(&self, place: Probe<'_>) -> Outcome<PageWrite> {
         for _ in 0..OPTIMISTIC_TRIES {
             match self.try_write_leaf(place) {
-                Err(Stop::Retry) => {}
+                Err(Stop::Retry) => retried(),
                 done => return done,
             }
         }
@@ -490,11 +498,11 @@ impl Trunk {
                 Ok(parent) => {
                     let leaf = Trunk::child(&parent.read(), place, Side::At)?;
                     match PageWrite::lock(leaf) {
-                        Err(Stop::Retry) => {}
+                        Err(Stop::Retry) => retried(),
                         done => return done,
                     }
                 }
-                Err(Stop::Retry) => {}
+                Err(Stop::Retry) => retried(),
                 Err(stop) => return Err(stop),
             }
         }

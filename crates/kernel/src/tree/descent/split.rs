@@ -17,9 +17,9 @@ use crate::base::{HomeId, Outcome, Stop};
 use crate::buffer::{PageReservation, PageWrite, Swip};
 use crate::page::PageKind;
 use crate::page::keynode::{self, KeyNode, Probe};
-use crate::sync::{point, spin};
+use crate::sync::{ledger, point, spin};
 
-use super::{Side, Trunk};
+use super::{Side, Trunk, retried};
 
 /// Steps, most of them attempts that meet others' changes, before the shell is asked to call
 /// again. A split of all ancestors takes two for each level.
@@ -78,7 +78,8 @@ impl Trunk {
                 Ok(Step::Done) if level == 0 => return Ok(()),
                 Ok(Step::Done) => level -= 1,
                 Ok(Step::ParentFull) => level += 1,
-                Ok(Step::RootGrew) | Err(Stop::Retry) => {}
+                Ok(Step::RootGrew) => {}
+                Err(Stop::Retry) => retried(),
                 Err(stop) => return Err(stop),
             }
         }
@@ -173,10 +174,12 @@ impl Trunk {
 /// Takes a child whose parent is held. Only a short wait: whoever holds the child may want the
 /// parent (an insertion into a unique index that looks for its next leaf).
 pub(super) fn lock_child(frame: crate::buffer::FrameRef) -> Option<PageWrite> {
+    let mut waits = None;
     for _ in 0..CHILD_SPINS {
         if let Ok(page) = PageWrite::try_lock(frame) {
             return Some(page);
         }
+        waits.get_or_insert_with(|| ledger::timed(ledger::What::LatchWait));
         spin();
     }
     None

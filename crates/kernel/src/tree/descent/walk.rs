@@ -17,7 +17,7 @@ use crate::latch::{OwnedPage, PageBytes};
 use crate::page::keynode::{self, KeyNode, UpperFence};
 use crate::page::{PageKind, header};
 use crate::store::file_name;
-use crate::sync::{mutant, spin};
+use crate::sync::{mutant, spin_to_retry};
 
 use super::Trunk;
 
@@ -362,7 +362,7 @@ impl Trunk {
         let page = loop {
             match PageWrite::lock(frame) {
                 Ok(page) => break page,
-                Err(_) => spin(),
+                Err(_) => spin_to_retry(),
             }
         };
         let node = KeyNode::new(page.owned());
@@ -409,7 +409,7 @@ fn lock_shared(frame: FrameRef) -> PageShared {
     loop {
         match PageShared::lock(frame) {
             Ok(page) => return page,
-            Err(_) => spin(),
+            Err(_) => spin_to_retry(),
         }
     }
 }

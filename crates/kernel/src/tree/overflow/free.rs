@@ -11,7 +11,7 @@ use crate::buffer::{BufferPool, FrameRef, FreedLong, PageWrite};
 use crate::latch::OwnedPage;
 use crate::page::overflow::OverflowPage;
 use crate::page::{PageKind, header};
-use crate::sync::spin;
+use crate::sync::spin_to_retry;
 
 /// A chain being freed.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ impl FreeChain {
             };
             match next {
                 Some(next) => (self.next, left.pages) = (next, left.pages - 1),
-                None => spin(),
+                None => spin_to_retry(),
             }
         }
         Ok(())

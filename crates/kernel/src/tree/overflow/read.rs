@@ -16,7 +16,7 @@ use crate::page::overflow::{
     self, BLOCK_BYTES, CONTENT_BYTES, LongRef, OverflowPage, block_len, decode_block,
 };
 use crate::page::{PageKind, header};
-use crate::sync::spin;
+use crate::sync::spin_to_retry;
 
 /// Whether the value is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,7 +143,7 @@ impl LongReader {
             match self.copy(frame) {
                 Ok(Taken::Next(next)) => return self.goes_on(next),
                 // In use, or it left just now.
-                Err(Stop::Retry) | Ok(Taken::Elsewhere) => spin(),
+                Err(Stop::Retry) | Ok(Taken::Elsewhere) => spin_to_retry(),
                 Ok(Taken::Another) if self.owner.pages == LongPages::OnDisk => {
                     self.stored.truncate(before);
                     let next = self.page_on_disk(pool)?;

@@ -12,7 +12,7 @@ use super::free::free_chain;
 use crate::base::{HomeId, Pid, Result, Stop, TreeId};
 use crate::buffer::{BufferPool, FrameRef, PageWrite};
 use crate::page::overflow::{self, CONTENT_BYTES, LongRef, StoredLong};
-use crate::sync::spin;
+use crate::sync::spin_to_retry;
 
 /// A long value being written. Blocks are given in order; all but the last hold
 /// [`overflow::BLOCK_BYTES`].
@@ -144,7 +144,7 @@ fn held(frame: FrameRef) -> PageWrite {
     loop {
         match PageWrite::lock(frame) {
             Ok(page) => return page,
-            Err(Stop::Retry) => spin(),
+            Err(Stop::Retry) => spin_to_retry(),
             Err(stop) => unreachable!("a latch answers nothing else: {stop:?}"),
         }
     }

@@ -18,7 +18,7 @@ use crate::buffer::{BufferPool, StepLoads};
 use crate::page::overflow::Form;
 use crate::page::rowleaf::{RowState, SlotIndex};
 use crate::runtime::Parker;
-use crate::sync::{mutant, spin};
+use crate::sync::{mutant, spin_to_retry};
 use crate::tree::table::{LeafView, LeafWrite};
 use crate::version::undo::{
     Flags, Header, ImageReader, Kind, Postponed, Scratch, UndoRef, copy_held, newest_of,
@@ -178,7 +178,7 @@ fn surely<R>(pool: &BufferPool, waits: Waits<'_>, mut step: impl FnMut() -> Outc
     loop {
         match step() {
             Ok(done) => return done,
-            Err(Stop::Retry) => spin(),
+            Err(Stop::Retry) => spin_to_retry(),
             Err(Stop::NeedPage(page)) => {
                 if !waits.has_loaded(pool, page, loads)
                     && let Err(error) = pool.load_surely(page)
@@ -216,7 +216,7 @@ fn remove_if_room(
         }
         match remove_entry(table, index, at, UndoRef::NONE, scratch) {
             Ok(()) => return,
-            Err(Stop::Retry) => spin(),
+            Err(Stop::Retry) => spin_to_retry(),
             Err(Stop::NeedPage(page)) if waits.has_loaded(pool, page, beside) => beside += 1,
             Err(Stop::NeedPage(page)) => match loads.load_if_room(pool, page) {
                 Err(Error::OutOfMemory { .. }) => return,
