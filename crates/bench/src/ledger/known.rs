@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use atoll_kernel::sync::ledger::What;
+
 use super::{Cost, Costs, RARE, Site};
 
 /// What the table of sites is between.
@@ -201,9 +203,10 @@ impl Known {
     }
 }
 
-/// Sites that the table has: waits are where latches are, and come and go with the machine's load.
+/// Sites that the table has: waits are where latches are, and come and go with the machine's load;
+/// a latch taken is where its read-modify-write is.
 fn counted(costs: &Costs) -> impl Iterator<Item = &Site> {
-    costs.sites().filter(|site| !site.what.is_wait())
+    costs.sites().filter(|site| !site.what.is_wait() && site.what != What::Latch)
 }
 
 /// `text` up to what is between two marks, that, and the rest.

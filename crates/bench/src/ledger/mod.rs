@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 use atoll_kernel::sync::ledger::{self, Ledger, What};
 use serde_json::{Value, json};
+use show::Total;
 
 pub use known::{Class, Known, KnownSite, Unknown};
 
@@ -171,17 +172,34 @@ impl Costs {
         self.by_label(site).iter().any(|cost| cost.times >= times)
     }
 
-    /// Everything of these kinds of entries together, per transaction, by label; all types last.
-    fn sum(&self, of: impl Fn(What) -> bool) -> Vec<Cost> {
+    /// A total by label, not divided.
+    fn undivided(&self, total: &Total) -> Vec<Cost> {
         let mut sums = vec![Cost::default(); self.transactions.len()];
         for (site, costs) in &self.sites {
-            let each = site.what.changes().max(1) as f64;
-            for (sum, cost) in sums.iter_mut().zip(costs).filter(|_| of(site.what)) {
-                sum.add(Cost { times: cost.times * each, ..*cost });
+            let each = (total.counts)(site.what) as f64;
+            let has_amount = (total.has_amount)(site.what);
+            for (sum, cost) in sums.iter_mut().zip(costs) {
+                sum.add(Cost {
+                    times: cost.times * each,
+                    shared: if each > 0.0 { cost.shared } else { 0.0 },
+                    amount: if has_amount { cost.amount } else { 0.0 },
+                });
             }
         }
+        sums
+    }
+
+    /// A total of the whole run: how often, not how often in a transaction.
+    fn over_run(&self, total: &Total) -> Cost {
         let mut all = Cost::default();
-        sums.iter().for_each(|cost| all.add(*cost));
+        self.undivided(total).iter().for_each(|cost| all.add(*cost));
+        all
+    }
+
+    /// A total per transaction, by label; all types last.
+    fn sum(&self, total: &Total) -> Vec<Cost> {
+        let all = self.over_run(total);
+        let sums = self.undivided(total);
         let labels = sums.iter().enumerate();
         let mut sums: Vec<Cost> =
             labels.map(|(label, cost)| cost.divided(self.divisor(label))).collect();
@@ -191,14 +209,21 @@ impl Costs {
 
     /// As one JSON object.
     pub fn json(&self) -> Value {
-        let object = |cost: &Cost| json!({ "times": cost.times, "shared": cost.shared, "amount": cost.amount });
+        let object = |cost: &Cost| {
+            json!({
+                "times": cost.times,
+                "shared": cost.shared,
+                "amount": cost.amount,
+                "each": cost.each(),
+            })
+        };
         let by_type = |costs: &[Cost]| -> Value {
             let named = self.names().chain(["all"]).zip(costs);
             named.map(|(name, cost)| (name.to_owned(), object(cost))).collect()
         };
         let totals: serde_json::Map<String, Value> = show::TOTALS
             .iter()
-            .map(|total| (total.name.to_owned(), by_type(&self.sum(total.of))))
+            .map(|total| (total.name.to_owned(), by_type(&self.sum(total))))
             .collect();
         let sites: Vec<Value> = self
             .sites()
@@ -218,6 +243,26 @@ impl Costs {
             .skip(1)
             .map(|(name, count)| (name.to_owned(), json!(count)))
             .collect();
-        json!({ "transactions": transactions, "totals": totals, "sites": sites })
+        json!({
+            "transactions": transactions,
+            "totals": totals,
+            "run": self.run_json(),
+            "sites": sites,
+        })
+    }
+
+    /// Locks, write calls and syncs of the whole run; numbers without fractions but the last of each.
+    fn run_json(&self) -> Value {
+        let [locks, writes, syncs] =
+            [&show::ALL_LOCKS, &show::WRITE_CALLS, &show::SYNCS].map(|it| self.over_run(it));
+        json!({
+            "locks": locks.times as u64,
+            "lock_ns": locks.amount as u64,
+            "ns_per_lock": locks.each(),
+            "write_calls": writes.times as u64,
+            "write_bytes": writes.amount as u64,
+            "bytes_per_write_call": writes.each(),
+            "syncs": syncs.times as u64,
+        })
     }
 }

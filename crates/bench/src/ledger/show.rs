@@ -1,6 +1,6 @@
 //! The ledger as text: totals by type of transaction, then the sites.
 //!
-//! Invariants: every figure is per transaction; sites that are rarer than [`super::RARE`] are told
+//! Invariants: every figure is per transaction, but those of one line over the run; sites that are rarer than [`super::RARE`] are told
 //! in one line. Columns are the types, work of no transaction (`none`), and all together.
 
 use std::fmt;
@@ -9,31 +9,74 @@ use atoll_kernel::sync::ledger::What;
 
 use super::{Cost, Costs, RARE, Site};
 
+/// A total of the entries of these kinds.
+macro_rules! of {
+    ($name:expr, $what:pat, $shows:expr) => {
+        Total {
+            name: $name,
+            counts: |what| matches!(what, $what) as u64,
+            has_amount: |what| matches!(what, $what),
+            shows: $shows,
+        }
+    };
+}
+
+/// What a total says of a kind of entries.
+type Of<T> = fn(What) -> T;
+
 /// A line of totals.
 pub(super) struct Total {
     /// Its name.
     pub name: &'static str,
-    /// What it sums.
-    pub of: fn(What) -> bool,
-    /// What its amount is, if it is shown.
-    unit: Option<&'static str>,
+    /// How many of them an entry of a kind is.
+    pub counts: Of<u64>,
+    /// Whether an entry's amount is part of its amount.
+    pub has_amount: Of<bool>,
+    shows: Shows,
 }
 
+/// What is shown of a total besides how often.
+enum Shows {
+    /// Nothing.
+    Nothing,
+    /// How often shared.
+    Shared,
+    /// The amount, in this unit, and that of each.
+    Amount(&'static str),
+}
+
+/// Every lock, taken or tried, and the time of all of them: what [`What::is_lock`] and
+/// [`What::is_lock_time`] say.
+pub(super) const ALL_LOCKS: Total = Total {
+    name: "all locks",
+    counts: |what| u64::from(what.is_lock()),
+    has_amount: What::is_lock_time,
+    shows: Shows::Amount("ns"),
+};
+/// Writes handed to the operating system.
+pub(super) const WRITE_CALLS: Total = of!("write calls", What::Write, Shows::Amount("bytes"));
+/// Syncs.
+pub(super) const SYNCS: Total = of!("syncs", What::Sync, Shows::Nothing);
+
 /// The totals, in order.
-pub(super) const TOTALS: [Total; 9] = [
-    Total { name: "read-modify-writes", of: |what| what.changes() > 0, unit: None },
-    Total { name: "stores", of: |what| matches!(what, What::Store), unit: None },
+pub(super) const TOTALS: [Total; 12] = [
     Total {
-        name: "latch waits",
-        of: |what| matches!(what, What::LatchWait | What::MutexWait),
-        unit: Some("ns"),
+        name: "read-modify-writes",
+        counts: What::changes,
+        has_amount: |_| false,
+        shows: Shows::Shared,
     },
-    Total { name: "retries", of: |what| matches!(what, What::Retry), unit: Some("ns") },
-    Total { name: "row locks", of: |what| matches!(what, What::RowClaim), unit: Some("ns") },
-    Total { name: "row waits", of: |what| matches!(what, What::RowWait), unit: Some("ns") },
-    Total { name: "table locks", of: |what| matches!(what, What::TableLock), unit: Some("ns") },
-    Total { name: "write calls", of: |what| matches!(what, What::Write), unit: Some("bytes") },
-    Total { name: "syncs", of: |what| matches!(what, What::Sync), unit: None },
+    of!("stores", What::Store, Shows::Shared),
+    of!("latches", What::Latch, Shows::Nothing),
+    of!("mutexes", What::Mutex, Shows::Nothing),
+    of!("latch waits", What::LatchWait | What::MutexWait, Shows::Amount("ns")),
+    of!("retries", What::Retry, Shows::Amount("ns")),
+    of!("row locks", What::RowClaim, Shows::Amount("ns")),
+    of!("row waits", What::RowWait, Shows::Amount("ns")),
+    of!("table locks", What::TableLock, Shows::Amount("ns")),
+    ALL_LOCKS,
+    WRITE_CALLS,
+    SYNCS,
 ];
 
 const NAME: usize = 26;
@@ -54,22 +97,39 @@ impl fmt::Display for Costs {
         for total in &TOTALS {
             self.total(f, total)?;
         }
+        writeln!(f, "  {}", self.over_run_line())?;
         self.by_site(f)
     }
 }
 
 impl Costs {
     fn total(&self, f: &mut fmt::Formatter<'_>, total: &Total) -> fmt::Result {
-        let sums = self.sum(total.of);
+        let sums = self.sum(total);
         line(f, total.name, &sums, |cost| cost.times)?;
-        if total.unit.is_none() && total.name != "syncs" {
-            line(f, "  of which shared", &sums, |cost| cost.shared)?;
+        match total.shows {
+            Shows::Nothing => Ok(()),
+            Shows::Shared => line(f, "  of which shared", &sums, |cost| cost.shared),
+            Shows::Amount(unit) => {
+                line(f, &format!("  {unit}"), &sums, |cost| cost.amount)?;
+                line(f, &format!("  {unit} each"), &sums, |cost| cost.each())
+            }
         }
-        if let Some(unit) = total.unit {
-            line(f, &format!("  {unit}"), &sums, |cost| cost.amount)?;
-            line(f, &format!("  {unit} each"), &sums, |cost| cost.each())?;
-        }
-        Ok(())
+    }
+
+    /// What evaluations of other systems report, of the whole run.
+    fn over_run_line(&self) -> String {
+        let [locks, writes, syncs] = [&ALL_LOCKS, &WRITE_CALLS, &SYNCS].map(|it| self.over_run(it));
+        format!(
+            "over the run: {:.0} locks, {:.3} ms, {} ns each; {:.0} write calls, {:.0} bytes, \
+             {} bytes each; {:.0} syncs",
+            locks.times,
+            locks.amount / 1e6,
+            figure(locks.each()),
+            writes.times,
+            writes.amount,
+            figure(writes.each()),
+            syncs.times
+        )
     }
 
     /// The totals as a table of Markdown.
@@ -83,17 +143,21 @@ impl Costs {
             text.push_str(&format!("| {name} | {} |\n", cells.join(" | ")));
         };
         for total in &TOTALS {
-            let sums = self.sum(total.of);
+            let sums = self.sum(total);
             line(total.name, &|cost| cost.times, &sums);
-            match total.unit {
-                Some(unit) => {
+            match total.shows {
+                Shows::Nothing => {}
+                Shows::Shared => {
+                    line(&format!("{}, shared", total.name), &|cost| cost.shared, &sums);
+                }
+                Shows::Amount(unit) => {
                     line(&format!("{}, {unit}", total.name), &|cost| cost.amount, &sums);
                     line(&format!("{}, {unit} each", total.name), &|cost| cost.each(), &sums);
                 }
-                None if total.name == "syncs" => {}
-                None => line(&format!("{}, shared", total.name), &|cost| cost.shared, &sums),
             }
         }
+        let run = self.over_run_line();
+        text.push_str(&format!("\nO{}.\n", &run[1..]));
         text
     }
 

@@ -85,6 +85,51 @@ fn a_type_that_the_workload_does_not_have_is_an_error() {
     assert_eq!(Costs::new(KINDS, &counted).unwrap().transactions(), 1);
 }
 
+/// One entry of every kind, each of its own number and amount: what the totals of locks leave out
+/// or take twice changes their sum.
+#[test]
+fn all_locks_are_the_sum_of_every_kind_of_lock() {
+    let number = |what: What| 1 << What::ALL.iter().position(|it| *it == what).unwrap();
+    let entries = What::ALL.map(|what| {
+        // Half of it in transactions, half in none.
+        let counts = [number(what), 0, 1000 * number(what)];
+        [entry(0, what, "a.rs b: c", counts), entry(1, what, "a.rs b: c", counts)]
+    });
+    let counted = Ledger { transactions: vec![0, 4, 0], entries: entries.concat() };
+    let costs = Costs::new(KINDS, &counted).unwrap();
+    let of = |kinds: &[What]| 2 * kinds.iter().map(|what| number(*what)).sum::<u64>();
+    let locks = of(&[What::Latch, What::Mutex, What::RowClaim, What::TableLock]);
+    let waits = of(&[What::LatchWait, What::MutexWait, What::Retry, What::RowWait]);
+    let ns = 1000 * (waits + of(&[What::RowClaim, What::TableLock]));
+    let json = costs.json();
+    assert_eq!(json["run"]["locks"], locks);
+    assert_eq!(json["run"]["lock_ns"], ns);
+    assert_eq!(json["run"]["ns_per_lock"], ns as f64 / locks as f64);
+    assert_eq!(json["run"]["write_calls"], of(&[What::Write]));
+    assert_eq!(json["run"]["write_bytes"], 1000 * of(&[What::Write]));
+    assert_eq!(json["run"]["syncs"], of(&[What::Sync]));
+    let all = &json["totals"]["all locks"]["all"];
+    assert_eq!(all["times"], locks as f64 / 4.0);
+    assert_eq!(all["amount"], ns as f64 / 4.0);
+    assert_eq!(all["each"], ns as f64 / locks as f64);
+    assert_eq!(json["totals"]["all locks"]["payment"]["times"], locks as f64 / 8.0);
+    // And it is what the lines above it say together.
+    let sum = |names: &[&str], field: &str| {
+        let figures = names.iter().map(|name| json["totals"][*name]["all"][field].as_f64());
+        figures.map(Option::unwrap).sum::<f64>()
+    };
+    assert_eq!(sum(&["latches", "mutexes", "row locks", "table locks"], "times"), all["times"]);
+    let timed = ["latch waits", "retries", "row locks", "row waits", "table locks"];
+    assert_eq!(sum(&timed, "amount"), all["amount"]);
+    let line = format!(
+        "over the run: {locks} locks, {:.3} ms, {:.0} ns each",
+        ns as f64 / 1e6,
+        ns as f64 / locks as f64
+    );
+    let text = costs.to_string();
+    assert!(text.contains(&line) && text.contains("  all locks "), "{line} in\n{text}");
+}
+
 #[test]
 fn sites_met_rarely_are_told_together() {
     let entries = vec![entry(1, What::Change, "a.rs b: c.swap", [3, 3, 0])];
@@ -142,6 +187,9 @@ fn writing_keeps_reasons_and_adds_sites_without_one() {
         "| | none | payment | order status | all |\n| --- | --- | --- | --- | --- |\n",
         "| read-modify-writes | 0 | 5.00 | 2.10 | 4.74 |\n",
         "| table locks, ns each | 0 | 100 | 0 | 100 |\n",
+        // 200 table locks and 100 mutexes, the table locks' time and a latch wait's.
+        "| all locks | 0 | 3.00 | 0 | 2.73 |\n| all locks, ns | 0 | 200 | 90.0 | 190 |\n",
+        "\n\nOver the run: 300 locks, 0.021 ms, 69.7 ns each; 11 write calls, 45056 bytes, 4096 bytes each; 0 syncs.\n",
         "| `rmw latch.rs take: self.word.swap` | latch | 2.91 | 0.455 | pages |\n",
         "| `table lock shell.rs lock: timed` | own | 1.82 | 100 ns | locks |\n",
         "| `write io.rs submit: write` | ? | 0.100 | 4096 bytes | ? |\n",

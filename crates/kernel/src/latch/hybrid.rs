@@ -113,6 +113,7 @@ impl HybridLatch {
             Ordering::Relaxed,
         );
         if taken.is_ok() {
+            ledger::add(ledger::What::Latch, 0);
             self.entered_exclusive();
         }
         taken.is_ok()
@@ -180,6 +181,9 @@ impl HybridLatch {
         // Acquire: pairs with the release store in `unlock_exclusive`.
         let taken =
             self.word.compare_exchange(word, word + 1, Ordering::Acquire, Ordering::Relaxed);
+        if taken.is_ok() {
+            ledger::add(ledger::What::Latch, 0);
+        }
         taken.is_ok().then_some(Version(word & !STATE))
     }
 

@@ -36,6 +36,7 @@ impl<T> SpinLock<T> {
         if self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.wait();
         }
+        ledger::add(ledger::What::Latch, 0);
         let _release = ReleaseOnDrop(&self.held);
         // SAFETY: `held` was false and is true now, so no one else is inside.
         body(unsafe { &mut *self.value.get() })

@@ -6,7 +6,7 @@
 //! expression of the caller, [`std::panic::Location`]): every atomic read-modify-write, failed
 //! ones included; every atomic store; every mutex taken (its lock and its unlock are two
 //! read-modify-writes); every counted clone of an [`std::sync::Arc`] ([`share`]: it and its drop
-//! are two); waits for latches and mutexes, row claims, table locks and the waits for them, with
+//! are two); every latch taken; waits for latches and mutexes, row claims, table locks and the waits for them, with
 //! their time; optimistic attempts that are made again, with the time of the pause between them;
 //! write calls, their bytes, and syncs.
 //!
@@ -62,6 +62,9 @@ pub enum What {
     Mutex,
     /// A reference counted up and, later, down: two read-modify-writes of one line.
     Share,
+    /// A latch taken, exclusively or shared, of a page or of a few instructions (spin locks). Its
+    /// read-modify-write is counted beside it, as that of an attempt that fails.
+    Latch,
     /// A wait for a latch, with its nanoseconds.
     LatchWait,
     /// A wait for a mutex, with its nanoseconds.
@@ -84,11 +87,12 @@ pub enum What {
 
 impl What {
     /// All of them.
-    pub const ALL: [What; 12] = [
+    pub const ALL: [What; 13] = [
         What::Change,
         What::Store,
         What::Mutex,
         What::Share,
+        What::Latch,
         What::LatchWait,
         What::MutexWait,
         What::Retry,
@@ -106,6 +110,7 @@ impl What {
             What::Store => "store",
             What::Mutex => "mutex",
             What::Share => "share",
+            What::Latch => "latch",
             What::LatchWait => "latch wait",
             What::MutexWait => "mutex wait",
             What::Retry => "retry",
@@ -129,6 +134,18 @@ impl What {
     /// Whether it is a wait, which comes and goes with the machine's load.
     pub const fn is_wait(self) -> bool {
         matches!(self, What::LatchWait | What::MutexWait | What::Retry | What::RowWait)
+    }
+
+    /// Whether it is a lock in the sense of the ledger's total: a latch, a mutex, a row or a table,
+    /// taken or (a row) tried.
+    pub const fn is_lock(self) -> bool {
+        matches!(self, What::Latch | What::Mutex | What::RowClaim | What::TableLock)
+    }
+
+    /// Whether its nanoseconds are those of a lock: all of what row and table locks take, of
+    /// latches and mutexes the waits, and the pauses of who met a latch or a change in his way.
+    pub const fn is_lock_time(self) -> bool {
+        self.is_wait() || matches!(self, What::RowClaim | What::TableLock)
     }
 
     /// Whether it writes a word, which may be shared.
