@@ -40,10 +40,7 @@ const STAGES: [Stage; 13] = [
     ("models", models),
     ("simulation", simulation),
     ("power loss", power_loss),
-    ("ledger", |root| {
-        let (text, succeeded) = tee(run::ledger(root))?;
-        counted(&text, succeeded)
-    }),
+    ("ledger", ledger),
     ("mutants", |root| mutants::rotating(root)),
     ("benchmarks", benchmarks),
 ];
@@ -114,6 +111,16 @@ fn with_known_seed(command: &mut Command) {
     if std::env::var_os("ATOLL_SEED").is_none() {
         command.env("ATOLL_SEED", "20261121");
     }
+}
+
+/// What is counted, and then that the program prints it.
+fn ledger(root: &Path) -> Result<Count> {
+    let mut count = Count::default();
+    for command in [run::ledger(root), run::ledger_program(root)] {
+        let (text, succeeded) = tee(command)?;
+        count.add(counted(&text, succeeded)?);
+    }
+    Ok(count)
 }
 
 fn models(root: &Path) -> Result<Count> {

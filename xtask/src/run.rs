@@ -67,7 +67,15 @@ pub fn ledger(root: &Path) -> Command {
     command
 }
 
-/// `cargo xtask ledger`: the same, but the figures go into docs/scaling.md.
+/// The tests that run `atoll bench WORKLOAD --ledger` as a program.
+pub fn ledger_program(root: &Path) -> Command {
+    let arguments = ["test", "--profile", "quick", "--package", "atoll"];
+    let mut command = cargo(root, &arguments);
+    command.args(["--features", "ledger", "--test", "ledger"]);
+    command
+}
+
+/// `cargo xtask ledger`: the first of these, but the figures go into docs/scaling.md.
 pub fn write_ledger(root: &Path) -> Result<()> {
     let mut command = ledger(root);
     command.args(["--", "scaling_md"]).env("ATOLL_LEDGER_WRITE", "1");
