@@ -1,4 +1,5 @@
-//! The ledger counts what happens, and docs/scaling.md knows every site of TPC-C's hot path.
+//! The ledger counts what happens, and docs/scaling.md knows every site of the hot paths of
+//! TPC-C, of its Payments alone and of TPC-B.
 //!
 //! For builds with feature `ledger`: `cargo xtask ci --only ledger`. With `ATOLL_LEDGER_WRITE=1`
 //! (`cargo xtask ledger`) the figures of the run are written into docs/scaling.md; a new site then
@@ -13,8 +14,9 @@ use std::time::Duration;
 use atoll_bench::ledger::{Class, Costs, Counting, Known, Unknown};
 use atoll_bench::native::run;
 use atoll_bench::setting::{Durability, Isolation, Place, Setting};
+use atoll_bench::tpcb;
 use atoll_bench::tpcc::{Affinity, Mix, Size, Tpcc};
-use atoll_kernel::api::{Database, InstanceId, Instances, Options, Parker, Target};
+use atoll_kernel::api::{Database, InstanceId, Instances, Options, Parker, Prefault, Target};
 use atoll_kernel::latch::{HybridLatch, Release};
 use atoll_kernel::sync::ledger::{self, Entry, Label, What, share};
 use atoll_kernel::sync::{AtomicU64, Mutex, Ordering, spin_to_retry};
@@ -35,9 +37,9 @@ fn scaling_md() -> PathBuf {
 }
 
 /// TPC-C on two home warehouses, two instances, on disk.
-fn count_tpcc() -> Costs {
+fn count_tpcc(mix: Mix) -> Costs {
     let affinity = Affinity::Home;
-    let workload = Tpcc { warehouses: 2, size: Size::STANDARD, mix: Mix::Standard, affinity };
+    let workload = Tpcc { warehouses: 2, size: Size::STANDARD, mix, affinity };
     let setting = Setting {
         clients: 8,
         seconds: 4,
@@ -58,6 +60,40 @@ fn count_tpcc() -> Costs {
     report.ledger().unwrap().clone()
 }
 
+/// TPC-B's transaction on a branch of each of two instances, on disk.
+fn count_tpcb() -> Costs {
+    let directory = Directory::new();
+    let setting = tpcb::Setting {
+        scale: 2,
+        clients: 8,
+        instances: Instances::Count(2),
+        prefault: Prefault::OnUse,
+        seconds: 2,
+        warmup_seconds: 1,
+        rate: None,
+        affinity: tpcb::Affinity::Home,
+        durability: Durability::Commit,
+        data: Some(directory.0.clone()),
+        seed: 1,
+    };
+    let report = tpcb::run(&setting, &mut |_| ()).unwrap();
+    println!("{}", report.ledger.as_ref().unwrap());
+    report.ledger.unwrap()
+}
+
+/// What the table does not account for, of a run of `count` or of several.
+fn unknown(known: &Known, costs: &Costs, count: impl Fn() -> Costs) -> Vec<String> {
+    let mut unknown = known.unknown(costs, HOT);
+    for _ in 1..RUNS {
+        if unknown.iter().any(Unknown::is_shared) {
+            let again = known.unknown(&count(), HOT);
+            let is_there = |it: &Unknown| again.iter().any(|other| other.site() == it.site());
+            unknown.retain(|it| !it.is_shared() || is_there(it));
+        }
+    }
+    unknown.iter().map(Unknown::to_string).collect()
+}
+
 /// A folder that goes with the test.
 struct Directory(PathBuf);
 
@@ -75,22 +111,20 @@ impl Drop for Directory {
 }
 
 #[test]
-fn scaling_md_knows_every_site_of_tpcc() {
-    let costs = count_tpcc();
+fn scaling_md_knows_every_site_of_tpcc_and_tpcb() {
+    let costs = count_tpcc(Mix::Standard);
     let text = std::fs::read_to_string(scaling_md()).unwrap();
     let known = Known::parse(&text).unwrap();
     if std::env::var_os("ATOLL_LEDGER_WRITE").is_some() {
         return std::fs::write(scaling_md(), known.written(&text, &costs).unwrap()).unwrap();
     }
-    let mut unknown = known.unknown(&costs, HOT);
-    for _ in 1..RUNS {
-        if unknown.iter().any(Unknown::is_shared) {
-            let again = known.unknown(&count_tpcc(), HOT);
-            let is_there = |it: &Unknown| again.iter().any(|other| other.site() == it.site());
-            unknown.retain(|it| !it.is_shared() || is_there(it));
-        }
-    }
-    let unknown: Vec<String> = unknown.iter().map(Unknown::to_string).collect();
+    let mut unknown = self::unknown(&known, &costs, || count_tpcc(Mix::Standard));
+    // One after another: the ledger is the process's.
+    let payments = || count_tpcc(Mix::Payment);
+    unknown.extend(self::unknown(&known, &payments(), payments));
+    // Both instances' branches lie on one leaf: what they share says nothing of what is their own.
+    let of_tpcb = known.unknown(&count_tpcb(), HOT);
+    unknown.extend(of_tpcb.iter().filter(|it| !it.is_shared()).map(Unknown::to_string));
     assert!(
         unknown.is_empty(),
         "docs/scaling.md does not account for these sites (`cargo xtask ledger` adds lines for \
