@@ -208,14 +208,14 @@ impl Workload for Tpcc {
 
 impl Native for Tpcc {
     type Tables = Tables;
-    type Terminal = Terminal;
+    type Terminal = (Tables, Terminal);
 
     fn tables(catalog: &Catalog) -> std::result::Result<Tables, String> {
         Tables::find(catalog)
     }
 
-    fn terminal(&self, tables: Tables) -> Terminal {
-        Terminal::new(tables.into())
+    fn terminal(&self, tables: Tables) -> (Tables, Terminal) {
+        (tables, Terminal::default())
     }
 
     fn need(&self, setting: &Setting, instances: u16) -> Need {
@@ -239,11 +239,11 @@ impl Native for Tpcc {
     }
 
     fn run(
-        terminal: &mut Terminal,
+        (tables, terminal): &mut (Tables, Terminal),
         commands: &mut Commands<'_>,
         input: &Input,
     ) -> Result<Ended<OrderKey>> {
-        terminal.run(commands, input)
+        terminal.run(tables, commands, input)
     }
 
     fn home(&self, client: u64, instances: usize) -> usize {

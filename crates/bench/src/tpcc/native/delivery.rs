@@ -6,7 +6,7 @@ use atoll_kernel::api::{
 
 use super::super::inputs::{DISTRICTS, Delivery};
 use super::super::random::now;
-use super::super::schema::{customer, new_order, order_line, orders};
+use super::super::schema::{Tables, customer, new_order, order_line, orders};
 use super::super::stored::{Stored, decimal};
 use super::{Commands, Ended, ScanDirection, Terminal, int, lock, no_row, points_ahead};
 
@@ -21,10 +21,10 @@ impl Terminal {
     #[inline(never)]
     pub(super) fn delivery(
         &mut self,
+        tables: &Tables,
         commands: &mut Commands<'_>,
         input: &Delivery,
     ) -> Result<Ended> {
-        let tables = self.tables.clone();
         let mut statement = commands.next()?;
         let writes = [&*tables.new_order, &*tables.orders, &*tables.order_line, &*tables.customer];
         lock(&mut statement, &[], &writes)?;
@@ -32,7 +32,7 @@ impl Terminal {
         taken.clear();
         let mut left: Vec<i32> = (1..=DISTRICTS).collect();
         loop {
-            self.take_oldest(&mut statement, input.warehouse, (&mut left, &mut taken))?;
+            self.take_oldest(tables, &mut statement, input.warehouse, (&mut left, &mut taken))?;
             if left.is_empty() {
                 break;
             }
@@ -41,9 +41,9 @@ impl Terminal {
             statement = commands.next()?;
         }
         let w = input.warehouse;
-        self.carry(&mut statement, (w, &mut taken), input.carrier)?;
-        self.date_lines(&mut statement, w, &mut taken)?;
-        self.charge(&mut statement, w, &taken)?;
+        self.carry(tables, &mut statement, (w, &mut taken), input.carrier)?;
+        self.date_lines(tables, &mut statement, w, &mut taken)?;
+        self.charge(tables, &mut statement, w, &taken)?;
         self.taken = taken;
         Ok(Ended::Commit(None))
     }
@@ -53,11 +53,11 @@ impl Terminal {
     /// without new orders is left out.
     fn take_oldest(
         &mut self,
+        tables: &Tables,
         statement: &mut Statement<'_>,
         w: i32,
         (left, taken): (&mut Vec<i32>, &mut Vec<Taken>),
     ) -> Result<()> {
-        let tables = self.tables.clone();
         let table = &*tables.new_order;
         let mut keys = std::mem::take(&mut self.keys);
         let wanted = (&mut keys, left.iter().map(|district| [w, *district]));
@@ -108,11 +108,11 @@ impl Terminal {
     /// The orders have a carrier; for whom they are goes to `taken`.
     fn carry(
         &mut self,
+        tables: &Tables,
         statement: &mut Statement<'_>,
         (w, taken): (i32, &mut [Taken]),
         carrier: i32,
     ) -> Result<()> {
-        let tables = self.tables.clone();
         let keys: Vec<_> = taken.iter().map(|it| [w, it.district, it.order]).collect();
         let rows =
             self.find(statement, (&tables.orders, &keys), &ORDERS, |at, order, stored| {
@@ -132,11 +132,11 @@ impl Terminal {
     /// The orders' lines have a date; what they cost goes to `taken`.
     fn date_lines(
         &mut self,
+        tables: &Tables,
         statement: &mut Statement<'_>,
         w: i32,
         taken: &mut [Taken],
     ) -> Result<()> {
-        let tables = self.tables.clone();
         let time = now();
         let index = (&*tables.order_line, &*tables.order_line.indexes[0]);
         let columns = [order_line::OL_AMOUNT];
@@ -166,8 +166,13 @@ impl Terminal {
     }
 
     /// The customers, no two of which are the same, owe what the orders' lines cost.
-    fn charge(&mut self, statement: &mut Statement<'_>, w: i32, taken: &[Taken]) -> Result<()> {
-        let tables = self.tables.clone();
+    fn charge(
+        &mut self,
+        tables: &Tables,
+        statement: &mut Statement<'_>,
+        w: i32,
+        taken: &[Taken],
+    ) -> Result<()> {
         let keys: Vec<_> = taken.iter().map(|it| [w, it.district, it.customer]).collect();
         let at = (&*tables.customer, &keys[..]);
         let rows = self.find(statement, at, &CUSTOMER, |at, customer, stored| {

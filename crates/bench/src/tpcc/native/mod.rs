@@ -12,7 +12,6 @@ mod payment;
 mod stock_level;
 
 use std::ops::{Bound, Deref, DerefMut};
-use std::rc::Rc;
 
 use atoll_kernel::api::{
     ColumnId, Error, IndexEntry, KeyBytes, KeyRange, PointAhead, PointRows, Result, RowId,
@@ -34,9 +33,9 @@ pub type Ended = crate::workload::Ended<OrderKey>;
 /// (o_w_id, o_d_id, o_id).
 pub type OrderKey = (i32, i32, i32);
 
-/// A terminal: its tables and the memory it works with.
+/// The memory a terminal works with; it may go from thread to thread.
+#[derive(Default)]
 pub struct Terminal {
-    tables: Rc<Tables>,
     access: RowAccess,
     /// The lines of an order, which are inserted together.
     lines: Stored,
@@ -69,31 +68,20 @@ impl DerefMut for Terminal {
 }
 
 impl Terminal {
-    /// A terminal on these tables.
-    pub fn new(tables: Rc<Tables>) -> Terminal {
-        Terminal {
-            tables,
-            access: RowAccess::default(),
-            lines: Stored::default(),
-            ordered: Vec::new(),
-            found: PointRows::new(),
-            keys: Vec::new(),
-            shown: Vec::new(),
-            numbers: Vec::new(),
-            rows: Vec::new(),
-            taken: Vec::new(),
-        }
-    }
-
     /// Does what `input` says, up to the commit.
-    pub fn run(&mut self, commands: &mut Commands<'_>, input: &Input) -> Result<Ended> {
+    pub fn run(
+        &mut self,
+        tables: &Tables,
+        commands: &mut Commands<'_>,
+        input: &Input,
+    ) -> Result<Ended> {
         self.shown.clear();
         match input {
-            Input::NewOrder(input) => self.new_order(commands, input),
-            Input::Payment(input) => self.payment(commands, input),
-            Input::OrderStatus(input) => self.order_status(commands, input),
-            Input::Delivery(input) => self.delivery(commands, input),
-            Input::StockLevel(input) => self.stock_level(commands, input),
+            Input::NewOrder(input) => self.new_order(tables, commands, input),
+            Input::Payment(input) => self.payment(tables, commands, input),
+            Input::OrderStatus(input) => self.order_status(tables, commands, input),
+            Input::Delivery(input) => self.delivery(tables, commands, input),
+            Input::StockLevel(input) => self.stock_level(tables, commands, input),
         }
     }
 
@@ -111,12 +99,12 @@ impl Terminal {
     /// Finds a customer by number or last name (clause 2.5.2.2): reads `columns` into `self.row`.
     fn customer(
         &mut self,
+        tables: &Tables,
         statement: &mut Statement<'_>,
         (warehouse, district): (i32, i32),
         who: &Who,
         columns: &[ColumnId],
     ) -> Result<RowId> {
-        let tables = self.tables.clone();
         let name = match who {
             Who::Number(number) => {
                 let key = [warehouse, district, *number];

@@ -24,10 +24,10 @@ impl Terminal {
     #[inline(never)]
     pub(super) fn new_order(
         &mut self,
+        tables: &Tables,
         commands: &mut Commands<'_>,
         input: &NewOrder,
     ) -> Result<Ended> {
-        let tables = self.tables.clone();
         let mut statement = commands.next()?;
         lock(
             &mut statement,
@@ -42,11 +42,11 @@ impl Terminal {
         )?;
         let mut keys = std::mem::take(&mut self.keys);
         let stock_columns = stock_columns(input.district);
-        let points = order_points(&tables, &mut keys, input, &stock_columns);
+        let points = order_points(tables, &mut keys, input, &stock_columns);
         statement.prefetch_points(&points);
         let (customer, rest) = points.split_first().expect("a customer, and what he orders");
         let (items, stocks) = rest.split_at(input.lines().len());
-        let (order, charge) = self.order_head(&mut statement, input, customer)?;
+        let (order, charge) = self.order_head(tables, &mut statement, input, customer)?;
         self.lines.clear();
         let (mut total, mut ended, mut first) = (0, None, 0);
         // An item that comes twice: the second time sees what the first has done.
@@ -56,7 +56,8 @@ impl Terminal {
                 drop(statement);
                 statement = commands.next()?;
             }
-            let found = self.order_lines(&mut statement, input, (order, first), (items, stocks))?;
+            let found =
+                self.order_lines(tables, &mut statement, input, (order, first), (items, stocks))?;
             total += found.amount;
             first += found.lines;
             // The last one, which there is not: what was entered is entered in vain.
@@ -81,11 +82,11 @@ impl Terminal {
     /// and what of the sum is to be paid, times 10^8.
     fn order_head(
         &mut self,
+        tables: &Tables,
         statement: &mut Statement<'_>,
         input: &NewOrder,
         customer: &PointAhead<'_>,
     ) -> Result<(i32, i64)> {
-        let tables = self.tables.clone();
         let NewOrder { warehouse: w, district: d, customer: c, .. } = *input;
         let columns = [warehouse::W_TAX];
         self.get(statement, &tables.warehouse, &[w], &columns)?;
@@ -126,12 +127,12 @@ impl Terminal {
     /// step is done for all of them before the next.
     fn order_lines(
         &mut self,
+        tables: &Tables,
         statement: &mut Statement<'_>,
         input: &NewOrder,
         (order, first): (i32, usize),
         (items, stocks): (&[PointAhead<'_>], &[PointAhead<'_>]),
     ) -> Result<Found> {
-        let tables = self.tables.clone();
         let lines = &input.lines()[first..][..items.len()];
         let mut ordered = std::mem::take(&mut self.ordered);
         let mut rows = std::mem::take(&mut self.found);
@@ -173,19 +174,19 @@ impl Terminal {
         }
         self.found = rows;
         self.ordered = ordered;
-        self.change_stocks(statement, input, &lines[..found.lines], &columns)?;
+        self.change_stocks(tables, statement, input, &lines[..found.lines], &columns)?;
         Ok(found)
     }
 
     /// Writes what is in `self.stored` to the stocks in `self.rows`, which these lines take from.
     fn change_stocks(
         &mut self,
+        tables: &Tables,
         statement: &mut Statement<'_>,
         input: &NewOrder,
         lines: &[Line],
         columns: &[ColumnId],
     ) -> Result<()> {
-        let tables = self.tables.clone();
         let stock = &*tables.stock;
         let rows = std::mem::take(&mut self.rows);
         let access = &mut self.access;

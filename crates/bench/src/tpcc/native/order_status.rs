@@ -3,7 +3,7 @@
 use atoll_kernel::api::Result;
 
 use super::super::inputs::OrderStatus;
-use super::super::schema::{customer, order_line, orders};
+use super::super::schema::{Tables, customer, order_line, orders};
 use super::{Commands, Ended, ScanDirection, Terminal, int, lock, missing};
 
 impl Terminal {
@@ -11,10 +11,10 @@ impl Terminal {
     #[inline(never)]
     pub(super) fn order_status(
         &mut self,
+        tables: &Tables,
         commands: &mut Commands<'_>,
         input: &OrderStatus,
     ) -> Result<Ended> {
-        let tables = self.tables.clone();
         let mut statement = commands.next()?;
         lock(&mut statement, &[&tables.customer, &tables.orders, &tables.order_line], &[])?;
         let (w, d) = (input.warehouse, input.district);
@@ -25,7 +25,7 @@ impl Terminal {
             customer::C_LAST,
             customer::C_BALANCE,
         ];
-        self.customer(&mut statement, (w, d), &input.who, &columns)?;
+        self.customer(tables, &mut statement, (w, d), &input.who, &columns)?;
         let c = int(&self.row, 0)?;
         self.show(1);
 

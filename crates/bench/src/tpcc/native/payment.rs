@@ -6,7 +6,7 @@ use atoll_kernel::api::{ColumnId, Result, RowBuffer, Statement, TableEntry};
 
 use super::super::inputs::Payment;
 use super::super::random::now;
-use super::super::schema::{customer, district, warehouse};
+use super::super::schema::{Tables, customer, district, warehouse};
 use super::super::stored::{Stored, decimal};
 use super::{Commands, Ended, Terminal, bytes, int, lock};
 
@@ -38,10 +38,10 @@ impl Terminal {
     #[inline(never)]
     pub(super) fn payment(
         &mut self,
+        tables: &Tables,
         commands: &mut Commands<'_>,
         input: &Payment,
     ) -> Result<Ended> {
-        let tables = self.tables.clone();
         let mut statement = commands.next()?;
         lock(
             &mut statement,
@@ -74,7 +74,7 @@ impl Terminal {
         ];
         self.pay(&mut statement, &tables.district, &[w, d], &columns, input.amount)?;
         names.extend_from_slice(bytes(&self.row, 1)?);
-        let customer = self.pay_customer(&mut statement, input)?;
+        let customer = self.pay_customer(tables, &mut statement, input)?;
 
         self.stored.clear();
         for key in [customer, input.customer_district, input.customer_warehouse, d, w] {
@@ -105,10 +105,14 @@ impl Terminal {
         Ok(())
     }
 
-    fn pay_customer(&mut self, statement: &mut Statement<'_>, input: &Payment) -> Result<i32> {
-        let tables = self.tables.clone();
+    fn pay_customer(
+        &mut self,
+        tables: &Tables,
+        statement: &mut Statement<'_>,
+        input: &Payment,
+    ) -> Result<i32> {
         let place = (input.customer_warehouse, input.customer_district);
-        let row = self.customer(statement, place, &input.who, &CUSTOMER)?;
+        let row = self.customer(tables, statement, place, &input.who, &CUSTOMER)?;
         let number = int(&self.row, 4)?;
         self.show(5);
         let at = (&*tables.customer, row);

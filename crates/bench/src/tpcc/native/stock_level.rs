@@ -3,7 +3,7 @@
 use atoll_kernel::api::Result;
 
 use super::super::inputs::StockLevel;
-use super::super::schema::{district, order_line, stock};
+use super::super::schema::{Tables, district, order_line, stock};
 use super::{Commands, Ended, ScanDirection, Terminal, between, int, lock, no_row, points_ahead};
 
 /// Orders that are looked at.
@@ -16,10 +16,10 @@ impl Terminal {
     #[inline(never)]
     pub(super) fn stock_level(
         &mut self,
+        tables: &Tables,
         commands: &mut Commands<'_>,
         input: &StockLevel,
     ) -> Result<Ended> {
-        let tables = self.tables.clone();
         let mut statement = commands.next()?;
         lock(&mut statement, &[&tables.district, &tables.order_line, &tables.stock], &[])?;
         let (w, d) = (input.warehouse, input.district);
