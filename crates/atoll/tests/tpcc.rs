@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use atoll_bench::arrivals::Rate;
 use atoll_bench::report::Report;
-use atoll_bench::setting::{Durability, Isolation, Server, Setting};
+use atoll_bench::setting::{Calls, Durability, Isolation, Server, Setting};
 use atoll_bench::tpcc::{Affinity, Kind, Mix, Size, Tpcc};
 use atoll_bench::wire::tpcc::check;
 use atoll_bench::wire::{connect_to, run, run_recorded};
@@ -25,6 +25,7 @@ fn setting(isolation: Isolation) -> Setting {
         warmup_seconds: 0,
         isolation,
         durability: Durability::Commit,
+        calls: Calls::Inside,
         rate: None,
         seed: 3,
     }

@@ -12,7 +12,7 @@ use atoll_bench::arrivals::Rate;
 use atoll_bench::choice::Choice;
 use atoll_bench::orders::Orders;
 use atoll_bench::report::Report;
-use atoll_bench::setting::{Durability, Isolation, Server, Setting};
+use atoll_bench::setting::{Calls, Durability, Isolation, Server, Setting};
 use atoll_bench::smallbank::SmallBank;
 use atoll_bench::tatp::{self, Tatp};
 use atoll_bench::wire::{Wire, connect_to, run};
@@ -25,8 +25,16 @@ use rustix::process::{Pid, Signal, kill_process};
 const NOBODY: &str = "postgres://postgres@127.0.0.1:1/postgres";
 
 fn setting(isolation: Isolation, durability: Durability) -> Setting {
-    let (clients, seconds, warmup_seconds) = (4, 1, 0);
-    Setting { clients, seconds, warmup_seconds, isolation, durability, rate: None, seed: 5 }
+    Setting {
+        clients: 4,
+        seconds: 1,
+        warmup_seconds: 0,
+        isolation,
+        durability,
+        calls: Calls::Inside,
+        rate: None,
+        seed: 5,
+    }
 }
 
 fn server(scratch: &Scratch) -> Server {
@@ -219,6 +227,10 @@ fn options_of_another_way_to_run_are_said_in_a_line() {
     fails(&["connections", "--url", NOBODY, "--ledger"], "unexpected argument '--ledger'");
     fails(&["sync", "--ledger"], "unexpected argument '--ledger'");
     fails(&["tpcc", "--url", NOBODY, "--affinity", "none"], "cannot be used with");
+    for calls in ["routed", "anywhere"] {
+        fails(&["tpcc", "--calls", calls, "--affinity", "home"], "leave --affinity out");
+        fails(&["ycsb", "--url", NOBODY, "--calls", calls], "cannot be used with");
+    }
     fails(&["tpcc", "--acknowledged", "file"], "required arguments");
     fails(&["tpcc", "--verify", "file"], "required arguments");
     fails(&["ycsb", "--url", NOBODY, "--acknowledged", "file"], "unexpected argument");
@@ -419,6 +431,7 @@ fn an_interrupted_run_leaves_nothing() {
         ("ycsb --workload c --records 300000", "loading about"),
         ("smallbank --customers 1000", "transactions a second"),
         ("insert --clients 500 --rows-max 100000 --commit-every 1", "making 500 tables"),
+        ("ycsb --records 1000 --calls routed --rate 100", "transactions a second"),
     ] {
         for signal in [Signal::INT, Signal::TERM] {
             let arguments: Vec<&str> = benchmark.split(' ').chain(long).collect();
@@ -468,6 +481,21 @@ fn what_is_not_temporary_stays_after_an_interrupt() {
     let count: i64 = connect_to(&url).unwrap().query_one(count, &[]).unwrap().get(0);
     assert_eq!(count, 100, "the server goes on");
     assert_eq!(temporary.path().read_dir().unwrap().count(), 0);
+}
+
+/// Clients are threads; those that were routed say how many did not run where their key hashes to.
+#[test]
+fn calls_from_outside_are_told() {
+    for (calls, is_routed) in [("inside", false), ("routed", true), ("anywhere", false)] {
+        let run = ["orders", "--merchants", "50", "--clients", "4", "--seconds", "1", "--json"];
+        let output = bench(&[&run[..], &["--calls", calls]].concat());
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&json["calls"], &json["clients"]), (&calls.into(), &4.into()));
+        assert!(json["transactions"].as_u64().unwrap() > 0, "{json}");
+        assert_eq!(json["ran_elsewhere"].is_u64(), is_routed, "{json}");
+    }
 }
 
 #[test]

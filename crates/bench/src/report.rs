@@ -18,7 +18,7 @@ use crate::latency::Latencies;
 use crate::ledger::Costs;
 use crate::memory::Series;
 use crate::native::{Looks, traced};
-use crate::setting::Setting;
+use crate::setting::{Calls, Setting, Way};
 use crate::workload::{Checked, Counts, Fields, Loaded, Workload};
 
 /// What clients did.
@@ -191,6 +191,8 @@ impl Report {
             Side::Native { instances, cpu, written, metrics, looks, .. } => {
                 let mut json = self.native_json(*instances, *cpu, &Measured(metrics));
                 json["bytes_written"] = json!(written);
+                json["calls"] = json!(setting.calls.name());
+                json["ran_elsewhere"] = json!(self.ran_elsewhere());
                 json["space"] = looks.space.json();
                 json["beside_checkpoints"] = looks.json();
                 json
@@ -208,6 +210,12 @@ impl Report {
             all.extend(named.map(|(name, value)| ((*name).to_owned(), value.clone())));
         }
         json
+    }
+
+    /// Routed transactions that another instance than their key's has run; none if they were not routed.
+    fn ran_elsewhere(&self) -> Option<u64> {
+        let is_routed = self.setting.calls == Calls::Outside(Way::Routed);
+        is_routed.then_some(self.driven.counts.elsewhere)
     }
 
     fn native_json(&self, instances: usize, cpu: Duration, measured: &Measured<'_>) -> Value {
@@ -255,6 +263,16 @@ impl Report {
         })
     }
 
+    fn wire_lines(
+        &self,
+        f: &mut std::fmt::Formatter<'_>,
+        (server_cpu, client_cpu): (Option<Duration>, Duration),
+    ) -> std::fmt::Result {
+        let Some(cpu) = server_cpu else { return Ok(()) };
+        let (server, client) = (self.each(cpu), self.each(client_cpu));
+        writeln!(f, "  processor: server {server:.1}, clients {client:.1} us a transaction")
+    }
+
     fn native_lines(
         &self,
         f: &mut std::fmt::Formatter<'_>,
@@ -267,6 +285,9 @@ impl Report {
             "  processor: {:.1} us a transaction (clients and kernel in one process)",
             self.each(cpu)
         )?;
+        if let Some(elsewhere) = self.ran_elsewhere() {
+            writeln!(f, "  {elsewhere} ran on another instance than their key's")?;
+        }
         writeln!(
             f,
             "  log: {:.0} bytes a transaction ({:.0} with padding), {:.0} flushes a second, \
@@ -358,7 +379,8 @@ impl std::fmt::Display for Report {
         let (setting, counts) = (&self.setting, &self.driven.counts);
         let how = match &self.side {
             Side::Native { instances, .. } => {
-                format!(": {instances} instances, durability {}", setting.durability.name())
+                let (durability, calls) = (setting.durability.name(), setting.calls.name());
+                format!(": {instances} instances, durability {durability}, calls {calls}")
             }
             Side::Wire { .. } => " over the wire".to_owned(),
         };
@@ -404,14 +426,9 @@ impl std::fmt::Display for Report {
                     writeln!(f, "  space: {most:.2} times the data at most, {mean:.2} on average")?;
                 }
             }
-            Side::Wire { server_cpu: Some(cpu), client_cpu, .. } => {
-                let (server, client) = (self.each(*cpu), self.each(*client_cpu));
-                writeln!(
-                    f,
-                    "  processor: server {server:.1}, clients {client:.1} us a transaction"
-                )?;
+            Side::Wire { server_cpu, client_cpu, .. } => {
+                self.wire_lines(f, (*server_cpu, *client_cpu))?;
             }
-            Side::Wire { .. } => {}
         }
         if let Some((last, most)) = self.memory().resident() {
             writeln!(f, "  resident: {} MiB in the end, {} at most", last >> 20, most >> 20)?;

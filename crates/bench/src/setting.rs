@@ -55,11 +55,47 @@ impl Durability {
     }
 }
 
+/// Whence transactions are called, natively.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// From within: a client is a task of an instance.
+    Inside,
+    /// From outside: a client is a thread of the embedding program.
+    Outside(Way),
+}
+
+/// Where a transaction runs that is called from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Where its key hashes to; elsewhere if that instance is overloaded.
+    Routed,
+    /// On whichever instance has time.
+    Anywhere,
+}
+
+impl Calls {
+    /// All of them.
+    pub const ALL: [Calls; 3] =
+        [Calls::Inside, Calls::Outside(Way::Routed), Calls::Outside(Way::Anywhere)];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Calls::Inside => "inside",
+            Calls::Outside(Way::Routed) => "routed",
+            Calls::Outside(Way::Anywhere) => "anywhere",
+        }
+    }
+}
+
 /// How clients run, whatever their workload.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Clients: natively each a task of an instance, over the wire each a connection.
+    /// Clients: natively each a task of an instance, or a thread if calls come from outside; over the wire
+    /// each a connection.
     pub clients: u64,
+    /// Natively: whence transactions are called.
+    pub calls: Calls,
     /// How long is measured.
     pub seconds: u64,
     /// How long runs before that.

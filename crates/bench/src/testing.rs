@@ -2,10 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use atoll_kernel::api::{ColumnId, Database, Instances, Options, TableEntry};
+use atoll_kernel::runtime::RuntimeOptions;
 
 use crate::native::{Native, run};
 use crate::report::Report;
-use crate::setting::{Durability, Isolation, Place, Setting};
+use crate::setting::{Calls, Durability, Isolation, Place, Setting};
 
 /// Eight clients for a second.
 pub fn setting(isolation: Isolation) -> Setting {
@@ -15,6 +16,7 @@ pub fn setting(isolation: Isolation) -> Setting {
         warmup_seconds: 0,
         isolation,
         durability: Durability::Commit,
+        calls: Calls::Inside,
         rate: None,
         seed: 42,
     }
@@ -47,8 +49,14 @@ pub fn shares_hold(report: &Report, percents: &[f64]) {
 
 /// A small database.
 pub fn open(instances: u16) -> Database {
+    open_with(instances, RuntimeOptions::default())
+}
+
+/// The same, with instances that are so.
+pub fn open_with(instances: u16, runtime: RuntimeOptions) -> Database {
     let options = Options {
         instances: Instances::Count(instances),
+        runtime,
         buffer_pool_bytes: 256 << 20,
         undo_bytes: 64 << 20,
         ..Options::default()

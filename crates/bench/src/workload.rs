@@ -144,6 +144,8 @@ pub struct Counts {
     pub failed: [u64; KINDS_MAX],
     /// Tries that ended with a conflict and were tried again.
     pub aborts: u64,
+    /// Routed transactions that another instance than their key's has run.
+    pub elsewhere: u64,
 }
 
 impl Counts {
@@ -170,6 +172,7 @@ impl Counts {
             self.failed[kind] += other.failed[kind];
         }
         self.aborts += other.aborts;
+        self.elsewhere += other.elsewhere;
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use atoll_bench::ledger::{Class, Costs, Counting, Known, Unknown};
 use atoll_bench::native::run;
-use atoll_bench::setting::{Durability, Isolation, Place, Setting};
+use atoll_bench::setting::{Calls, Durability, Isolation, Place, Setting};
 use atoll_bench::tpcb;
 use atoll_bench::tpcc::{Affinity, Mix, Size, Tpcc};
 use atoll_kernel::api::{Database, InstanceId, Instances, Options, Parker, Prefault, Target};
@@ -46,6 +46,7 @@ fn count_tpcc(mix: Mix) -> Costs {
         warmup_seconds: 1,
         isolation: Isolation::RepeatableRead,
         durability: Durability::Commit,
+        calls: Calls::Inside,
         rate: None,
         seed: 1,
     };

@@ -6,7 +6,7 @@ use atoll_bench::compare::output::Staged;
 use atoll_bench::cpu;
 use atoll_bench::native::{self, Native};
 use atoll_bench::report::Report;
-use atoll_bench::setting::{Isolation, Place, Server, Setting};
+use atoll_bench::setting::{Calls, Isolation, Place, Server, Setting};
 use atoll_bench::sweep::clients::{self, Plan};
 use atoll_bench::wire::{self, Wire};
 use atoll_server::config::{interval_ms, wal_bytes};
@@ -31,6 +31,12 @@ pub struct Common {
     /// [default: repeatable-read, over the wire read-committed]
     #[arg(long, value_parser = ["repeatable-read", "read-committed"])]
     isolation: Option<String>,
+    /// Natively, whence transactions are called: `inside`, a client is a task of an instance; from outside, each
+    /// client a thread as of a program that embeds the library: `routed`, a transaction runs on the instance
+    /// that its key hashes to (of tpcc the home warehouse), on another one if that is overloaded; `anywhere`, on
+    /// whichever has time.
+    #[arg(long, default_value = "inside", value_parser = ["inside", "routed", "anywhere"])]
+    calls: String,
     /// Memory for pages in MiB; what is expected to be needed without this.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     buffer_pool: Option<u64>,
@@ -44,7 +50,7 @@ pub struct Common {
     checkpoint_wal: u64,
     /// Run over the wire against the server at this URL, as single prepared statements; loads the
     /// tables unless they are there.
-    #[arg(long, conflicts_with_all = ["data", "instances", "buffer_pool", "prefault", "checkpoint_interval",
+    #[arg(long, conflicts_with_all = ["data", "instances", "calls", "buffer_pool", "prefault", "checkpoint_interval",
         "checkpoint_wal", "ledger"])]
     url: Option<String>,
     /// The server's process id, to count its processor time.
@@ -69,9 +75,16 @@ impl Common {
                 _ => Isolation::RepeatableRead,
             },
             durability: self.course.durability(),
+            calls: self.calls(),
             rate: self.course.rate,
             seed: self.course.seed,
         }
+    }
+
+    /// What `--calls` says.
+    pub fn calls(&self) -> Calls {
+        let named = |calls: &Calls| calls.name() == self.calls;
+        Calls::ALL.into_iter().find(named).unwrap_or(Calls::Inside)
     }
 
     fn place(&self, data: PathBuf) -> Place {

@@ -12,7 +12,7 @@ use atoll_kernel::api::{Instances, Prefault};
 /// How many clients; several numbers, or rounds, are a sweep.
 #[derive(clap::Args, Debug)]
 pub struct Clients {
-    /// Clients: natively each a task of an instance, over the wire each a connection. Several numbers, as
+    /// Clients: natively each a task of an instance, or a thread, over the wire each a connection. Several numbers, as
     /// 8,32,128, are run in turns and set beside each other in a table.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64",
         value_parser = clap::value_parser!(u64).range(1..=100_000))]

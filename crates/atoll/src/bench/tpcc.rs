@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use atoll_bench::setting::{Calls, Way};
 use atoll_bench::tpcc::{Affinity, Mix, Size, Tpcc};
 use atoll_bench::wire::{connect_to, tpcc::verify};
 
@@ -17,10 +18,10 @@ pub struct Arguments {
     #[arg(long, default_value = "standard",
         value_parser = ["standard", "payment", "new-order", "new-order-delivery"])]
     mix: String,
-    /// Natively: `home`, a terminal's transactions run on the instance of its home warehouse; `none`:
-    /// a warehouse's terminals are spread over all instances.
-    #[arg(long, default_value = "home", value_parser = ["home", "none"], conflicts_with = "url")]
-    affinity: String,
+    /// Natively, unless --calls says it: `home`, a terminal's transactions run on the instance of its home
+    /// warehouse; `none`: a warehouse's terminals are spread over all instances [default: home]
+    #[arg(long, value_parser = ["home", "none"], conflicts_with = "url")]
+    affinity: Option<String>,
     /// Over the wire: a new file to which each New-Order, Payment and Delivery is written once it is
     /// acknowledged, before its client's next; it outlives the server, for `--verify`.
     #[arg(long, value_name = "FILE", requires = "url")]
@@ -45,12 +46,23 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         warehouses: arguments.warehouses,
         size: Size::STANDARD,
         mix: Mix::ALL.into_iter().find(named).unwrap_or(Mix::Standard),
-        affinity: Affinity::ALL
-            .into_iter()
-            .find(|it| it.name() == arguments.affinity)
-            .unwrap_or(Affinity::Home),
+        affinity: affinity(arguments)?,
     };
     arguments.common.run_recorded(&workload, arguments.acknowledged.as_deref())
+}
+
+/// Where transactions run: as `--affinity` says, or as they are called.
+fn affinity(arguments: &Arguments) -> Result<Affinity, String> {
+    let calls = arguments.common.calls();
+    match (&arguments.affinity, calls) {
+        (Some(_), Calls::Outside(_)) => Err(format!(
+            "--calls {} says where transactions run: leave --affinity out",
+            calls.name()
+        )),
+        (Some(name), Calls::Inside) if name == "none" => Ok(Affinity::None),
+        (None, Calls::Outside(Way::Anywhere)) => Ok(Affinity::None),
+        _ => Ok(Affinity::Home),
+    }
 }
 
 /// Says of which acknowledged transactions something is lost; an error if there are any.

@@ -12,7 +12,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use atoll_bench::setting::{self as bench, Durability, Isolation, Setting};
+use atoll_bench::setting::{self as bench, Calls, Durability, Isolation, Setting};
 use atoll_bench::tpcc::{self, Affinity, Mix, OrderKey, Size, Tpcc};
 use atoll_bench::wire::{self, tpcc as over_wire};
 use child::Server;
@@ -181,6 +181,7 @@ fn over_the_wire(server: &Server, arguments: &Arguments) -> Result<()> {
         warmup_seconds: 0,
         isolation: Isolation::ReadCommitted,
         durability: Durability::Commit,
+        calls: Calls::Inside,
         rate: None,
         seed: arguments.seed,
     };

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use atoll_bench::native::{Course, Native, Told, drive, prepare};
 use atoll_bench::report::Driven;
-use atoll_bench::setting::{Durability, Isolation, Setting};
+use atoll_bench::setting::{Calls, Durability, Isolation, Setting};
 use atoll_bench::ticker::Ticker;
 use atoll_bench::tpcc::{self, Affinity, Kind, Mix, NOTE, OrderKey, Size, Tpcc};
 use atoll_bench::workload::Acknowledge;
@@ -69,6 +69,7 @@ impl Running {
             warmup_seconds: 0,
             isolation: Isolation::RepeatableRead,
             durability: Durability::Commit,
+            calls: Calls::Inside,
             rate: None,
             seed: u64::from(std::process::id()),
         };

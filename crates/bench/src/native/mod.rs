@@ -5,19 +5,22 @@
 //! the wire.
 
 mod access;
+mod client;
 mod columns;
 mod drive;
+mod inside;
 mod load;
-mod run;
 mod looks;
+mod outside;
+mod run;
 mod space_used;
 pub(crate) mod traced;
 #[cfg(test)]
 mod tests;
 
 use atoll_kernel::api::{
-    Access, Catalog, Context, Database, PUBLIC_NAMESPACE, Result, Session, Statement, TableEntry,
-    TableLockMode, Transaction,
+    Access, AffinityKey, Catalog, Context, Database, PUBLIC_NAMESPACE, Result, Session, Statement,
+    TableEntry, TableLockMode, Transaction,
 };
 use std::sync::Arc;
 
@@ -26,17 +29,18 @@ use crate::space::Need;
 use crate::workload::{Checked, Ended, Loaded, Workload};
 
 pub use access::{Key, Part, RowAccess, missing, set_key};
+pub use client::Told;
 pub(crate) use columns::{columns, tables};
-pub use drive::{Course, Told, drive};
+pub use drive::{Course, drive};
 pub use looks::Looks;
 pub use run::{prepare, run};
 
 /// A workload that runs natively.
-pub trait Native: Workload {
+pub trait Native: Workload<Input: Send + Sync> {
     /// The tables, as transactions use them.
     type Tables: Clone + Send + 'static;
     /// One client's: the tables and the memory it works with.
-    type Terminal;
+    type Terminal: Send;
 
     /// Looks the tables up; an error names what is not there.
     fn tables(catalog: &Catalog) -> std::result::Result<Self::Tables, String>;
@@ -46,13 +50,15 @@ pub trait Native: Workload {
     fn need(&self, setting: &Setting, instances: u16) -> Need;
     /// Whether an input only reads.
     fn access(input: &Self::Input) -> Access;
+    /// What tells an input's data apart: the first argument of a routed procedure.
+    fn key(input: &Self::Input) -> AffinityKey;
     /// Does what an input asks, up to the commit.
     fn run(
         terminal: &mut Self::Terminal,
         commands: &mut Commands<'_>,
         input: &Self::Input,
     ) -> Result<Ended<Self::Mark>>;
-    /// The instance on which a client runs.
+    /// The instance on which a client runs that is a task.
     fn home(&self, client: u64, instances: usize) -> usize {
         (client % instances as u64) as usize
     }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use atoll_kernel::api::{Database, Error, MemoryWatch, Options, PUBLIC_NAMESPACE, Pin, Target};
 
-use super::drive::{Course, Told, drive};
+use super::client::Told;
+use super::drive::{Course, drive};
 use super::looks::{Looks, pages_in};
 use super::traced::Tracing;
 use super::{Native, load};

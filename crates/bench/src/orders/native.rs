@@ -3,7 +3,7 @@
 //! Invariants: an INSERT of all rows, then the UPDATE of the merchant, so that the hot row is held
 //! for as short as can be: from its change to the commit.
 
-use atoll_kernel::api::{Access, Catalog, Result};
+use atoll_kernel::api::{Access, AffinityKey, Catalog, Result};
 
 use super::{Batch, Orders, Sums, TEXT_BYTES};
 use crate::native::{Commands, Native, Part, RowAccess, columns, tables};
@@ -52,6 +52,10 @@ impl Native for Orders {
 
     fn access(_: &Batch) -> Access {
         Access::ReadWrite
+    }
+
+    fn key(input: &Batch) -> AffinityKey {
+        input.merchant.into()
     }
 
     fn run(

@@ -3,7 +3,7 @@
 //! Invariants: each statement of the paper's programs is a command; a balance that is to be
 //! changed by what it is, is computed anew if it was changed meanwhile.
 
-use atoll_kernel::api::{Access, Catalog, Result, TableEntry};
+use atoll_kernel::api::{Access, AffinityKey, Catalog, Result, TableEntry};
 
 use super::{Input, SmallBank, check_amount, name};
 use crate::native::{Commands, Native, Part, RowAccess, columns, tables};
@@ -91,6 +91,16 @@ impl Native for SmallBank {
         match input {
             Input::Balance(_) => Access::ReadOnly,
             _ => Access::ReadWrite,
+        }
+    }
+
+    fn key(input: &Input) -> AffinityKey {
+        match *input {
+            Input::Balance(customer)
+            | Input::DepositChecking(customer, _)
+            | Input::TransactSavings(customer, _)
+            | Input::Amalgamate(customer, _)
+            | Input::WriteCheck(customer, _) => customer.into(),
         }
     }
 

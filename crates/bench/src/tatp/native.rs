@@ -3,8 +3,8 @@
 //! Invariants: each SQL statement of the description is a command that finds its rows by an index.
 
 use atoll_kernel::api::{
-    Access, Catalog, ColumnId, Error, IndexEntry, Result, RowId, ScanDirection, Statement,
-    TableEntry, WriteOutcome,
+    Access, AffinityKey, Catalog, ColumnId, Error, IndexEntry, Result, RowId, ScanDirection,
+    Statement, TableEntry, WriteOutcome,
 };
 
 use super::{Input, Kind, Tatp};
@@ -240,6 +240,19 @@ impl Native for Tatp {
                 Access::ReadOnly
             }
             _ => Access::ReadWrite,
+        }
+    }
+
+    fn key(input: &Input) -> AffinityKey {
+        match input {
+            Input::GetSubscriberData { s_id }
+            | Input::GetNewDestination { s_id, .. }
+            | Input::GetAccessData { s_id, .. }
+            | Input::UpdateSubscriberData { s_id, .. } => i64::from(*s_id).into(),
+            // The same subscriber's: it is s_id in digits.
+            Input::UpdateLocation { sub_nbr, .. }
+            | Input::InsertCallForwarding { sub_nbr, .. }
+            | Input::DeleteCallForwarding { sub_nbr, .. } => sub_nbr.as_str().into(),
         }
     }
 

@@ -35,6 +35,16 @@ fn tiny_runs_fail_as_often_as_expected_and_keep_all_references() {
     }
 }
 
+/// Whether a subscriber is named by s_id or by sub_nbr, transactions go to one instance.
+#[test]
+fn a_subscriber_has_one_key() {
+    let mut sub_nbr = String::new();
+    inputs::sub_nbr(4711, &mut sub_nbr);
+    let by_number = Input::GetSubscriberData { s_id: 4711 };
+    let by_text = Input::UpdateLocation { sub_nbr, vlr_location: 1 };
+    assert_eq!(Tatp::key(&by_number), Tatp::key(&by_text));
+}
+
 #[test]
 fn columns_are_what_their_sql_says() {
     let database = open(2);

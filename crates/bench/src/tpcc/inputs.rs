@@ -189,6 +189,17 @@ pub struct StockLevel {
 }
 
 impl Input {
+    /// The terminal's warehouse.
+    pub fn warehouse(&self) -> i32 {
+        match self {
+            Input::NewOrder(NewOrder { warehouse, .. })
+            | Input::Payment(Payment { warehouse, .. })
+            | Input::OrderStatus(OrderStatus { warehouse, .. })
+            | Input::Delivery(Delivery { warehouse, .. })
+            | Input::StockLevel(StockLevel { warehouse, .. }) => *warehouse,
+        }
+    }
+
     /// The next input of a terminal of `home`, of the workload's mix.
     pub fn draw(random: &mut Random, workload: &Tpcc, home: i32) -> Input {
         let Tpcc { warehouses, size, mix, .. } = workload;

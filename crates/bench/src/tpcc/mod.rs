@@ -18,7 +18,7 @@ mod tests;
 
 use std::time::Duration;
 
-use atoll_kernel::api::{Access, Catalog, Database, Result};
+use atoll_kernel::api::{Access, AffinityKey, Catalog, Database, Result};
 use serde_json::json;
 
 use crate::native::{Commands, Native};
@@ -236,6 +236,10 @@ impl Native for Tpcc {
             Kind::OrderStatus | Kind::StockLevel => Access::ReadOnly,
             _ => Access::ReadWrite,
         }
+    }
+
+    fn key(input: &Input) -> AffinityKey {
+        i64::from(input.warehouse()).into()
     }
 
     fn run(

@@ -8,7 +8,7 @@ use atoll_kernel::api::{
 
 use super::*;
 use crate::native::{prepare, run};
-use crate::setting::{Isolation, Place};
+use crate::setting::{Calls, Isolation, Place, Way};
 use crate::sql::run_sql;
 use crate::testing::{are_columns_of, open, place, run_tiny, setting};
 use crate::tpcc::schema::{customer, district, history, new_order, order_line, orders, warehouse};
@@ -62,6 +62,25 @@ fn tiny_runs_keep_all_conditions() {
         assert_eq!(json["affinity"], affinity.name());
         assert!(report.to_string().contains("no think times"));
         assert!(report.to_string().contains("all twelve consistency conditions hold"));
+    }
+}
+
+#[test]
+fn tiny_runs_called_from_outside_keep_all_conditions() {
+    for calls in [Calls::Outside(Way::Routed), Calls::Outside(Way::Anywhere)] {
+        for isolation in [Isolation::RepeatableRead, Isolation::ReadCommitted] {
+            let report = run_tiny(&tiny(3), &Setting { calls, ..setting(isolation) });
+            for (kind, latencies) in Kind::NAMES.iter().zip(&report.driven.by_kind) {
+                assert!(latencies.count() > 0, "no {kind} was done: {report}");
+            }
+            let (counts, json) = (report.driven.counts, report.json());
+            assert_eq!(report.driven.latencies.count(), counts.transactions());
+            assert_eq!(json["calls"], calls.name());
+            assert_eq!(json["ran_elsewhere"].is_null(), calls == Calls::Outside(Way::Anywhere));
+            let text = report.to_string();
+            assert!(text.contains(&format!("calls {}", calls.name())), "{text}");
+            assert!(text.contains("all twelve consistency conditions hold"), "{text}");
+        }
     }
 }
 

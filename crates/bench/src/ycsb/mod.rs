@@ -95,6 +95,17 @@ impl Operation {
         !matches!(self, Operation::Read(_) | Operation::Scan(..))
     }
 
+    /// Whose, or the first one's.
+    pub fn record(&self) -> u64 {
+        match self {
+            Operation::Read(record)
+            | Operation::Update(record, _)
+            | Operation::Insert(record, _)
+            | Operation::Scan(record, _)
+            | Operation::ReadModifyWrite(record, _) => *record,
+        }
+    }
+
     fn kind(&self) -> Kind {
         match self {
             Operation::Read(_) => Kind::Read,

@@ -7,7 +7,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use atoll_kernel::api::{
-    Access, Catalog, ColumnId, KeyRange, Result, RowId, ScanDirection, Statement, TableEntry,
+    Access, AffinityKey, Catalog, ColumnId, KeyRange, Result, RowId, ScanDirection, Statement,
+    TableEntry,
 };
 
 use super::{Change, FIELDS, KeyForm, Kind, Operation, Ycsb, fields, text_key};
@@ -177,6 +178,11 @@ impl Native for Ycsb {
             true => Access::ReadWrite,
             false => Access::ReadOnly,
         }
+    }
+
+    fn key(input: &Vec<Operation>) -> AffinityKey {
+        // That of the first operation stands for all.
+        input.first().map_or(0, Operation::record).into()
     }
 
     fn run(
