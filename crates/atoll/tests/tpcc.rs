@@ -16,7 +16,7 @@ use atoll_bench::wire::{connect_to, run, run_recorded};
 use common::Scratch;
 
 const TINY: Tpcc =
-    Tpcc { warehouses: 2, size: Size::TINY, mix: Mix::Standard, affinity: Affinity::Home };
+    Tpcc { warehouses: 2, size: Size::TINY, mix: Mix::Standard, affinity: Affinity::None };
 
 fn setting(isolation: Isolation) -> Setting {
     Setting {
@@ -65,6 +65,33 @@ fn a_tiny_run_over_the_wire_keeps_all_conditions() {
     assert_eq!((verdict.counts[1], verdict.counts[8]), (1, 1), "{:?}", verdict.breaches);
     let refused = run(&TINY, &committed, &server(&scratch), &mut |_| ()).err().unwrap();
     assert!(refused.contains("not whole"), "{refused}");
+}
+
+/// Sessions end on the instance that their warehouse hashes to, wherever they were accepted.
+#[test]
+fn sessions_go_to_their_warehouse() {
+    for affinity in [Affinity::Table, Affinity::Hint] {
+        let scratch = Scratch::new();
+        // Connections go to both instances in turn, and three warehouses do not: some must move.
+        let workload = Tpcc { warehouses: 3, affinity, ..TINY };
+        let setting = Setting { clients: 6, ..setting(Isolation::ReadCommitted) };
+        let run = |workload| run(&workload, &setting, &server(&scratch), &mut |_| ());
+        let report = run(workload).unwrap();
+        tried(&report);
+        let (json, text) = (report.json(), report.to_string());
+        let sessions = &json["sessions"];
+        assert_eq!((&json["affinity"], &sessions["at_home"]), (&affinity.name().into(), &6.into()));
+        let count = |name: &str| sessions[name].as_u64().unwrap();
+        assert!(count("moved") > 0 && count("transactions_near") > 0, "{json}");
+        assert!(text.contains("sessions: 6 of 6 on their data's instance"), "{text}");
+        // What the tables say is what the report says.
+        let (other, expect) = match affinity {
+            Affinity::Table => (Affinity::None, "WITH (affinity): --affinity table"),
+            _ => (Affinity::Table, "without affinity: drop them"),
+        };
+        let refused = run(Tpcc { affinity: other, ..workload }).err().unwrap();
+        assert!(refused.contains(expect), "{refused}");
+    }
 }
 
 /// The lines of a file, with their numbers, that begin with `kind`; numbers of each.

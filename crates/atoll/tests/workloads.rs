@@ -18,6 +18,7 @@ use atoll_bench::tatp::{self, Tatp};
 use atoll_bench::wire::{Wire, connect_to, run};
 use atoll_bench::workload::Workload;
 use atoll_bench::ycsb::{KeyForm, Kind, Mix, Settings, Ycsb};
+use common::stranger::Stranger;
 use common::{Scratch, atoll_with_pool};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -218,6 +219,18 @@ fn options_out_of_range_are_said_in_a_line() {
     assert_eq!(folder.path().read_dir().unwrap().count(), 0);
 }
 
+/// A server that has no instances is told so, and asked for nothing else.
+#[test]
+fn a_server_without_affinity_is_refused() {
+    for told in ["table", "hint"] {
+        let stranger = Stranger::start();
+        let url = format!("postgres://postgres@127.0.0.1:{}/postgres", stranger.port);
+        fails(&["tpcc", "--url", &url, "--affinity", told], "it is not Atoll");
+        let asked = stranger.asked();
+        assert!(asked.iter().all(|text| text.contains("pg_settings")), "{asked:?}");
+    }
+}
+
 /// What would change nothing is not accepted.
 #[test]
 fn options_of_another_way_to_run_are_said_in_a_line() {
@@ -226,7 +239,10 @@ fn options_of_another_way_to_run_are_said_in_a_line() {
     }
     fails(&["connections", "--url", NOBODY, "--ledger"], "unexpected argument '--ledger'");
     fails(&["sync", "--ledger"], "unexpected argument '--ledger'");
-    fails(&["tpcc", "--url", NOBODY, "--affinity", "none"], "cannot be used with");
+    fails(&["tpcc", "--url", NOBODY, "--affinity", "home"], "is of native runs");
+    for told in ["table", "hint"] {
+        fails(&["tpcc", "--affinity", told], "is of runs over the wire");
+    }
     for calls in ["routed", "anywhere"] {
         fails(&["tpcc", "--calls", calls, "--affinity", "home"], "leave --affinity out");
         fails(&["ycsb", "--url", NOBODY, "--calls", calls], "cannot be used with");

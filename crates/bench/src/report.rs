@@ -19,6 +19,7 @@ use crate::ledger::Costs;
 use crate::memory::Series;
 use crate::native::{Looks, traced};
 use crate::setting::{Calls, Setting, Way};
+use crate::wire::Sessions;
 use crate::workload::{Checked, Counts, Fields, Loaded, Workload};
 
 /// What clients did.
@@ -88,6 +89,8 @@ pub enum Side {
         machine: Machine,
         /// Memory of the server by second; nothing where its process was not named.
         memory: Series,
+        /// What became of its sessions, where they are to be near their data.
+        sessions: Option<Sessions>,
     },
 }
 
@@ -197,7 +200,8 @@ impl Report {
                 json["beside_checkpoints"] = looks.json();
                 json
             }
-            Side::Wire { server_cpu, client_cpu, machine, .. } => json!({
+            Side::Wire { server_cpu, client_cpu, machine, sessions, .. } => json!({
+                "sessions": sessions.as_ref().map(Sessions::json),
                 "server_cpu_us_per_txn": server_cpu.map(|cpu| self.each(cpu)),
                 "client_cpu_us_per_txn": self.each(*client_cpu),
                 "machine_seconds": machine.json(),
@@ -267,10 +271,16 @@ impl Report {
         &self,
         f: &mut std::fmt::Formatter<'_>,
         (server_cpu, client_cpu): (Option<Duration>, Duration),
+        sessions: Option<&Sessions>,
     ) -> std::fmt::Result {
-        let Some(cpu) = server_cpu else { return Ok(()) };
-        let (server, client) = (self.each(cpu), self.each(client_cpu));
-        writeln!(f, "  processor: server {server:.1}, clients {client:.1} us a transaction")
+        if let Some(cpu) = server_cpu {
+            let (server, client) = (self.each(cpu), self.each(client_cpu));
+            writeln!(f, "  processor: server {server:.1}, clients {client:.1} us a transaction")?;
+        }
+        if let Some(sessions) = sessions {
+            writeln!(f, "  {}", sessions.line(self.setting.clients))?;
+        }
+        Ok(())
     }
 
     fn native_lines(
@@ -426,8 +436,8 @@ impl std::fmt::Display for Report {
                     writeln!(f, "  space: {most:.2} times the data at most, {mean:.2} on average")?;
                 }
             }
-            Side::Wire { server_cpu, client_cpu, .. } => {
-                self.wire_lines(f, (*server_cpu, *client_cpu))?;
+            Side::Wire { server_cpu, client_cpu, sessions, .. } => {
+                self.wire_lines(f, (*server_cpu, *client_cpu), sessions.as_ref())?;
             }
         }
         if let Some((last, most)) = self.memory().resident() {

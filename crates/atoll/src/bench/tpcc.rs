@@ -18,9 +18,12 @@ pub struct Arguments {
     #[arg(long, default_value = "standard",
         value_parser = ["standard", "payment", "new-order", "new-order-delivery"])]
     mix: String,
-    /// Natively, unless --calls says it: `home`, a terminal's transactions run on the instance of its home
-    /// warehouse; `none`: a warehouse's terminals are spread over all instances [default: home]
-    #[arg(long, value_parser = ["home", "none"], conflicts_with = "url")]
+    /// Natively, unless --calls says it: `home` (the default), a terminal's transactions run on the instance of
+    /// its home warehouse, or `none`, a warehouse's terminals are spread over all instances. Over the wire:
+    /// `none` (the default), sessions are where they were accepted; on Atoll `table`, the tables are made WITH
+    /// (affinity = their warehouse's number), and sessions go to their data; `hint`, they do as each client
+    /// begins with SET atoll.affinity
+    #[arg(long, value_parser = ["home", "none", "table", "hint"])]
     affinity: Option<String>,
     /// Over the wire: a new file to which each New-Order, Payment and Delivery is written once it is
     /// acknowledged, before its client's next; it outlives the server, for `--verify`.
@@ -29,8 +32,8 @@ pub struct Arguments {
     /// Over the wire: run nothing, but look for every transaction of a file that `--acknowledged`
     /// wrote, and name each that is not there whole; may be given several times.
     #[arg(long, value_name = "FILE", requires = "url", conflicts_with_all = ["acknowledged",
-        "warehouses", "mix", "clients", "rounds", "seconds", "warmup", "isolation", "durability", "rate",
-        "server_pid", "seed", "output", "json"])]
+        "warehouses", "mix", "affinity", "clients", "rounds", "seconds", "warmup", "isolation", "durability",
+        "rate", "server_pid", "seed", "output", "json"])]
     verify: Vec<PathBuf>,
     #[command(flatten)]
     common: Common,
@@ -54,14 +57,21 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 /// Where transactions run: as `--affinity` says, or as they are called.
 fn affinity(arguments: &Arguments) -> Result<Affinity, String> {
     let calls = arguments.common.calls();
+    let (of_way, other): (&[Affinity], _) = match arguments.common.url() {
+        Some(_) => (&Affinity::WIRE, "is of native runs, without --url"),
+        None => (&Affinity::NATIVE, "is of runs over the wire, with --url"),
+    };
     match (&arguments.affinity, calls) {
+        (Some(name), Calls::Inside) => {
+            let named = of_way.iter().copied().find(|it| it.name() == name);
+            named.ok_or_else(|| format!("--affinity {name} {other}"))
+        }
         (Some(_), Calls::Outside(_)) => Err(format!(
             "--calls {} says where transactions run: leave --affinity out",
             calls.name()
         )),
-        (Some(name), Calls::Inside) if name == "none" => Ok(Affinity::None),
         (None, Calls::Outside(Way::Anywhere)) => Ok(Affinity::None),
-        _ => Ok(Affinity::Home),
+        (None, _) => Ok(of_way[0]),
     }
 }
 

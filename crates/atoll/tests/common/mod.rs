@@ -7,6 +7,7 @@ pub mod embedded;
 pub mod faulty;
 pub mod raw;
 pub mod refusal;
+pub mod stranger;
 pub mod victim;
 
 use std::io::{BufRead, BufReader};

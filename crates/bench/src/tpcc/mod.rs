@@ -74,21 +74,30 @@ impl Size {
 /// On which instance a terminal's transactions run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Affinity {
-    /// On that of its home warehouse.
+    /// Natively: on that of its home warehouse.
     Home,
-    /// On any: a warehouse's terminals are spread over all instances.
+    /// On any: natively a warehouse's terminals are spread over all instances, over the wire sessions are
+    /// where they were accepted.
     None,
+    /// Over the wire: tables say what is near to a warehouse, and sessions go there.
+    Table,
+    /// Over the wire: clients say which warehouse they are near to, and their sessions go there.
+    Hint,
 }
 
 impl Affinity {
-    /// Both.
-    pub const ALL: [Affinity; 2] = [Affinity::Home, Affinity::None];
+    /// Those of native runs, the usual one first.
+    pub const NATIVE: [Affinity; 2] = [Affinity::Home, Affinity::None];
+    /// Those over the wire, the usual one first.
+    pub const WIRE: [Affinity; 3] = [Affinity::None, Affinity::Table, Affinity::Hint];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Affinity::Home => "home",
             Affinity::None => "none",
+            Affinity::Table => "table",
+            Affinity::Hint => "hint",
         }
     }
 }
@@ -102,12 +111,12 @@ pub struct Tpcc {
     pub size: Size,
     /// Which transactions run.
     pub mix: Mix,
-    /// Natively: where they run.
+    /// Where they run.
     pub affinity: Affinity,
 }
 
 impl Tpcc {
-    fn home(&self, client: u64) -> i32 {
+    pub(crate) fn home(&self, client: u64) -> i32 {
         (client % self.warehouses as u64) as i32 + 1
     }
 
@@ -154,7 +163,8 @@ impl Workload for Tpcc {
     }
 
     fn definitions(&self) -> String {
-        format!("{}{}", schema::TABLES, schema::INDEXES)
+        let near = if self.affinity == Affinity::Table { schema::AFFINITY } else { "" };
+        format!("{}{}{near}", schema::TABLES, schema::INDEXES)
     }
 
     fn parts(&self) -> u64 {
@@ -252,9 +262,9 @@ impl Native for Tpcc {
 
     fn home(&self, client: u64, instances: usize) -> usize {
         match self.affinity {
-            Affinity::Home => (self.home(client) - 1) as usize % instances,
-            // Its terminals one after the other.
+            // A warehouse's terminals one after the other.
             Affinity::None => (client / self.warehouses as u64) as usize % instances,
+            _ => (self.home(client) - 1) as usize % instances,
         }
     }
 

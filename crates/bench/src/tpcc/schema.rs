@@ -61,6 +61,18 @@ create index customer_by_name on customer (c_w_id, c_d_id, c_last, c_first);
 create index orders_by_customer on orders (o_w_id, o_d_id, o_c_id, o_id);
 ";
 
+/// Says, to Atoll, which rows of all tables belong to one warehouse: as CREATE TABLE ... WITH does.
+pub const AFFINITY: &str = "
+alter table warehouse set (affinity = w_id);
+alter table district set (affinity = d_w_id);
+alter table customer set (affinity = c_w_id);
+alter table history set (affinity = h_w_id);
+alter table new_order set (affinity = no_w_id);
+alter table orders set (affinity = o_w_id);
+alter table order_line set (affinity = ol_w_id);
+alter table stock set (affinity = s_w_id);
+";
+
 /// The tables' names, in the order in which they are loaded.
 pub const NAMES: [&str; 9] = [
     "item",

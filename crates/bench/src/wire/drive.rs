@@ -13,6 +13,7 @@ use atoll_kernel::runtime::ThreadParker;
 use atoll_kernel::sync::{AtomicBool, Ordering};
 use postgres::Client;
 
+use super::routing::{self, Place, Sessions};
 use super::{
     Record, Result, Shape, Sql, Wire, allow_connections, connect_to, copy, message, start,
 };
@@ -55,6 +56,7 @@ pub fn run_recorded<W: Wire>(
     }
     allow_connections(setting.clients, FILES_A_CLIENT)?;
     let mut client = connect_to(&server.url)?;
+    routing::check_server(&mut client, workload)?;
     let record = record.map(|path| Record::create(path, W::NAME)).transpose()?;
     let target = Target { server, record: record.as_ref() };
     let names: Vec<String> = W::TABLES.iter().map(|name| format!("'{name}'")).collect();
@@ -66,6 +68,7 @@ pub fn run_recorded<W: Wire>(
         say(&format!("loading about {} rows", workload.rows()));
         copy::load(&mut client, workload, setting, &server.url, say)?
     } else {
+        workload.check_tables(&mut client)?;
         Loaded::default()
     };
     let before = workload.look_remotely(&mut client, &loaded);
@@ -77,13 +80,18 @@ pub fn run_recorded<W: Wire>(
         drive(workload, &warmup, &target, &mut tally, say)?;
     }
     say(&format!("running for {} s", setting.seconds));
+    let counted = workload.near(0).map(|_| Sessions::counted(&mut client)).transpose()?;
     let (driven, took) = drive(workload, setting, &target, &mut tally, say)?;
+    let sessions = match counted {
+        Some(before) => Some(Sessions::counted(&mut client)?.since(&before, took.at_home)),
+        None => None,
+    };
     say("checking");
     let began = Instant::now();
     let checked = workload.verify_remotely(&mut client, &before, &tally)?;
     say(&checked.what);
-    let Took { server_cpu, client_cpu, machine, memory } = took;
-    let side = Side::Wire { server_cpu, client_cpu, machine, memory };
+    let Took { server_cpu, client_cpu, machine, memory, .. } = took;
+    let side = Side::Wire { server_cpu, client_cpu, machine, memory, sessions };
     Ok(Report::of(workload, setting, driven, side, loaded, (checked, began.elapsed())))
 }
 
@@ -94,6 +102,8 @@ struct Took {
     machine: Machine,
     /// Of the server.
     memory: Series,
+    /// Clients whose sessions were where their data is.
+    at_home: u64,
 }
 
 /// Where the clocks of processors stand.
@@ -121,7 +131,7 @@ impl Meter {
         let client_cpu = cpu::own().saturating_sub(self.client_cpu);
         let server_cpu = self.server_pid.and_then(cpu::of_tree).zip(self.server_cpu);
         let server_cpu = server_cpu.map(|(after, before)| after.saturating_sub(before));
-        Took { server_cpu, client_cpu, machine, memory }
+        Took { server_cpu, client_cpu, machine, memory, at_home: 0 }
     }
 }
 
@@ -138,7 +148,11 @@ struct Terminal<W: Wire> {
 }
 
 impl<W: Wire> Terminal<W> {
-    fn new(workload: &W, setting: &Setting, target: &Target<'_>) -> Result<Terminal<W>> {
+    fn new(
+        (workload, number): (&W, u64),
+        setting: &Setting,
+        target: &Target<'_>,
+    ) -> Result<Terminal<W>> {
         let mut client = connect_to(&target.server.url)?;
         let failed = |error: postgres::Error| message(&error);
         let isolation = match setting.isolation {
@@ -150,12 +164,19 @@ impl<W: Wire> Terminal<W> {
         if setting.durability == Durability::Relaxed {
             client.batch_execute("set synchronous_commit = off").map_err(failed)?;
         }
+        routing::begin(&mut client, workload.near(number))?;
         let failed = |error| format!("preparing: {error}");
         let mut statements = workload.prepare(&mut client).map_err(failed)?;
         if target.record.is_some() {
             W::keep_traces(&mut client, &mut statements).map_err(failed)?;
         }
         Ok(Terminal { client, statements })
+    }
+
+    /// Where its session is, if there is a place where it had rather be.
+    fn place(&mut self, workload: &W, number: u64) -> Result<Option<Place>> {
+        let near = workload.near(number);
+        near.map(|near| routing::place(&mut self.client, near)).transpose()
     }
 
     fn attempt(&mut self, input: &W::Input) -> Sql<Ended<W::Mark>> {
@@ -225,21 +246,23 @@ fn drive<W: Wire>(
     say: &mut dyn FnMut(&str),
 ) -> Result<(Driven, Took)> {
     let mut terminals = Vec::new();
-    for _ in 0..setting.clients {
-        terminals.push(Terminal::new(workload, setting, target)?);
+    for number in 0..setting.clients {
+        terminals.push(Terminal::new((workload, number), setting, target)?);
     }
     let meter = Meter::begin(target.server.pid);
     let course = Course::new(Arrivals::new(Duration::from_secs(setting.seconds), setting.rate));
     let (sender, receiver) = mpsc::channel::<News<W>>();
     let (mut driven, mut memory) = (Driven::new(W::KINDS.len()), Series::default());
-    let done: Vec<Result<Driven>> = std::thread::scope(|scope| -> Result<_> {
+    let done: Vec<Result<(Driven, Option<Place>)>> = std::thread::scope(|scope| -> Result<_> {
         let mut threads = Vec::new();
         for (number, terminal) in (0_u64..).zip(terminals) {
             let (sender, course) = (sender.clone(), &course);
             let source = workload.source(number, setting.seed);
             let thread = start(scope, move || {
-                let terminal = (terminal, target.record);
-                course.heed(one_client(workload, terminal, source, course, &sender))
+                let mut terminal = terminal;
+                let own = (&mut terminal, target.record);
+                let done = one_client(workload, own, source, course, &sender);
+                course.heed(done.and_then(|done| Ok((done, terminal.place(workload, number)?))))
             });
             threads.push(course.heed(thread)?);
         }
@@ -262,10 +285,11 @@ fn drive<W: Wire>(
         Ok(threads.into_iter().map(|it| it.join().expect("a client does not panic")).collect())
     })?;
     driven.elapsed = course.arrivals.began().elapsed();
-    let took = meter.end(memory);
+    let mut took = meter.end(memory);
     driven.unserved = course.arrivals.unserved();
     for done in done {
-        let done = done?;
+        let (done, place) = done?;
+        took.at_home += u64::from(place == Some(Place::Home));
         driven.latencies.add(&done.latencies);
         for (all, own) in driven.by_kind.iter_mut().zip(&done.by_kind) {
             all.add(own);
@@ -277,7 +301,7 @@ fn drive<W: Wire>(
 /// Runs until the arrivals end, or a client has failed; answers latencies, the rest is told by the way.
 fn one_client<W: Wire>(
     workload: &W,
-    (mut terminal, record): (Terminal<W>, Option<&Record>),
+    (terminal, record): (&mut Terminal<W>, Option<&Record>),
     mut source: W::Source,
     course: &Course,
     sender: &mpsc::Sender<News<W>>,

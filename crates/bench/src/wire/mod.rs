@@ -12,6 +12,7 @@ mod drive;
 mod load;
 mod orders;
 mod record;
+mod routing;
 mod tpcb;
 pub mod tpcc;
 mod smallbank;
@@ -31,6 +32,7 @@ pub(crate) use client::{allow_connections, start};
 pub use drive::{run, run_recorded};
 pub use load::load;
 pub use record::Record;
+pub use routing::{Near, Sessions, ToldBy};
 pub use tpcb::{Acknowledged, Outcome, Run, run as run_tpcb};
 
 /// What went wrong, as one line for a person.
@@ -100,6 +102,16 @@ pub trait Wire: Workload {
         statements: &mut Self::Statements,
         input: &Self::Input,
     ) -> Sql<Ended<Self::Mark>>;
+    /// What a client's transactions are near to, where sessions are to go to their data.
+    fn near(&self, client: u64) -> Option<Near> {
+        let _ = client;
+        None
+    }
+    /// An error of one line if tables that are there tell the server something else of that than this run does.
+    fn check_tables(&self, client: &mut Client) -> Result<()> {
+        let _ = client;
+        Ok(())
+    }
     /// From now on a transaction leaves a trace, by which it can be found again.
     fn keep_traces(client: &mut Client, statements: &mut Self::Statements) -> Sql<()> {
         let _ = (client, statements);

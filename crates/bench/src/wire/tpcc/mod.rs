@@ -12,8 +12,8 @@ mod verify;
 
 use postgres::{Client, Statement};
 
-use super::{Result, Shape, Sql, Wire};
-use crate::tpcc::{Input, OrderKey, Tpcc};
+use super::{Near, Result, Shape, Sql, ToldBy, Wire, routing};
+use crate::tpcc::{Affinity, Input, OrderKey, Tpcc};
 use crate::workload::{Checked, Ended, Loaded};
 use statements::Statements;
 use trace::Trace;
@@ -51,6 +51,19 @@ impl Wire for Tpcc {
         input: &Input,
     ) -> Sql<Ended<OrderKey>> {
         procedures::run(client, prepared, input)
+    }
+
+    fn near(&self, client: u64) -> Option<Near> {
+        let told_by = match self.affinity {
+            Affinity::Home | Affinity::None => return None,
+            Affinity::Table => ToldBy::Tables,
+            Affinity::Hint => ToldBy::Client,
+        };
+        Some(Near { key: self.home(client).into(), told_by })
+    }
+
+    fn check_tables(&self, client: &mut Client) -> Result<()> {
+        routing::check_tables(client, self)
     }
 
     fn keep_traces(client: &mut Client, prepared: &mut Prepared) -> Sql<()> {
