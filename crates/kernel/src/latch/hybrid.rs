@@ -168,6 +168,9 @@ impl HybridLatch {
     /// Takes the latch shared; waits a bounded while, then `Retry`.
     #[cfg_attr(feature = "ledger", track_caller)]
     pub fn lock_shared(&self) -> Outcome<Version> {
+        if let Some(version) = self.try_shared() {
+            return Ok(version);
+        }
         self.wait_until(|latch| latch.try_shared())
     }
 

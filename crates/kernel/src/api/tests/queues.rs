@@ -154,7 +154,7 @@ fn a_queue_is_let_go_of_while_a_checkpoint_is_made_which_has_it() {
     drop(database);
     let database = open();
     let came = transact(&database, Isolation::RepeatableRead, |it| judge(it, &tables));
-    assert_eq!(came, Ok(next.into_inner() as i64));
+    assert_eq!(came, Ok(next.load(Ordering::Relaxed) as i64));
     check(&database);
     database.close().unwrap();
 }
