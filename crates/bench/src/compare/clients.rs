@@ -25,7 +25,7 @@ const PGBENCH_THREADS: &str = "2";
 /// The share of transactions whose latency pgbench writes down in a closed loop; all of them would
 /// cost it much. In an open loop it writes all down: there it has time.
 const PGBENCH_LOGGED: &str = "0.05";
-/// The most connections that load sysbench's tables.
+/// The most connections that load tables.
 const LOADERS_MAX: u64 = 4;
 /// What loading may take.
 const LOAD_LIMIT: Duration = Duration::from_secs(3600);
@@ -119,9 +119,11 @@ impl Clients<'_> {
                 go_tpc::load(&mut command, self.sizes.warehouses);
                 command
             }
-            // Ours load what is not there; a second of running shows that it was whole.
+            // Ours load what is not there, with as many connections as clients; a second of running shows that it
+            // was whole.
             Tool::Own(name) => {
-                self.own(name, server, 1, Length { seconds: 1, warmup_seconds: 0 })?
+                let shortest = Length { seconds: 1, warmup_seconds: 0 };
+                self.own(name, server, LOADERS_MAX, shortest)?
             }
         };
         if let Tool::Pgbench(_) = workload.tool {

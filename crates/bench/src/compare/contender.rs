@@ -139,7 +139,7 @@ impl Places {
             let beside = self.postgres_folders().into_iter().map(|(_, bin)| bin.join(name));
             self.program(name).or_else(|| beside.into_iter().find(|path| path.is_file()))
         };
-        install::found_or_installed(name, &[package], self.install, find)
+        install::found_or_installed(self, name, &[package], find)
     }
 
     /// go-tpc: from the path if it speaks PostgreSQL's language, or installed if it may be.
@@ -156,9 +156,7 @@ impl Places {
             Wanted::MariaDb(server) => {
                 let packages = ["mariadb-server-core", "mariadb-client-core"];
                 let find = |name: &'static str| {
-                    install::found_or_installed(name, &packages, self.install, || {
-                        self.program(name)
-                    })
+                    install::found_or_installed(self, name, &packages, || self.program(name))
                 };
                 let install = find("mariadb-install-db")?;
                 let server = server.clone().map_or_else(|| find("mariadbd"), Ok)?;
@@ -178,7 +176,7 @@ impl Places {
             Release::Folder(bin) => Ok(bin.clone()),
             Release::Newest => {
                 let find = || self.postgres_server(None).or_else(|| self.postgres_in_path());
-                install::found_or_installed("PostgreSQL", &["postgresql"], self.install, find)
+                install::found_or_installed(self, "PostgreSQL", &["postgresql"], find)
             }
             Release::Major(major) => {
                 let begins = format!("PostgreSQL {major}.");
