@@ -139,6 +139,7 @@ pub fn places(install: bool) -> Places {
         postgres: PathBuf::from("/usr/lib/postgresql"),
         cache: cache.join("atoll"),
         install: if install { Install::Missing } else { Install::Not },
+        say: |line| eprintln!("* {line}"),
     }
 }
 

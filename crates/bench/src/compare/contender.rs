@@ -93,6 +93,8 @@ pub struct Places {
     pub cache: PathBuf,
     /// Whether what is missing may be installed.
     pub install: Install,
+    /// Tells what is being installed: that takes a while.
+    pub say: fn(&str),
 }
 
 impl Places {
@@ -200,7 +202,8 @@ pub(crate) mod tests {
 
     pub fn places(root: &Path) -> Places {
         let (postgres, cache) = (root.join("postgresql"), root.join("cache"));
-        Places { path: vec![root.join("bin")], postgres, cache, install: Install::Not }
+        let path = vec![root.join("bin")];
+        Places { path, postgres, cache, install: Install::Not, say: |_| () }
     }
 
     fn touch(path: &Path) {

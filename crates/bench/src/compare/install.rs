@@ -46,6 +46,7 @@ fn by_apt(places: &Places, packages: &[&str]) -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Err(format!("only root may `apt-get install {}`", packages.join(" ")));
     }
+    (places.say)(&format!("installing {} by apt-get", packages.join(" ")));
     must("apt-get", installer(places, "apt-get").args(["update", "-qq"]))?;
     let mut command = installer(places, "apt-get");
     command.args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages);
@@ -73,6 +74,7 @@ pub fn postgres_by_maven(places: &Places, major: u32, minor: Option<u32>) -> Res
     if std::env::consts::ARCH != "x86_64" {
         return Err(format!("{ARTIFACT} has programs for x86_64 only"));
     }
+    (places.say)(&format!("installing PostgreSQL {major}.{minor} by Maven"));
     let beside = places.cache.join(format!("unpacking-{}", std::process::id()));
     let unpacked =
         unpack(places, &beside, &format!("{ARTIFACT}:{major}.{minor}.0")).and_then(|()| {
@@ -96,6 +98,7 @@ pub fn go_tpc_by_go(places: &Places) -> Result<PathBuf> {
         return Err(format!("go-tpc is not there: `go install {package}`, or add --install"));
     }
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    (places.say)(&format!("building {package}"));
     let mut go = installer(places, "go");
     must("go (https://go.dev/dl)", go.args(["install", &package]).env("GOBIN", &folder))?;
     Ok(program)
