@@ -5,12 +5,15 @@
 //! keep no histograms, which would take the caches from the kernel: they send their latencies to
 //! who started them, now and then.
 
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use atoll_kernel::api::{Context, Error, Isolation, Parker, Result, Session};
 
+use super::drive::Course;
 use super::{Commands, Native};
+use crate::arrivals::Arrivals;
 use crate::setting::{Durability, Setting};
 use crate::workload::{Acknowledge, Counts, Ended};
 
@@ -44,6 +47,51 @@ pub(super) struct Done<W: Native> {
     pub input: W::Input,
     pub arrived: Instant,
     pub ended: Ended<W::Mark>,
+}
+
+/// A client, wherever it runs.
+pub(super) struct Client<W: Native> {
+    pub procedure: Procedure<W>,
+    workload: W,
+    pub account: Account<W::Mark>,
+    source: W::Source,
+    course: Course,
+    arrivals: Arc<Arrivals>,
+}
+
+impl<W: Native> Client<W> {
+    /// The client of this number.
+    pub fn new(
+        (workload, tables): (W, W::Tables),
+        (setting, number): (&Setting, u64),
+        (course, arrivals): (Course, Arc<Arrivals>),
+        sender: Sender<Letter<W::Mark>>,
+    ) -> Client<W> {
+        Client {
+            procedure: Procedure::new(&workload, tables, setting),
+            source: workload.source(number, setting.seed),
+            account: Account::new(course.acknowledge, sender),
+            workload,
+            course,
+            arrivals,
+        }
+    }
+
+    /// Waits for the next transaction's arrival; none at the end.
+    pub fn arrival(&self, parker: &impl Parker) -> Option<Instant> {
+        self.arrivals.next(parker, || self.course.stop.get().is_some())
+    }
+
+    /// What has arrived; what was done before is told, if it was not lately.
+    pub fn draw(&mut self, arrived: Instant) -> W::Input {
+        self.account.tell_in_time(arrived);
+        self.workload.draw(&mut self.source)
+    }
+
+    /// What was done has settled, and counts.
+    pub fn settled(&mut self, done: Done<W>) {
+        self.account.settled(&self.workload, done);
+    }
 }
 
 /// A client's way to do what inputs ask. It may go from thread to thread between two of them.
@@ -138,8 +186,7 @@ impl<M> Account<M> {
         }
     }
 
-    /// What was done has settled, and counts.
-    pub fn settled<W: Native<Mark = M>>(&mut self, workload: &W, done: Done<W>) {
+    fn settled<W: Native<Mark = M>>(&mut self, workload: &W, done: Done<W>) {
         let Done { input, arrived, ended } = done;
         let micros = u32::try_from(arrived.elapsed().as_micros()).unwrap_or(u32::MAX);
         workload.settled(&input);

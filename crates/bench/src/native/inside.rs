@@ -9,7 +9,7 @@ use atoll_kernel::api::{Context, Database, InstanceId, Parker, Result, Session, 
 use atoll_kernel::sync::ledger::{self, Label};
 
 use super::Native;
-use super::client::{Account, Done, Letter, Procedure};
+use super::client::{Client, Done, Letter};
 use super::drive::Course;
 use crate::arrivals::Arrivals;
 use crate::setting::Setting;
@@ -28,35 +28,23 @@ pub(super) fn start<W: Native>(
         let arrivals = arrivals.clone();
         let instance = InstanceId(workload.home(number, database.instances()) as u16);
         database.spawn(Target::Instance(instance), move |context| {
-            let procedure = Procedure::new(&workload, tables, &setting);
-            let client = Box::new(Client {
-                session: procedure.session(context),
-                procedure,
-                source: workload.source(number, setting.seed),
-                workload,
-                account: Account::new(course.acknowledge, sender),
-                course,
-                arrivals,
-                done: None,
-            });
+            let client =
+                Client::new((workload, tables), (&setting, number), (course, arrivals), sender);
+            let session = client.procedure.session(context);
+            let client = Box::new(Task { session, client, done: None });
             client.run(context);
         });
     }
 }
 
-struct Client<W: Native> {
+struct Task<W: Native> {
     session: Session,
-    procedure: Procedure<W>,
-    workload: W,
-    source: W::Source,
-    account: Account<W::Mark>,
-    course: Course,
-    arrivals: Arc<Arrivals>,
+    client: Client<W>,
     // What it has done and is not known to be settled.
     done: Option<Done<W>>,
 }
 
-impl<W: Native> Client<W> {
+impl<W: Native> Task<W> {
     /// Goes on until the end, or until it rests.
     fn run(mut self: Box<Self>, context: &Context) {
         loop {
@@ -68,30 +56,29 @@ impl<W: Native> Client<W> {
                     return context.rest(move |context| self.run(context));
                 }
                 ledger::switch(Label::default());
-                self.account.settled(&self.workload, done);
+                self.client.settled(done);
             }
             if context.should_yield() {
                 context.yield_now();
             }
             match self.next(context) {
                 Ok(Some(done)) => self.done = Some(done),
-                Ok(None) => return self.account.end(None),
-                Err(error) => return self.account.end(Some(error)),
+                Ok(None) => return self.client.account.end(None),
+                Err(error) => return self.client.account.end(Some(error)),
             }
         }
     }
 
     /// Waits for the next transaction's arrival and does it, up to its commit; none at the end.
     fn next(&mut self, context: &Context) -> Result<Option<Done<W>>> {
-        let is_to_end = || self.course.stop.get().is_some();
         // Who waits for an arrival keeps nobody out (rule 2.4): it has no transaction.
-        let next = || self.arrivals.next(context, is_to_end);
-        let Some(arrived) = context.uncounted(next) else { return Ok(None) };
-        self.account.tell_in_time(arrived);
-        let input = self.workload.draw(&mut self.source);
+        let arrival = || self.client.arrival(context);
+        let Some(arrived) = context.uncounted(arrival) else { return Ok(None) };
+        let input = self.client.draw(arrived);
         ledger::begin(Label::of(W::kind(&input)));
-        let aborts = &mut self.account.untold.aborts;
-        let ended = self.procedure.until_done(&mut self.session, context, &input, aborts)?;
+        let Client { procedure, account, .. } = &mut self.client;
+        let aborts = &mut account.untold.aborts;
+        let ended = procedure.until_done(&mut self.session, context, &input, aborts)?;
         Ok(Some(Done { input, arrived, ended }))
     }
 }

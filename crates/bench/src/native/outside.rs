@@ -12,7 +12,7 @@ use atoll_kernel::runtime::ThreadParker;
 use atoll_kernel::sync::ledger::{self, Label};
 
 use super::Native;
-use super::client::{Account, Done, Letter, Procedure};
+use super::client::{Client, Done, Letter, Procedure};
 use super::drive::Course;
 use crate::arrivals::Arrivals;
 use crate::setting::{Setting, Way};
@@ -27,18 +27,12 @@ pub(super) fn start<W: Native>(
     sender: &mpsc::Sender<Letter<W::Mark>>,
 ) -> std::result::Result<(), String> {
     for number in 0..setting.clients {
-        let client = Client {
-            database: database.clone(),
-            way,
-            procedure: Procedure::new(workload, tables.clone(), setting),
-            source: workload.source(number, setting.seed),
-            workload: workload.clone(),
-            account: Account::new(course.acknowledge, sender.clone()),
-            course: course.clone(),
-            arrivals: arrivals.clone(),
-        };
+        let of_run = (course.clone(), arrivals.clone());
+        let what = (workload.clone(), tables.clone());
+        let client = Client::new(what, (setting, number), of_run, sender.clone());
+        let caller = Caller { database: database.clone(), way, client };
         let thread = std::thread::Builder::new().name(format!("client {number}"));
-        if let Err(error) = thread.spawn(move || client.run()) {
+        if let Err(error) = thread.spawn(move || caller.run()) {
             let _ = course.stop.set(());
             return Err(format!("no thread for client {}: {error}: fewer --clients", number + 1));
         }
@@ -46,15 +40,10 @@ pub(super) fn start<W: Native>(
     Ok(())
 }
 
-struct Client<W: Native> {
+struct Caller<W: Native> {
     database: Database,
     way: Way,
-    procedure: Procedure<W>,
-    workload: W,
-    source: W::Source,
-    account: Account<W::Mark>,
-    course: Course,
-    arrivals: Arc<Arrivals>,
+    client: Client<W>,
 }
 
 /// What a call answers.
@@ -64,28 +53,26 @@ struct Answer<M> {
     ran_on: InstanceId,
 }
 
-impl<W: Native> Client<W> {
+impl<W: Native> Caller<W> {
     /// Goes on until the end.
     fn run(mut self) {
         let parker = ThreadParker::new();
         let error = loop {
             match self.next(&parker) {
-                Ok(Some(done)) => self.account.settled(&self.workload, done),
+                Ok(Some(done)) => self.client.settled(done),
                 Ok(None) => break None,
                 Err(error) => break Some(error),
             }
         };
-        self.account.end(error);
+        self.client.account.end(error);
     }
 
     /// Waits for the next transaction's arrival and has it done; none at the end.
     fn next(&mut self, parker: &impl Parker) -> Result<Option<Done<W>>> {
-        let is_to_end = || self.course.stop.get().is_some();
-        let Some(arrived) = self.arrivals.next(parker, is_to_end) else { return Ok(None) };
-        self.account.tell_in_time(arrived);
-        let input = self.workload.draw(&mut self.source);
+        let Some(arrived) = self.client.arrival(parker) else { return Ok(None) };
+        let input = self.client.draw(arrived);
         let Answer { ended, aborts, ran_on } = self.call(&input)?;
-        let untold = &mut self.account.untold;
+        let untold = &mut self.client.account.untold;
         untold.aborts += aborts;
         let there = W::key(&input).instance(self.database.instances());
         untold.elsewhere += u64::from(self.way == Way::Routed && ran_on != there);
@@ -93,7 +80,7 @@ impl<W: Native> Client<W> {
     }
 
     fn call(&mut self, input: &W::Input) -> Result<Answer<W::Mark>> {
-        let procedure = &mut self.procedure;
+        let procedure = &mut self.client.procedure;
         match self.way {
             Way::Routed => {
                 self.database.run_routed(W::key(input), |context, _| procedure.call(context, input))
