@@ -6,7 +6,7 @@ mod common;
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use atoll_bench::arrivals::Rate;
 use atoll_bench::choice::Choice;
@@ -18,6 +18,7 @@ use atoll_bench::tatp::{self, Tatp};
 use atoll_bench::wire::{Wire, connect_to, run};
 use atoll_bench::workload::Workload;
 use atoll_bench::ycsb::{KeyForm, Kind, Mix, Settings, Ycsb};
+use common::bench::{bench, fails};
 use common::stranger::Stranger;
 use common::{Scratch, atoll_with_pool};
 use rustix::process::{Pid, Signal, kill_process};
@@ -143,20 +144,6 @@ fn a_server_that_goes_away_ends_the_run() {
         assert!(has_come, "it ended before: {error}");
         assert!(!error.is_empty() && error.lines().count() == 1, "{error}");
     }
-}
-
-fn bench(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
-    command.arg("bench").args(arguments).output().unwrap()
-}
-
-/// Fails with one line that says what the matter is.
-fn fails(arguments: &[&str], expect: &str) {
-    let output = bench(arguments);
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && output.stdout.is_empty(), "{arguments:?}: {text}");
-    let said: Vec<&str> = text.lines().filter(|line| !line.starts_with('*')).collect();
-    assert!(matches!(&said[..], [line] if line.contains(expect)), "{arguments:?}: {text}");
 }
 
 #[test]
@@ -390,33 +377,6 @@ fn only_what_a_run_has_left_is_recovered() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(json["commits"].as_u64() > Some(0), "{json}");
     assert!(json["row_changes"].as_u64() > json["commits"].as_u64(), "{json}");
-}
-
-#[test]
-fn intervals_between_checkpoints_are_run_in_turns() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    fails(&["checkpoints", "--intervals", "5"], "a time from 100ms to 7d");
-    fails(&["checkpoints", "--intervals", "9s", "--seconds", "2"], "longer --seconds");
-    std::fs::create_dir(path("runs")).unwrap();
-    let (runs, document, all) = (path("runs"), path("doc.md"), path("all.json"));
-    let sizes = ["--warehouses", "1", "--clients", "4", "--buffer-pool", "600"];
-    let times = ["--intervals", "0,500ms", "--rounds", "1", "--seconds", "2", "--warmup", "0"];
-    let places = ["--folder", &runs, "--output", &document, "--json", &all];
-    let output = bench(&[&["checkpoints"], &sizes[..], &times, &places].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(Path::new(&runs).read_dir().unwrap().count(), 0);
-    let report = std::fs::read_to_string(&document).unwrap();
-    assert!(report.contains("\n| none | ") && report.contains("\n| 500 ms | "), "{report}");
-    let all: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(&all).unwrap()).unwrap();
-    let of = |interval: usize, what: &str| {
-        all["intervals"][interval]["runs"][0].pointer(what).unwrap().as_f64().unwrap()
-    };
-    assert_eq!(of(0, "/run/checkpoints"), 0.0);
-    assert!(of(1, "/run/checkpoints") >= 1.0, "{all}");
-    assert!(of(0, "/run/bytes_written") > 0.0 && of(0, "/start/commits") > 0.0, "{all}");
-    assert!(of(0, "/start/bytes") > of(1, "/start/bytes"), "{all}");
 }
 
 /// A benchmark that runs, and what it says.

@@ -6,12 +6,13 @@
 //! of them. `tpcb` and `insert` drive the kernel by themselves, `connections` drives a server by
 //! thousands of connections. `compare` sets Atoll beside other servers, `restart` kills servers and times
 //! their next start, `sweep` sets intervals between checkpoints, or numbers of clients, beside each other,
-//! `recovery` recovers what a run has left. `arrivals` says when clients begin transactions, wherever they run; `sync` measures bare
+//! `aims` measures what Atoll has set itself, `recovery` recovers what a run has left. `arrivals` says when clients begin transactions, wherever they run; `sync` measures bare
 //! durable writes beside them.
 //!
 //! Invariants: every figure says what was measured (clients, instances, durability) and what CPU
 //! it cost; nothing here asserts a time. Random choices come from a seed that is printed.
 
+pub mod aims;
 pub mod arrivals;
 pub mod choice;
 pub mod compare;

@@ -4,7 +4,7 @@
 //! and leaves no temporary directory. No destructor runs then, and instances go on: one that lost
 //! its files would abort the process, and one that makes new files would keep their directory from
 //! being removed. So the process becomes a shell that removes it: exec(2) ends all threads first.
-//! No process is started here; `compare`, `restart` and `checkpoints`, which start some, ask for signals by themselves.
+//! No process is started here; those in `programs`, which start some, ask for signals by themselves.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;

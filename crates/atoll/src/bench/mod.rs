@@ -1,19 +1,18 @@
-//! `atoll bench NAME`: benchmarks that print figures, never verdicts.
+//! `atoll bench NAME`: benchmarks that print figures, never verdicts (but `aims`, which says what is met; its exit code
+//! does not).
 //!
 //! Invariants: an option that a benchmark, or its way of running, has no use for is refused; what
 //! cannot be run, or is interrupted, is said in one line, and leaves no temporary directory.
 
-mod checkpoints;
 mod common;
-mod compare;
 mod connections;
 mod folder;
 mod insert;
 mod interrupt;
 mod orders;
 mod output;
+mod programs;
 mod recovery;
-mod restart;
 mod shared;
 mod smallbank;
 mod sync;
@@ -21,6 +20,8 @@ mod tatp;
 mod tpcb;
 mod tpcc;
 mod ycsb;
+
+use programs::{aims, checkpoints, compare, restart, slices};
 
 /// What `atoll bench` is told.
 #[derive(clap::Args, Debug)]
@@ -51,8 +52,12 @@ enum Benchmark {
     Sync(sync::Arguments),
     /// Atoll beside PostgreSQL and MariaDB: the same clients on the same machine, in turns.
     Compare(compare::Arguments),
+    /// What Atoll has set itself, natively: each aim in rounds, and whether it is met on this machine.
+    Aims(aims::Arguments),
     /// What intervals between checkpoints cost, and what a start takes on what they leave.
     Checkpoints(checkpoints::Arguments),
+    /// Another build beside this one, natively: both at once, one of them always stopped.
+    Slices(slices::Arguments),
     /// How soon Atoll and PostgreSQL answer again after SIGKILL, with the same work since a checkpoint.
     Restart(restart::Arguments),
     /// How fast a directory that `tpcb --data` or `tpcc --data` left is recovered.
@@ -72,7 +77,9 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         Benchmark::Connections(arguments) => connections::run(arguments),
         Benchmark::Sync(arguments) => sync::run(arguments),
         Benchmark::Compare(arguments) => compare::run(arguments),
+        Benchmark::Aims(arguments) => aims::run(arguments),
         Benchmark::Checkpoints(arguments) => checkpoints::run(arguments),
+        Benchmark::Slices(arguments) => slices::run(arguments),
         Benchmark::Restart(arguments) => restart::run(arguments),
         Benchmark::Recovery(arguments) => recovery::run(arguments),
     }

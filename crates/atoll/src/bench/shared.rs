@@ -113,6 +113,12 @@ impl Disk {
     pub fn folder(&self) -> PathBuf {
         self.folder.clone().unwrap_or_else(std::env::temp_dir)
     }
+
+    /// A folder on it of this process's own, not made yet.
+    pub fn own(&self, name: &str) -> Result<PathBuf, String> {
+        let folder = std::path::absolute(self.folder()).map_err(|error| error.to_string())?;
+        Ok(folder.join(format!("atoll-{name}-{}", std::process::id())))
+    }
 }
 
 /// Where a measurement of other processes goes on, and where its report is written.
@@ -142,7 +148,6 @@ impl Reported {
 
     /// A folder of this process's own, not made yet, on the disk that is measured.
     pub fn folder(&self, name: &str) -> Result<PathBuf, String> {
-        let folder = std::path::absolute(self.disk.folder()).map_err(|error| error.to_string())?;
-        Ok(folder.join(format!("atoll-{name}-{}", std::process::id())))
+        self.disk.own(name)
     }
 }

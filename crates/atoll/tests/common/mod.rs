@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(dead_code, reason = "every test program uses its own part")]
 
+pub mod bench;
 pub mod churn;
 pub mod embedded;
 pub mod faulty;

@@ -46,6 +46,27 @@ pub fn is_same(one: &str, other: &str) -> bool {
     what(one) == what(other)
 }
 
+/// The processor that takes the disk's interrupts, so that nobody else helps who is confined to it; the first one if
+/// nothing says which.
+pub fn core_of_the_disk() -> usize {
+    most_interrupted(&read(Path::new("/proc/interrupts")))
+}
+
+fn most_interrupted(interrupts: &str) -> usize {
+    let cores = interrupts.lines().next().map_or(0, |line| line.split_whitespace().count());
+    let mut counts = vec![0_u64; cores];
+    let is_disk = |line: &&str| {
+        let of_virtio = line.contains("virtio") && line.contains("-req");
+        of_virtio || ["nvme", "ahci", "blkif", "scsi"].iter().any(|it| line.contains(it))
+    };
+    for line in interrupts.lines().skip(1).filter(is_disk) {
+        let its = line.split_whitespace().skip(1).map_while(|it| it.parse::<u64>().ok());
+        counts.iter_mut().zip(its).for_each(|(count, its)| *count += its);
+    }
+    let most = counts.iter().enumerate().rev().max_by_key(|(_, count)| **count);
+    most.map_or(0, |(core, _)| core)
+}
+
 /// The value of `name : value` or `name: value`.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let named = |line: &'a str| {
@@ -108,6 +129,19 @@ fn date(days: u64) -> String {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_disks_core_is_where_most_of_its_interrupts_went() {
+        let text = "            CPU0       CPU1
+ 35:          0          1 PCI-MSIX-0000:00:02.0   0-edge      virtio1-config
+ 36:          7   17879608 PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0
+ 41:       3491   99999999 PCI-MSIX-0000:00:04.0   1-edge      virtio3-rx
+LOC:   99999999          3 Local timer interrupts
+";
+        assert_eq!(most_interrupted(text), 1);
+        assert_eq!(most_interrupted("            CPU0       CPU1\n"), 0);
+        assert_eq!(most_interrupted(""), 0);
+    }
 
     #[test]
     fn dates_are_those_of_the_calendar() {

@@ -25,6 +25,8 @@ impl Marks {
     /// Of a sweep of intervals between checkpoints.
     pub const CHECKPOINTS: Marks =
         Marks { begin: "<!-- checkpoints:begin -->", end: "<!-- checkpoints:end -->" };
+    /// Of the aims.
+    pub const AIMS: Marks = Marks { begin: "<!-- aims:begin -->", end: "<!-- aims:end -->" };
 }
 
 /// A document with a place for the report: what stands before and after it.

@@ -183,7 +183,7 @@ impl Plan {
 }
 
 /// Whether one of the values is named again.
-pub fn has_twice(values: &[u64]) -> bool {
+pub fn has_twice<T: Ord + Clone>(values: &[T]) -> bool {
     let mut seen = values.to_vec();
     seen.sort_unstable();
     seen.windows(2).any(|two| two[0] == two[1])

@@ -4,8 +4,8 @@ use atoll_bench::compare::machine;
 use atoll_bench::sweep::checkpoints::{self, Plan};
 use atoll_server::config::interval_ms;
 
-use super::compare::{command_line, watched};
-use super::shared::Reported;
+use super::{command_line, watched};
+use crate::bench::shared::Reported;
 
 #[derive(clap::Args, Debug)]
 pub struct Arguments {

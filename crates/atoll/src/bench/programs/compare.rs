@@ -1,22 +1,18 @@
 //! `atoll bench compare`: Atoll beside PostgreSQL and MariaDB, on this machine.
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use atoll_bench::arrivals::Rate;
 use atoll_bench::compare::clients::{Length, Tools};
-use atoll_bench::compare::contender::{Contender, Places, Wanted, program_at};
+use atoll_bench::compare::contender::{Contender, Wanted, program_at};
 use atoll_bench::compare::engine::{Atoll, Checkpoints, Tuning};
-use atoll_bench::compare::install::Install;
-use atoll_bench::compare::process::{Watch, Wish};
 use atoll_bench::compare::rounds::Plan;
 use atoll_bench::compare::workload::{Chosen, Sizes};
-use atoll_bench::compare::{self, Targets, machine};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use atoll_bench::compare::{self, Targets};
 
-use super::shared::Reported;
+use super::{command_line, memory_bytes, places, watched};
+use crate::bench::shared::Reported;
 
 /// What a comparison must be at least to stand in the repository's own document.
 const DOCUMENTED: (u64, u64, u64) = (60, 3, 100);
@@ -93,54 +89,6 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     })?;
     println!("{report}");
     Ok(())
-}
-
-/// Runs what starts servers: it hears of SIGINT and SIGTERM by its watch, and tells of its progress on standard
-/// error.
-pub fn watched<T>(
-    run: impl FnOnce(&Watch<'_>, &mut dyn FnMut(&str)) -> Result<T, String>,
-) -> Result<T, String> {
-    let signals = Signals::new([SIGINT, SIGTERM]);
-    let signals = RefCell::new(signals.map_err(|error| error.to_string())?);
-    let ask = || match signals.borrow_mut().pending().next() {
-        Some(_) => Wish::End,
-        None => Wish::GoOn,
-    };
-    run(&Watch::new(&ask), &mut |line| eprintln!("* {line}"))
-}
-
-/// What this program was asked, for reports.
-pub fn command_line() -> String {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    format!("atoll {}", words.join(" "))
-}
-
-/// Memory for pages of every server, from a number of MiB or the machine's.
-pub fn memory_bytes(mib: Option<u64>) -> Result<u64, String> {
-    match mib {
-        Some(mib) => Ok(mib << 20),
-        None => Ok(machine::memory_bytes()? / 4),
-    }
-}
-
-/// Where programs are looked for, and installed if they may be.
-pub fn places(install: bool) -> Places {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let cache = if rustix::process::geteuid().is_root() {
-        // PostgreSQL does not run as root, and may not enter root's own folder.
-        PathBuf::from("/var/cache")
-    } else {
-        let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
-        let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        named.or_else(home).unwrap_or_else(std::env::temp_dir)
-    };
-    Places {
-        path: std::env::split_paths(&path).collect(),
-        postgres: PathBuf::from("/usr/lib/postgresql"),
-        cache: cache.join("atoll"),
-        install: if install { Install::Missing } else { Install::Not },
-        say: |line| eprintln!("* {line}"),
-    }
 }
 
 impl Arguments {

@@ -9,8 +9,8 @@ use atoll_bench::compare::engine::{Atoll, Checkpoints, Tuning};
 use atoll_bench::compare::workload::Chosen;
 use atoll_bench::restart::{self, Plan};
 
-use super::compare::{command_line, memory_bytes, places, watched};
-use super::shared::Reported;
+use super::{command_line, memory_bytes, places, watched};
+use crate::bench::shared::Reported;
 
 /// What a measurement must be at least to stand in the repository's own document: transactions, rounds, scale.
 const DOCUMENTED: (u64, u64, u64) = (1_000_000, 3, 100);

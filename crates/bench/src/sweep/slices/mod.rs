@@ -1,0 +1,201 @@
+//! Two builds in slices: both run the same benchmark at once on the same processors, and one of them is always
+//! stopped.
+//!
+//! Where a machine changes its speed from second to second, two runs one after the other tell little. In slices of
+//! a fifth of a second both meet the same moods, and so few transactions are under way when a slice ends that it
+//! costs none of them much. Only the processor time of a transaction tells: each stands still for half of the time.
+//!
+//! Invariants: a slice's length is drawn, so that it beats with nothing that comes at intervals; who begins changes
+//! from round to round. A ratio is of one round. Neither process nor data outlives its round.
+
+use std::fmt::{Display, Formatter};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::compare::Result;
+use crate::compare::figures::Spread;
+use crate::compare::process::{Guarded, Watch, create, last_words, read};
+use crate::compare::report::spread_json;
+use crate::compare::server::Folder;
+use crate::random::Random;
+
+/// What a round may take.
+const LIMIT: Duration = Duration::from_secs(3600);
+/// Between two looks at a program that is about to end.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The program that is judged, and the one that it is set beside.
+    pub programs: [PathBuf; 2],
+    /// The benchmark and what it is told, but for where it runs and how it reports.
+    pub words: Vec<String>,
+    /// The processor that both are confined to, if they are.
+    pub core: Option<usize>,
+    /// How often.
+    pub rounds: u64,
+    /// A slice, about.
+    pub slice: Duration,
+    /// A new folder, on the disk that is to be measured.
+    pub folder: PathBuf,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Sliced {
+    plan: Plan,
+    /// By round: the reports of both.
+    rounds: Vec<[Value; 2]>,
+    /// By round: microseconds of processor that a transaction, or row, took.
+    cpu_us: Vec<[f64; 2]>,
+}
+
+impl Plan {
+    fn start(&self, which: usize, folder: &Path) -> Result<Guarded> {
+        let program = &self.programs[which];
+        let mut command = match self.core {
+            Some(core) => {
+                let mut command = Command::new("taskset");
+                command.args(["-c", &core.to_string()]).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        command.arg("bench").args(&self.words).arg("--json");
+        command.arg("--data").arg(folder.join(format!("data-{which}")));
+        let [out, err] = files(folder, which);
+        command.stdout(create(&out)?).stderr(create(&err)?).env("LC_ALL", "C");
+        Guarded::start(command)
+    }
+
+    /// Both at once; the reports of both.
+    fn round(&self, number: u64, random: &mut Random, watch: &Watch<'_>) -> Result<[Value; 2]> {
+        let folder = Folder::new(self.folder.join("round"))?;
+        let mut both = [self.start(0, folder.path())?, self.start(1, folder.path())?];
+        let until = Instant::now() + LIMIT;
+        let in_time = || {
+            let late = || Err(format!("a round did not end within {} s", LIMIT.as_secs()));
+            if Instant::now() < until { watch.check() } else { late() }
+        };
+        let mut turn = usize::from(!number.is_multiple_of(2));
+        while both.iter_mut().all(|it| it.ended().is_none()) {
+            both[1 - turn].signal_tree(Signal::STOP);
+            both[turn].signal_tree(Signal::CONT);
+            std::thread::sleep(self.slice.mul_f64(f64::from(random.number(75, 125)) / 100.0));
+            in_time()?;
+            turn = 1 - turn;
+        }
+        both.iter().for_each(|it| it.signal_tree(Signal::CONT));
+        let mut reports = [Value::Null, Value::Null];
+        // Who has ended may have failed: the other one is not waited for then.
+        let order = if both[0].ended().is_some() { [0, 1] } else { [1, 0] };
+        for which in order {
+            reports[which] = loop {
+                if let Some(status) = both[which].ended() {
+                    break self.report(which, status.success(), folder.path())?;
+                }
+                in_time()?;
+                std::thread::sleep(LOOK_EVERY);
+            };
+        }
+        Ok(reports)
+    }
+
+    fn report(&self, which: usize, has_succeeded: bool, folder: &Path) -> Result<Value> {
+        let [out, err] = files(folder, which);
+        let program = self.programs[which].display();
+        if !has_succeeded {
+            let said = last_words(&read(&err)).unwrap_or_else(|| "it said nothing".to_owned());
+            return Err(format!("{program} failed: {said}"));
+        }
+        serde_json::from_str(&read(&out)).map_err(|error| format!("{program}: {error}"))
+    }
+}
+
+/// What one of the two prints.
+fn files(folder: &Path, which: usize) -> [PathBuf; 2] {
+    ["out", "err"].map(|it| folder.join(format!("{which}.{it}")))
+}
+
+fn cpu_us(report: &Value) -> Result<f64> {
+    let found = ["cpu_us_per_txn", "cpu_us_per_row"].iter().find_map(|it| report[*it].as_f64());
+    found.ok_or_else(|| "this benchmark does not say what a transaction costs".to_owned())
+}
+
+/// Runs all rounds.
+pub fn run(plan: Plan, watch: &Watch<'_>, say: &mut dyn FnMut(&str)) -> Result<Sliced> {
+    if plan.words.iter().any(|it| it == "--url") {
+        return Err(
+            "slices are of benchmarks that run in their own process: leave --url out".to_owned()
+        );
+    }
+    let _folder = Folder::new(plan.folder.clone())?;
+    let mut random = Random::new(plan.rounds);
+    let mut sliced = Sliced { plan, rounds: Vec::new(), cpu_us: Vec::new() };
+    for round in 0..sliced.plan.rounds {
+        let reports = sliced.plan.round(round, &mut random, watch)?;
+        let [own, other] = [cpu_us(&reports[0])?, cpu_us(&reports[1])?];
+        say(&format!(
+            "round {} of {}: {own:.2} and {other:.2} us, {:.3}",
+            round + 1,
+            sliced.plan.rounds,
+            own / other
+        ));
+        sliced.rounds.push(reports);
+        sliced.cpu_us.push([own, other]);
+    }
+    Ok(sliced)
+}
+
+impl Sliced {
+    fn ratio(&self) -> Spread {
+        Spread::of(self.cpu_us.iter().map(|[own, other]| own / other))
+    }
+
+    fn of(&self, which: usize) -> Spread {
+        Spread::of(self.cpu_us.iter().map(|both| both[which]))
+    }
+
+    /// As one JSON object.
+    pub fn json(&self) -> Value {
+        json!({
+            "benchmark": "slices",
+            "programs": self.plan.programs,
+            "of": self.plan.words.join(" "),
+            "core": self.plan.core,
+            "slice_ms": self.plan.slice.as_millis() as u64,
+            "cpu_us": [spread_json(self.of(0)), spread_json(self.of(1))],
+            "ratio": spread_json(self.ratio()),
+            "rounds": self.rounds,
+        })
+    }
+}
+
+impl Display for Sliced {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Plan { words, rounds, core, slice, .. } = &self.plan;
+        let confined = core.map_or_else(String::new, |core| format!(" on processor {core}"));
+        let slice = slice.as_millis();
+        writeln!(
+            f,
+            "slices: {}{confined}, {rounds} rounds, slices of {slice} ms",
+            words.join(" ")
+        )?;
+        for (which, program) in self.plan.programs.iter().enumerate() {
+            let Spread { median, least, most } = self.of(which);
+            let program = program.display();
+            writeln!(f, "  {program}: {median:.2} us of processor each ({least:.2} to {most:.2})")?;
+        }
+        let Spread { median, least, most } = self.ratio();
+        write!(f, "  the first by the second: {median:.3} ({least:.3} to {most:.3})")
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;
