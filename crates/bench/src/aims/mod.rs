@@ -101,14 +101,7 @@ impl Plan {
             let mut words = step.words(self.seconds, self.warmup_seconds, &rate);
             words.extend(step.place(folder.path()));
             let what = format!("{} ({})", way.name(), words[..2].join(" "));
-            let mut command = match way.core(core) {
-                Some(core) => {
-                    let mut command = Command::new("taskset");
-                    command.args(["-c", &core.to_string()]).arg(&self.program);
-                    command
-                }
-                None => Command::new(&self.program),
-            };
+            let mut command = process::on_core(&self.program, way.core(core));
             command.args(&words);
             reports.push(self.json(&what, command, folder.path(), watch)?);
         }

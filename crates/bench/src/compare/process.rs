@@ -161,6 +161,14 @@ fn send(id: u32, signal: Signal) {
     }
 }
 
+/// A program to be started, confined to a processor if one is named (by `taskset`, of util-linux).
+pub fn on_core(program: &Path, core: Option<usize>) -> Command {
+    let Some(core) = core else { return Command::new(program) };
+    let mut command = Command::new("taskset");
+    command.args(["-c", &core.to_string()]).arg(program);
+    command
+}
+
 /// What a program that ran to its end leaves.
 pub struct Finished {
     /// What it printed.
@@ -225,6 +233,21 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         command
+    }
+
+    /// It may run there alone: /proc says so.
+    #[test]
+    fn a_program_keeps_to_the_processor_that_is_named() {
+        let status = |core| {
+            let mut command = on_core(Path::new("grep"), core);
+            let output = command.args(["Cpus_allowed_list", "/proc/self/status"]).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let own = status(None);
+        let first = own.split_ascii_whitespace().nth(1).unwrap();
+        let first = first.split(['-', ',']).next().unwrap();
+        let confined = status(Some(first.parse().unwrap()));
+        assert_eq!(confined.split_ascii_whitespace().nth(1), Some(first), "{own}");
     }
 
     fn tried(script: &str, limit: Duration, wish: &dyn Fn() -> Wish) -> Result<Finished> {

@@ -10,7 +10,6 @@
 
 use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -18,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::compare::Result;
 use crate::compare::figures::Spread;
-use crate::compare::process::{Guarded, Watch, create, last_words, read};
+use crate::compare::process::{Guarded, Watch, create, last_words, on_core, read};
 use crate::compare::report::spread_json;
 use crate::compare::server::Folder;
 use crate::random::Random;
@@ -57,15 +56,7 @@ pub struct Sliced {
 
 impl Plan {
     fn start(&self, which: usize, folder: &Path) -> Result<Guarded> {
-        let program = &self.programs[which];
-        let mut command = match self.core {
-            Some(core) => {
-                let mut command = Command::new("taskset");
-                command.args(["-c", &core.to_string()]).arg(program);
-                command
-            }
-            None => Command::new(program),
-        };
+        let mut command = on_core(&self.programs[which], self.core);
         command.arg("bench").args(&self.words).arg("--json");
         command.arg("--data").arg(folder.join(format!("data-{which}")));
         let [out, err] = files(folder, which);
