@@ -1,5 +1,9 @@
-//! What the tests of all workloads need: a short run on two instances, a database, columns.
+//! What the tests of all workloads need: a short run on two instances, a database, columns; and programs to stand in for
+//! others.
 #![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::path::Path;
+use std::process::Command;
 
 use atoll_kernel::api::{ColumnId, Database, Instances, Options, TableEntry};
 use atoll_kernel::runtime::RuntimeOptions;
@@ -70,4 +74,12 @@ pub fn are_columns_of(table: &TableEntry, columns: &[(&str, ColumnId)]) {
     for (name, column) in columns {
         assert_eq!(table.def.column(&name.to_lowercase()), Some(*column), "{name}");
     }
+}
+
+/// Writes a program. A shell does: what this process has open for writing, another test's child may have for a
+/// moment, too, and nobody could run it then.
+pub fn script(path: &Path, text: &str) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "printf '%s' \"$1\" > \"$0\" && chmod 755 \"$0\""]).arg(path).arg(text);
+    assert!(shell.status().unwrap().success());
 }

@@ -14,8 +14,7 @@ mod aim;
 mod report;
 mod way;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -24,9 +23,9 @@ pub use aim::Aim;
 
 use crate::compare::output::Marks;
 use crate::compare::process::{self, Watch};
-use crate::compare::rounds::{has_twice, turns};
+use crate::compare::rounds::{has_twice, in_turns};
 use crate::compare::server::Folder;
-use crate::compare::{Result, Targets, machine};
+use crate::compare::{Result, Targets, machine, own};
 
 use way::Way;
 
@@ -103,21 +102,10 @@ impl Plan {
             let what = format!("{} ({})", way.name(), words[..2].join(" "));
             let mut command = process::on_core(&self.program, way.core(core));
             command.args(&words);
-            reports.push(self.json(&what, command, folder.path(), watch)?);
+            let limit = LIMIT + Duration::from_secs(self.seconds + self.warmup_seconds);
+            reports.push(own::report(&what, command, folder.path(), limit, watch)?);
         }
         Run::of(way, reports)
-    }
-
-    fn json(
-        &self,
-        what: &str,
-        command: Command,
-        folder: &Path,
-        watch: &Watch<'_>,
-    ) -> Result<Value> {
-        let limit = LIMIT + Duration::from_secs(self.seconds + self.warmup_seconds);
-        let finished = process::run(what, command, folder, limit, watch)?;
-        serde_json::from_str(&finished.stdout).map_err(|error| format!("{what}: {error}"))
     }
 }
 
@@ -138,20 +126,17 @@ pub fn run(
     let count = ways.len() as u64 * plan.rounds;
     let each = plan.seconds + plan.warmup_seconds;
     say(&format!("{count} runs of {each} s each, and loading and checking come to that"));
-    let mut runs = vec![Vec::new(); ways.len()];
-    for round in 0..plan.rounds {
-        for at in turns(ways.len(), round) {
-            let ran = plan.run(ways[at], core, watch)?;
-            say(&format!(
-                "round {} of {}, {}: {:.0} a second",
-                round + 1,
-                plan.rounds,
-                ways[at].name(),
-                ran.per_second
-            ));
-            runs[at].push(ran);
-        }
-    }
+    let runs = in_turns(ways.len(), plan.rounds, |round, at| {
+        let ran = plan.run(ways[at], core, watch)?;
+        say(&format!(
+            "round {} of {}, {}: {:.0} a second",
+            round + 1,
+            plan.rounds,
+            ways[at].name(),
+            ran.per_second
+        ));
+        Ok(ran)
+    })?;
     let measured = Measured { plan, command, machine, date, core, ways, runs };
     let report = measured.markdown();
     targets.publish(&measured.json(), document.map(|it| (it, report.as_str(), &[][..])))?;

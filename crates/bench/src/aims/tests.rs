@@ -1,10 +1,13 @@
 //! What is run for which aim, what is made of it, and what is refused; the program is a script that answers with
 //! figures.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use super::*;
 use crate::compare::process::Wish;
+use crate::testing::script;
 
 /// Answers a benchmark as its words say, and keeps them.
 const SCRIPT: &str = r#"#!/bin/sh
@@ -24,14 +27,11 @@ case "$2" in
 esac
 "#;
 
-/// A folder with the script in it. A shell writes it: another test's child that holds it open for writing would make
-/// it busy.
+/// A folder with the script in it.
 fn program() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("atoll");
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "printf '%s' \"$1\" > \"$0\" && chmod 755 \"$0\""]).arg(&path).arg(SCRIPT);
-    assert!(shell.status().unwrap().success());
+    script(&path, SCRIPT);
     (folder, path)
 }
 
@@ -142,10 +142,9 @@ fn what_cannot_be_measured_is_refused_and_leaves_nothing() {
     assert!(nobody.contains("cannot start /nonexistent/atoll"), "{nobody}");
     assert!(Run::of(Way::Two, vec![json!({})]).unwrap_err().contains("does not say /"));
     let ask = || Wish::End;
-    let slow = Plan {
-        program: PathBuf::from("/usr/bin/yes"),
-        ..plan(folder.path(), &program, &[Aim::Insert])
-    };
+    let sleeps = folder.path().join("sleeps");
+    script(&sleeps, "#!/bin/sh\nsleep 60\n");
+    let slow = plan(folder.path(), &sleeps, &[Aim::Insert]);
     let ended = super::run(slow, String::new(), &targets, &Watch::new(&ask), &mut |_| ());
     assert!(ended.unwrap_err().contains("interrupted"));
     assert_eq!(std::fs::read_to_string(&document).unwrap(), "# Head\n");

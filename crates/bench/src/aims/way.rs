@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::Run;
 use crate::compare::Result;
+use crate::compare::own::figure;
 
 /// Bytes of a bare durable write: what a flush of the log has at half load.
 const WRITE_BYTES: u64 = 4096;
@@ -135,7 +136,7 @@ impl Step {
     pub fn rate(self, before: &[Value]) -> Result<String> {
         match (self, before.first()) {
             (Step::HalfOf(_), Some(closed)) => {
-                let half = number(closed, "/tps")? * HALF;
+                let half = figure(closed, "/tps")? * HALF;
                 Ok(format!("{:.0}", half.max(1.0)))
             }
             _ => Ok(String::new()),
@@ -156,7 +157,7 @@ impl Run {
     pub fn of(way: Way, json: Vec<Value>) -> Result<Run> {
         let at = |step: usize, path: &str| {
             let report = json.get(step).ok_or_else(|| format!("{}: no report", way.name()))?;
-            number(report, path)
+            figure(report, path)
         };
         let (per_second, cpu_us, p99_us, write_p99_us) = match way {
             Way::Insert => (at(0, "/rows_per_second")?, at(0, "/cpu_us_per_row")?, None, None),
@@ -173,9 +174,4 @@ impl Run {
         };
         Ok(Run { per_second, cpu_us, p99_us, write_p99_us, json })
     }
-}
-
-fn number(report: &Value, path: &str) -> Result<f64> {
-    let found = report.pointer(path).and_then(Value::as_f64);
-    found.ok_or_else(|| format!("a run does not say {path}"))
 }

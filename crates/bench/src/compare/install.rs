@@ -146,19 +146,13 @@ fn must(name: &str, command: &mut Command) -> Result<()> {
 mod tests {
     use super::*;
     use crate::compare::contender::tests::places;
+    use crate::testing::script;
 
-    /// Does what a program would do that installs, as far as it is asked to. A shell writes it: what this process
-    /// has open for writing, another test's child may have for a moment, too, and nobody could run it then.
-    fn stands_in(root: &Path, name: &str, script: &str) {
+    /// Does what a program would do that installs, as far as it is asked to.
+    fn stands_in(root: &Path, name: &str, commands: &str) {
         let path = root.join("bin").join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let mut shell = Command::new("sh");
-        shell.args([
-            "-c",
-            "printf '#!/bin/sh\\nset -e\\n%s\\n' \"$2\" > \"$1\" && chmod 755 \"$1\"",
-            "sh",
-        ]);
-        assert!(shell.arg(path).arg(script).status().unwrap().success());
+        script(&path, &format!("#!/bin/sh\nset -e\n{commands}\n"));
     }
 
     fn may_install(root: &Path) -> Places {

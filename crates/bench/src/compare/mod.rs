@@ -19,6 +19,7 @@ pub mod go_tpc;
 pub mod install;
 pub mod machine;
 pub mod output;
+pub mod own;
 pub mod parse;
 pub mod plot;
 pub mod process;

@@ -195,12 +195,17 @@ pub fn run(
         return Err(format!("{what} did not end within {} s", limit.as_secs()));
     }
     let status = running.child.wait().map_err(|error| format!("{what}: {error}"))?;
-    let stdout = read(&out);
+    Ok(Finished { stdout: printed(what, status, &out, &err)?, cpu })
+}
+
+/// What a program that has ended printed to `out`; if it failed, an error with the last thing it said.
+pub fn printed(what: &str, status: ExitStatus, out: &Path, err: &Path) -> Result<String> {
+    let stdout = read(out);
     if !status.success() {
-        let said = last_words(&read(&err)).or_else(|| last_words(&stdout));
+        let said = last_words(&read(err)).or_else(|| last_words(&stdout));
         return Err(format!("{what} failed: {}", said.unwrap_or_else(|| status.to_string())));
     }
-    Ok(Finished { stdout, cpu })
+    Ok(stdout)
 }
 
 /// A file for what a program says.

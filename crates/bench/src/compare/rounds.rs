@@ -199,6 +199,22 @@ pub fn turns(servers: usize, round: u64) -> Vec<usize> {
     order
 }
 
+/// Runs each of so many ways once a round, in turns; `one` is told the round and the way. What came of it is by
+/// way, then by round. The first error ends everything.
+pub fn in_turns<T: Clone>(
+    ways: usize,
+    rounds: u64,
+    mut one: impl FnMut(u64, usize) -> Result<T>,
+) -> Result<Vec<Vec<T>>> {
+    let mut all = vec![Vec::new(); ways];
+    for round in 0..rounds {
+        for at in turns(ways, round) {
+            all[at].push(one(round, at)?);
+        }
+    }
+    Ok(all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

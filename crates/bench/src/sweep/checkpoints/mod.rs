@@ -17,8 +17,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::compare::output::{Document, Marks};
-use crate::compare::process::{self, Watch};
-use crate::compare::rounds::{has_twice, turns};
+use crate::compare::own::{self, figure};
+use crate::compare::process::Watch;
+use crate::compare::rounds::{has_twice, in_turns};
 use crate::compare::server::Folder;
 use crate::compare::{PICTURES, Result, Targets, machine};
 
@@ -116,9 +117,9 @@ impl Plan {
         run.args(number("clients", self.clients)).args(number("seconds", self.seconds));
         run.args(number("warmup", self.warmup_seconds));
         let limit = LIMIT + Duration::from_secs(self.seconds + self.warmup_seconds);
-        let ran = self.json("bench tpcc", run, folder.path(), limit, watch)?;
+        let ran = own::report("bench tpcc", run, folder.path(), limit, watch)?;
         let start = self.bench("recovery", &data);
-        let started = self.json("bench recovery", start, folder.path(), LIMIT, watch)?;
+        let started = own::report("bench recovery", start, folder.path(), LIMIT, watch)?;
         Run::of(ran, started)
     }
 
@@ -129,44 +130,28 @@ impl Plan {
         command.args(["--buffer-pool".to_owned(), self.pool_mib.to_string()]);
         command
     }
-
-    fn json(
-        &self,
-        what: &str,
-        command: Command,
-        folder: &Path,
-        limit: Duration,
-        watch: &Watch<'_>,
-    ) -> Result<Value> {
-        let finished = process::run(what, command, folder, limit, watch)?;
-        serde_json::from_str(&finished.stdout).map_err(|error| format!("{what}: {error}"))
-    }
 }
 
 impl Run {
     fn of(ran: Value, started: Value) -> Result<Run> {
-        let number = |json: &Value, path: &str| {
-            let found = json.pointer(path).and_then(Value::as_f64);
-            found.ok_or_else(|| format!("a run does not say {path}"))
-        };
         let by_second = ran.pointer("/beside_checkpoints/by_second").and_then(Value::as_array);
         let by_second = by_second.ok_or("a run does not say what it did by second")?;
         let second =
-            |it: &Value| Ok(Second { transactions: number(it, "/0")?, beside: number(it, "/1")? });
+            |it: &Value| Ok(Second { transactions: figure(it, "/0")?, beside: figure(it, "/1")? });
         Ok(Run {
-            per_second: number(&ran, "/tps")?,
+            per_second: figure(&ran, "/tps")?,
             by_second: by_second.iter().map(second).collect::<Result<_>>()?,
-            checkpoints: number(&ran, "/checkpoints")?,
-            pages: number(&ran, "/checkpoint_pages")?,
-            written: number(&ran, "/bytes_written")?,
+            checkpoints: figure(&ran, "/checkpoints")?,
+            pages: figure(&ran, "/checkpoint_pages")?,
+            written: figure(&ran, "/bytes_written")?,
             latency: [
-                number(&ran, "/latency_us/p99")?,
-                number(&ran, "/latency_us/p999")?,
-                number(&ran, "/latency_us/max")?,
+                figure(&ran, "/latency_us/p99")?,
+                figure(&ran, "/latency_us/p999")?,
+                figure(&ran, "/latency_us/max")?,
             ],
-            cpu_us: number(&ran, "/cpu_us_per_txn")?,
-            replayed: number(&started, "/bytes")?,
-            first_answer: number(&started, "/first_answer_seconds")?,
+            cpu_us: figure(&ran, "/cpu_us_per_txn")?,
+            replayed: figure(&started, "/bytes")?,
+            first_answer: figure(&started, "/first_answer_seconds")?,
             json: [ran, started],
         })
     }
@@ -188,21 +173,18 @@ pub fn run(
     let each = plan.seconds + plan.warmup_seconds;
     let count = plan.intervals_ms.len() as u64 * plan.rounds;
     say(&format!("{count} runs of {each} s, and loading, checking and starting come to that"));
-    let mut runs = vec![Vec::new(); plan.intervals_ms.len()];
-    for round in 0..plan.rounds {
-        for at in turns(runs.len(), round) {
-            let interval_ms = plan.intervals_ms[at];
-            let ran = plan.run(interval_ms, watch)?;
-            say(&format!(
-                "round {}, {}: {:.0} transactions a second, first answer after {:.1} s",
-                round + 1,
-                report::interval(interval_ms),
-                ran.per_second,
-                ran.first_answer
-            ));
-            runs[at].push(ran);
-        }
-    }
+    let runs = in_turns(plan.intervals_ms.len(), plan.rounds, |round, at| {
+        let interval_ms = plan.intervals_ms[at];
+        let ran = plan.run(interval_ms, watch)?;
+        say(&format!(
+            "round {}, {}: {:.0} transactions a second, first answer after {:.1} s",
+            round + 1,
+            report::interval(interval_ms),
+            ran.per_second,
+            ran.first_answer
+        ));
+        Ok(ran)
+    })?;
     let sweep = Sweep { plan, command, machine, date, runs };
     write(&sweep, document, targets)
 }

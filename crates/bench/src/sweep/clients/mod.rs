@@ -13,7 +13,8 @@ mod tests;
 use serde_json::Value;
 
 use crate::compare::figures::{Spread, least_by_most};
-use crate::compare::rounds::{has_twice, turns};
+use crate::compare::own::figure;
+use crate::compare::rounds::{has_twice, in_turns};
 
 /// What went wrong, as one line for a person.
 type Result<T> = std::result::Result<T, String>;
@@ -71,10 +72,7 @@ struct Run {
 
 impl Run {
     fn of(json: Value) -> Result<Run> {
-        let number = |path: &str| {
-            let found = json.pointer(path).and_then(Value::as_f64);
-            found.ok_or_else(|| format!("a run does not say {path}"))
-        };
+        let number = |path| figure(&json, path);
         Ok(Run {
             per_second: number("/tps")?,
             latency: [
@@ -113,19 +111,16 @@ pub fn run(
     say: &mut dyn FnMut(&str),
 ) -> Result<Sweep> {
     plan.validate()?;
-    let mut runs = vec![Vec::new(); plan.clients.len()];
-    for round in 0..plan.rounds {
-        for at in turns(runs.len(), round) {
-            let clients = plan.clients[at];
-            let ran = Run::of(one(clients)?)?;
-            say(&format!(
-                "round {} of {}, {clients} clients: {:.0} transactions a second",
-                round + 1,
-                plan.rounds,
-                ran.per_second
-            ));
-            runs[at].push(ran);
-        }
-    }
+    let runs = in_turns(plan.clients.len(), plan.rounds, |round, at| {
+        let clients = plan.clients[at];
+        let ran = Run::of(one(clients)?)?;
+        say(&format!(
+            "round {} of {}, {clients} clients: {:.0} transactions a second",
+            round + 1,
+            plan.rounds,
+            ran.per_second
+        ));
+        Ok(ran)
+    })?;
     Ok(Sweep { plan: plan.clone(), runs })
 }

@@ -10,6 +10,7 @@
 
 use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::compare::Result;
 use crate::compare::figures::Spread;
-use crate::compare::process::{Guarded, Watch, create, last_words, on_core, read};
+use crate::compare::process::{Guarded, Watch, create, on_core, printed};
 use crate::compare::report::spread_json;
 use crate::compare::server::Folder;
 use crate::random::Random;
@@ -88,7 +89,7 @@ impl Plan {
         for which in order {
             reports[which] = loop {
                 if let Some(status) = both[which].ended() {
-                    break self.report(which, status.success(), folder.path())?;
+                    break self.report(which, status, folder.path())?;
                 }
                 in_time()?;
                 std::thread::sleep(LOOK_EVERY);
@@ -97,14 +98,11 @@ impl Plan {
         Ok(reports)
     }
 
-    fn report(&self, which: usize, has_succeeded: bool, folder: &Path) -> Result<Value> {
+    fn report(&self, which: usize, status: ExitStatus, folder: &Path) -> Result<Value> {
+        let program = self.programs[which].display().to_string();
         let [out, err] = files(folder, which);
-        let program = self.programs[which].display();
-        if !has_succeeded {
-            let said = last_words(&read(&err)).unwrap_or_else(|| "it said nothing".to_owned());
-            return Err(format!("{program} failed: {said}"));
-        }
-        serde_json::from_str(&read(&out)).map_err(|error| format!("{program}: {error}"))
+        let printed = printed(&program, status, &out, &err)?;
+        serde_json::from_str(&printed).map_err(|error| format!("{program}: {error}"))
     }
 }
 

@@ -1,9 +1,8 @@
 //! Who runs when, what is made of two reports, and what is refused; the programs are scripts.
 
-use std::process::Command;
-
 use super::*;
-use crate::compare::process::Wish;
+use crate::compare::process::{Wish, read};
+use crate::testing;
 
 /// A program that looks now and then how the other one stands, and says what a transaction cost.
 fn script(cost: &str, other: &str) -> String {
@@ -14,12 +13,9 @@ fn script(cost: &str, other: &str) -> String {
     )
 }
 
-/// A shell writes them: another test's child that holds one open for writing would make it busy.
 fn written(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "printf '%s' \"$1\" > \"$0\" && chmod 755 \"$0\""]).arg(&path).arg(text);
-    assert!(shell.status().unwrap().success());
+    testing::script(&path, text);
     path
 }
 
