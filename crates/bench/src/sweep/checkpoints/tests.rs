@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::compare::process::Wish;
+use crate::testing::script;
 use serde_json::json;
 
 /// A run of as many transactions in each of four seconds, in two of which a checkpoint was made.
@@ -99,7 +100,10 @@ fn what_cannot_be_measured_is_refused_and_leaves_nothing() {
     let within = tempfile::tempdir().unwrap();
     let there = || Plan { folder: within.path().join("sweep"), ..plan() };
     assert!(refused(there(), Wish::GoOn).contains("cannot start /nonexistent/atoll"));
-    let slow = Plan { program: PathBuf::from("/usr/bin/yes"), ..there() };
+    let programs = tempfile::tempdir().unwrap();
+    let sleeps = programs.path().join("sleeps");
+    script(&sleeps, "#!/bin/sh\nsleep 60\n");
+    let slow = Plan { program: sleeps, ..there() };
     assert!(refused(slow, Wish::End).contains("interrupted"));
     assert_eq!(within.path().read_dir().unwrap().count(), 0);
     assert!(Run::of(json!({}), json!({})).unwrap_err().contains("by second"));
