@@ -203,8 +203,9 @@ fn io(config: &mut Config, text: &str) -> std::result::Result<(), String> {
 fn prefault(config: &mut Config, text: &str) -> std::result::Result<(), String> {
     config.options.prefault = match text {
         "on" => Prefault::AtStart,
+        "ahead" => Prefault::Ahead,
         "off" => Prefault::OnUse,
-        _ => return Err("on or off".to_owned()),
+        _ => return Err("on, ahead or off".to_owned()),
     };
     Ok(())
 }

@@ -42,8 +42,9 @@ pub struct Arguments {
     /// Memory for pages, as 512MB or 4GB; a hard limit [default: 1GB]
     #[arg(long, value_name = "SIZE")]
     buffer_pool: Option<String>,
-    /// Whether the system is asked for all of that memory at the start, not when it is used first [default: off]
-    #[arg(long, value_name = "on|off")]
+    /// When the system is asked for that memory: all of it at the start (on), shortly before it is used (ahead), or
+    /// when it is used (off) [default: ahead]
+    #[arg(long, value_name = "on|ahead|off")]
     prefault: Option<String>,
     /// Memory for before-images of changed rows [default: 1GB]
     #[arg(long, value_name = "SIZE")]

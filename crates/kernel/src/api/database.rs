@@ -18,7 +18,7 @@ use super::options::{Options, Prefault};
 use super::session::{Access, Session};
 use crate::backup::{Restored, Until};
 use crate::base::{HomeId, InstanceId, Result};
-use crate::buffer::PoolTraffic;
+use crate::buffer::{MemoryAhead, PoolTraffic};
 use crate::catalog::{Catalog, NamespaceDef, PUBLIC_NAMESPACE};
 use crate::io::{Disk, MemoryDisk, RealDisk};
 use crate::log::Retention;
@@ -36,6 +36,8 @@ struct Inner {
     shared: Arc<Shared>,
     hub: Arc<Hub<Core>>,
     report: RecoveryReport,
+    // None for the simulator, or if it is not asked for, and once closed.
+    memory: Mutex<Option<MemoryAhead>>,
     // None if logs are not archived, and once closed.
     archiver: Mutex<Option<Archiver>>,
     // None for the simulator, and once closed.
@@ -91,6 +93,10 @@ impl Database {
         let database = Database::without_threads(recovered);
         *database.inner.runtime.lock().expect("no holder panics") = Some(runtime);
         database.run(Target::Instance(InstanceId(0)), make_first_object)??;
+        if database.inner.shared.options.prefault == Prefault::Ahead {
+            let ahead = MemoryAhead::start(&database.inner.shared.pool)?;
+            *database.inner.memory.lock().expect("no holder panics") = Some(ahead);
+        }
         let archiver = Archiver::start(&database.inner.shared, &database.inner.hub)?;
         *database.inner.archiver.lock().expect("no holder panics") = archiver;
         Ok(database)
@@ -104,8 +110,8 @@ impl Database {
 
     pub(super) fn without_threads(recovered: Recovered) -> Database {
         let Recovered { shared, hub, report, .. } = recovered;
-        let (archiver, runtime) = (Mutex::new(None), Mutex::new(None));
-        Database { inner: Arc::new(Inner { shared, hub, report, archiver, runtime }) }
+        let (memory, archiver, runtime) = (Mutex::new(None), Mutex::new(None), Mutex::new(None));
+        Database { inner: Arc::new(Inner { shared, hub, report, memory, archiver, runtime }) }
     }
 
     /// How many instances run.
@@ -307,6 +313,7 @@ impl Database {
         if let Some(runtime) = runtime {
             runtime.close();
         }
+        drop(self.inner.memory.lock().expect("no holder panics").take());
         Ok(())
     }
 }

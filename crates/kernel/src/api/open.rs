@@ -464,11 +464,13 @@ impl Recovered {
             let (id, home) = (instance.id(), HomeId(instance.id().0));
             let (disk, marks) = (shared.disk.clone(), shared.marks.clone());
             let undo_bytes = shared.options.undo_bytes / hub.instances() as u64;
-            if shared.options.prefault == Prefault::AtStart {
-                // Homes without an instance of their own are served by these, in turn (section 0).
-                (usize::from(home.0)..shared.pool.homes())
-                    .step_by(hub.instances())
-                    .try_for_each(|home| shared.pool.prefault(HomeId(home as u16)))?;
+            // Homes without an instance of their own are served by these, in turn (section 0).
+            for home in (usize::from(home.0)..shared.pool.homes()).step_by(hub.instances()) {
+                let home = HomeId(home as u16);
+                shared.pool.stay_near(home);
+                if shared.options.prefault == Prefault::AtStart {
+                    shared.pool.prefault(home)?;
+                }
             }
             let tables = Rc::new(LocalTables::new(shared.registry.clone()));
             let environment = KernelEnvironment {

@@ -6,7 +6,6 @@
 //! latch; the pool's size is a hard limit. This module knows trees only as page bytes.
 
 mod again;
-mod arena;
 mod directory;
 mod evict;
 mod frame;
@@ -15,6 +14,8 @@ mod inner;
 mod load;
 mod long;
 mod long_runs;
+mod memory;
+mod partition;
 mod pool;
 mod provide;
 mod side;
@@ -31,6 +32,7 @@ pub use evict::{LoadId, LoadTurn, Looked, WakeLoader};
 pub use frame::{FrameRef, Pace, SideSlot};
 pub use guard::{PageRead, PageShared, PageWrite};
 pub use long::{FreedLong, LongPage, WrittenLong};
+pub use memory::MemoryAhead;
 pub use pool::{BufferPool, PageReservation, PoolStats};
 pub use provide::{Watermarks, provide};
 pub use side::SideStore;

@@ -1,44 +1,33 @@
-//! The pool: partitions of frames per home, free lists, PID extents, reservations.
+//! The pool: partitions of frames per home, PID extents, reservations.
 //!
 //! Invariants: the number of frames in use and reserved never exceeds the limit; a reservation
-//! that is dropped gives everything back; a frame is in exactly one of: fresh, a free list, a
-//! reservation, a tree. A home takes frames from its own partition and, when that is used up,
+//! that is dropped gives everything back. A home takes frames from its own partition and, when that is used up,
 //! from the others': the pool's size is the limit, not the partition's.
 //!
 //! Sharing: the partition's lock is taken by its own instance for each page it allocates or
 //! frees (tens of nanoseconds, once per split), by others only when they free a page of this
 //! home or their own partition is full.
 
-use std::collections::BTreeSet;
 use std::ops::DerefMut;
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
 
 use super::FrameRef;
-use super::arena::Arena;
-use super::directory::{Directory, Named};
+use super::directory::Named;
 use super::evict::Loads;
 use super::frame::FRAME_BYTES;
 use super::guard::PageWrite;
+use super::partition::{Partition, kept_of};
 use super::side::SideStore;
 use super::surely::Surely;
 use super::trace::{Noted, note};
-use super::traffic::Traffic;
 use crate::base::{Error, HomeId, INSTANCES_MAX, PAGE_BYTES, Pid, Place, Result, TreeId, Unread};
 use crate::latch::SpinLock;
 use crate::page::overflow::OverflowPage;
 use crate::page::{PageKind, header};
 use crate::store::PageStore;
 use crate::sync::{AtomicBool, Ordering, PlainMutex as Mutex, ledger};
-
-/// PIDs that a home takes from the shared allocator at once.
-const EXTENT_PIDS: u64 = 256;
-
-/// Frames of a partition that are kept for loads for which a thread is blocked, half of them for those
-/// that cannot fail: one at a time is needed of these, for what was loaded so can be evicted when the next
-/// is (surely.rs). The others may have to hold all that one step needs at the same time.
-const KEPT_FRAMES: usize = 16;
 
 /// Attempts to find frames, when others take those that were made free.
 const RESERVE_TRIES: usize = 8;
@@ -50,62 +39,6 @@ pub struct PoolStats {
     pub used: usize,
     /// Frames that may still be allocated.
     pub free: usize,
-}
-
-struct Free {
-    /// Indices of frames that were used and freed; the last freed is warm and goes out first.
-    list: Vec<u32>,
-    /// Frames from here on were never used.
-    fresh: u32,
-    /// The rest of the current PID extent.
-    pid_next: u64,
-    pid_end: u64,
-    /// PID numbers of freed pages, to be given again.
-    pids: Vec<u64>,
-    /// The state of the sequence by which frames are picked to be evicted.
-    random: u64,
-}
-
-pub(super) struct Partition {
-    arena: Arena,
-    frames: u32,
-    free: CachePadded<SpinLock<Free>>,
-    pub(super) traffic: CachePadded<Traffic>,
-    /// This home's overflow pages, wherever their frames are.
-    pub(super) overflow: Directory,
-    /// Trees of which this home has overflow pages, or had. Taken for each long value written.
-    longs: Mutex<BTreeSet<TreeId>>,
-    /// This home's pages that are being loaded, with those who wait for them.
-    loads: CachePadded<crate::sync::Mutex<Loads>>,
-}
-
-impl Partition {
-    /// Takes frames until `out` has `wanted`, or only `kept` are free.
-    fn take(&self, wanted: usize, kept: usize, out: &mut Vec<FrameRef>) {
-        self.free.with(|free| {
-            while out.len() < wanted && free.list.len() + (self.frames - free.fresh) as usize > kept
-            {
-                let index = match free.list.pop() {
-                    Some(index) => index,
-                    None if free.fresh < self.frames => {
-                        free.fresh += 1;
-                        free.fresh - 1
-                    }
-                    None => return,
-                };
-                out.push(self.arena.frame(index as usize));
-            }
-        });
-    }
-
-    fn free_frames(&self) -> usize {
-        self.free.with(|free| free.list.len() + (self.frames - free.fresh) as usize)
-    }
-}
-
-/// Frames of a partition of so many that only loads get for which a thread is blocked.
-pub(super) fn kept_of(frames: usize) -> usize {
-    KEPT_FRAMES.min(frames / 8)
 }
 
 /// All frames of a database. Trees hold it by `Arc`, so it outlives every frame reference.
@@ -147,24 +80,7 @@ impl BufferPool {
         if frames == 0 {
             return Err(Error::OutOfMemory { what: "buffer pool" });
         }
-        let partition = |_| {
-            Ok(Partition {
-                arena: Arena::map(frames)?,
-                frames: frames as u32,
-                free: CachePadded::new(SpinLock::new(Free {
-                    list: Vec::new(),
-                    fresh: 0,
-                    pid_next: 0,
-                    pid_end: 0,
-                    pids: Vec::new(),
-                    random: 1,
-                })),
-                traffic: CachePadded::default(),
-                overflow: Directory::new(named),
-                longs: Mutex::default(),
-                loads: CachePadded::default(),
-            })
-        };
+        let partition = |_| Partition::new(frames as u32, named);
         Ok(Arc::new(BufferPool {
             partitions: (0..homes).map(partition).collect::<Result<_>>()?,
             // Number 0 is left out, so that a zero word is no PID of home 0.
@@ -180,7 +96,17 @@ impl BufferPool {
     /// Has the system give the partition of `home` its memory now, near the calling thread; takes some
     /// tenths of a second a GB. Error: `OutOfMemory`.
     pub fn prefault(&self, home: HomeId) -> Result<()> {
-        self.partitions[home.0 as usize % self.partitions.len()].arena.prefault()
+        self.partition_of(home).arena.prefault()
+    }
+
+    /// Memory of the partition of `home` that the system gives from now on is to be near where the calling thread runs now,
+    /// whoever is the first to write it (NUMA, rule 2.1).
+    pub fn stay_near(&self, home: HomeId) {
+        self.partition_of(home).arena.stay_near();
+    }
+
+    pub(super) fn partitions(&self) -> &[Partition] {
+        &self.partitions
     }
 
     /// The pages on disk, if there are any.
@@ -264,12 +190,7 @@ impl BufferPool {
 
     /// A frame of the home's partition that was used before.
     pub(super) fn random_frame(&self, home: HomeId) -> Option<FrameRef> {
-        let partition = self.partition_of(home);
-        let index = partition.free.with(|free| {
-            free.random = free.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            (free.fresh > 0).then(|| (free.random >> 33) % u64::from(free.fresh))
-        })?;
-        Some(partition.arena.frame(index as usize))
+        self.partition_of(home).random_frame()
     }
 
     /// The frame at an address that may be any number.
@@ -426,20 +347,7 @@ impl BufferPool {
 
     fn next_pid(&self, home: HomeId) -> Pid {
         let index = home.0 as usize % self.partitions.len();
-        let number = self.partitions[index].free.with(|free| {
-            if let Some(number) = free.pids.pop() {
-                return number;
-            }
-            if free.pid_next == free.pid_end {
-                free.pid_next = self.extents[index].with(|next| {
-                    *next += EXTENT_PIDS;
-                    *next - EXTENT_PIDS
-                });
-                free.pid_end = free.pid_next + EXTENT_PIDS;
-            }
-            free.pid_next += 1;
-            free.pid_next - 1
-        });
+        let number = self.partitions[index].next_pid(&self.extents[index]);
         Pid::new(HomeId(index as u16), number)
     }
 
@@ -466,7 +374,7 @@ impl BufferPool {
         if pid.place().is_some() {
             return;
         }
-        self.partition(pid).free.with(|free| free.pids.push(pid.number()));
+        self.partition(pid).put_back_pid(pid.number());
         if let Some(store) = &self.store
             && !place.is_none()
         {
@@ -487,7 +395,7 @@ impl BufferPool {
         drop(page);
         self.put_back(&[frame]);
         if pid.place().is_none() {
-            self.partition(pid).free.with(|free| free.pids.push(pid.number()));
+            self.partition(pid).put_back_pid(pid.number());
         }
     }
 
@@ -495,7 +403,7 @@ impl BufferPool {
         for frame in frames {
             let found = self.partitions.iter().find_map(|p| Some((p, p.arena.index(*frame)?)));
             let (partition, index) = found.expect("a frame belongs to one of the arenas");
-            partition.free.with(|free| free.list.push(index as u32));
+            partition.put_back(index as u32);
         }
     }
 

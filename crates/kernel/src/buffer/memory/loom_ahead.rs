@@ -1,0 +1,38 @@
+//! Model of memory asked for ahead of its use (ahead.rs): an asking that is lost leaves the thread asleep for good, which loom reports.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::ahead::{Asks, Fresh};
+use crate::latch::SpinLock;
+
+const FRAMES: u32 = 6;
+
+/// An instance takes frames, as `Partition::take` does, while the thread looks, makes ready and sleeps, as `keep_ahead` does.
+#[test]
+fn no_asking_for_memory_is_lost() {
+    loom::model(|| {
+        let fresh = Arc::new(SpinLock::new(Fresh::new(FRAMES)));
+        let shared = fresh.clone();
+        let keeper = thread::spawn(move || {
+            let mut ready = 0;
+            // The last frames are ready once it has been woken for those that are taken below.
+            while ready < FRAMES {
+                match shared.with(|fresh| fresh.due(ready)) {
+                    Some(due) => ready = due.end,
+                    None => thread::park(),
+                }
+            }
+        });
+        for _ in 0..FRAMES - 2 {
+            let asks = fresh.with(|fresh| {
+                fresh.take().expect("one of six");
+                fresh.asks()
+            });
+            if asks == Asks::ForMemory {
+                keeper.thread().unpark();
+            }
+        }
+        keeper.join().expect("the keeper ends");
+    });
+}
