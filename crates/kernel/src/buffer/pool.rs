@@ -18,6 +18,7 @@ use super::directory::Named;
 use super::evict::Loads;
 use super::frame::FRAME_BYTES;
 use super::guard::PageWrite;
+use super::memory::Fresh;
 use super::partition::{Partition, kept_of};
 use super::side::SideStore;
 use super::surely::Surely;
@@ -26,6 +27,7 @@ use crate::base::{Error, HomeId, INSTANCES_MAX, PAGE_BYTES, Pid, Place, Result, 
 use crate::latch::SpinLock;
 use crate::page::overflow::OverflowPage;
 use crate::page::{PageKind, header};
+use crate::runtime::numa_node;
 use crate::store::PageStore;
 use crate::sync::{AtomicBool, Ordering, PlainMutex as Mutex, ledger};
 
@@ -99,10 +101,15 @@ impl BufferPool {
         self.partition_of(home).arena.prefault()
     }
 
-    /// Memory of the partition of `home` that the system gives from now on is to be near where the calling thread runs now,
-    /// whoever is the first to write it (NUMA, rule 2.1).
+    /// Memory that the system gives the partition of `home` from now on is to be near where the calling thread runs now (NUMA, rule
+    /// 2.1). Where the system does not let it be said, nobody asks for memory ahead: who touches it first has it near.
     pub fn stay_near(&self, home: HomeId) {
-        self.partition_of(home).arena.stay_near();
+        let partition = self.partition_of(home);
+        if let Some(node) = numa_node()
+            && partition.arena.prefer_node(node).is_err()
+        {
+            partition.with_fresh(Fresh::leave_alone);
+        }
     }
 
     pub(super) fn partitions(&self) -> &[Partition] {

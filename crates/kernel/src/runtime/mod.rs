@@ -38,7 +38,7 @@ pub use instance::{Instance, InstanceState, Poll, Service, ServiceId, Turn};
 pub use interleave::{Interleaved, Pause};
 pub use options::{Pin, RuntimeOptions, Slice};
 pub use park::{Parked, Parker, ThreadParker, UnparkClass, Unparker};
-pub use processor::{Processor, stand_back};
+pub use processor::{Processor, numa_node, stand_back};
 pub use promise::Promise;
 pub use task::{Class, Critical, TaskContext, TaskEnd, Work};
 pub use thread::{OpenRing, OpenState, Runtime};

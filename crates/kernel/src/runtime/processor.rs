@@ -35,6 +35,18 @@ pub(super) fn bind_to(processor: usize) -> bool {
     }
 }
 
+/// The NUMA node on which the calling thread runs now; none if the machine has only one, or does not say.
+pub fn numa_node() -> Option<usize> {
+    let online = std::fs::read_to_string("/sys/devices/system/node/online").ok()?;
+    if online.trim() == "0" {
+        return None;
+    }
+    let (mut node, nothing) = (0_u32, std::ptr::null_mut::<libc::c_void>());
+    // SAFETY: the call writes that number.
+    let failed = unsafe { libc::syscall(libc::SYS_getcpu, nothing, &raw mut node, nothing) != 0 };
+    (!failed).then_some(node as usize)
+}
+
 /// The calling thread stands back from now on where others of the process want the processor: it has a tenth of what one of
 /// them has, and does not keep one waiting that wakes. Niceness 10.
 pub fn stand_back() {

@@ -42,6 +42,7 @@ pub(in crate::buffer) struct Fresh {
     end: u32,
     /// Who takes this frame, or one behind it, asks for memory.
     asks_at: u32,
+    is_left_alone: bool,
 }
 
 /// What who has taken frames is to do.
@@ -55,7 +56,7 @@ pub(in crate::buffer) enum Asks {
 impl Fresh {
     /// All of so many frames.
     pub fn new(frames: u32) -> Fresh {
-        Fresh { next: 0, end: frames, asks_at: NOBODY }
+        Fresh { next: 0, end: frames, asks_at: NOBODY, is_left_alone: false }
     }
 
     /// The next one, which is used from now on.
@@ -86,9 +87,18 @@ impl Fresh {
         Asks::ForMemory
     }
 
+    /// Nobody is to ask for memory ahead.
+    pub fn leave_alone(&mut self) {
+        self.is_left_alone = true;
+        self.asks_at = NOBODY;
+    }
+
     /// The thread's look, when memory for all frames before `ready` was given: those whose turn it is now. None: enough is ready, and
     /// whoever uses up half of the lead will ask.
     pub fn due(&mut self, ready: u32) -> Option<Range<u32>> {
+        if self.is_left_alone {
+            return None;
+        }
         // The instance may have overtaken its thread.
         let from = ready.max(self.next);
         let lead = lead(self.next);
@@ -218,6 +228,18 @@ mod tests {
         while fresh.take().is_some() {}
         assert_eq!(fresh.due(STEP_FRAMES), None);
         assert_eq!(fresh.asks(), Asks::Nothing, "there is nothing to ask for any more");
+    }
+
+    #[test]
+    fn nobody_asks_where_memory_is_to_be_left_alone() {
+        let mut fresh = Fresh::new(10_000);
+        assert_eq!(fresh.due(0), Some(0..STEP_FRAMES));
+        assert_eq!(fresh.due(STEP_FRAMES), None);
+        fresh.leave_alone();
+        while fresh.take().is_some() {
+            assert_eq!(fresh.asks(), Asks::Nothing);
+            assert_eq!(fresh.due(STEP_FRAMES), None);
+        }
     }
 
     #[test]

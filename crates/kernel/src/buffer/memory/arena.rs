@@ -1,8 +1,8 @@
 //! One home's frames: a range of memory reserved at start and never unmapped before the end.
 //!
 //! Invariants: the whole range is reserved when the pool is made but has memory only where it was touched, or asked for: all of it
-//! ([`Arena::prefault`]), or some frames ([`Arena::populate`], ahead.rs). It comes from where the thread runs that touches it, or that
-//! called [`Arena::stay_near`] before (NUMA, rule 2.1); huge pages are advised, not demanded.
+//! ([`Arena::prefault`]), or some frames ([`Arena::populate`], ahead.rs). It comes from where the thread runs that touches it, or from the
+//! NUMA node that was preferred before ([`Arena::prefer_node`], rule 2.1); huge pages are advised, not demanded.
 
 use std::ops::Range;
 
@@ -90,39 +90,23 @@ impl Arena {
             let base = self.base.add(range.start).cast();
             libc::madvise(base, range.len(), libc::MADV_POPULATE_WRITE) != 0
         };
-        if failed {
-            Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
-        } else {
-            Ok(())
-        }
+        if failed { Err(last_error()) } else { Ok(()) }
     }
 
-    /// Has memory that comes from now on come from the NUMA node on which the calling thread runs now, whoever touches it first,
-    /// as long as that node has any. A system that refuses costs only speed.
-    pub fn stay_near(&self) {
-        let mut node = 0_u32;
+    /// Has memory that comes from now on come from that NUMA node, whoever touches it first, as long as the node has any. Errors: the
+    /// system's, which may not let everybody (`EPERM`).
+    pub fn prefer_node(&self, node: usize) -> std::result::Result<(), i32> {
         let mut nodes = [0_u64; NODES_WORDS];
-        // SAFETY: the first call writes one number; the second reads the set, whose size it is told, and changes no byte of the
-        // mapping, only where its memory comes from.
-        unsafe {
-            let nothing = std::ptr::null_mut::<libc::c_void>();
-            if libc::syscall(libc::SYS_getcpu, nothing, &raw mut node, nothing) != 0 {
-                return;
-            }
-            let Some(word) = nodes.get_mut(node as usize / 64) else { return };
-            *word = 1 << (node % 64);
-            let bits = 64 * NODES_WORDS;
-            let (set, flags) = (nodes.as_ptr(), 0);
-            libc::syscall(
-                libc::SYS_mbind,
-                self.base,
-                self.mapped_bytes,
-                libc::MPOL_PREFERRED,
-                set,
-                bits,
-                flags,
-            );
-        }
+        let word = nodes.get_mut(node / 64).ok_or(libc::EINVAL)?;
+        *word = 1 << (node % 64);
+        let (set, bits, flags) = (nodes.as_ptr(), 64 * NODES_WORDS, 0);
+        // SAFETY: the call reads the set, whose size it is told, and changes no byte of the mapping, only where its memory
+        // comes from.
+        let failed = unsafe {
+            let (base, bytes, policy) = (self.base, self.mapped_bytes, libc::MPOL_PREFERRED);
+            libc::syscall(libc::SYS_mbind, base, bytes, policy, set, bits, flags) != 0
+        };
+        if failed { Err(last_error()) } else { Ok(()) }
     }
 
     /// The frame number `index`.
@@ -145,6 +129,10 @@ impl Arena {
         let offset = frame.address().checked_sub(self.base as u64)? as usize;
         (offset < self.frames * FRAME_BYTES).then_some(offset / FRAME_BYTES)
     }
+}
+
+fn last_error() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
 impl Drop for Arena {
@@ -174,7 +162,8 @@ mod tests {
     #[test]
     fn memory_is_there_when_it_was_asked_for_and_what_was_written_stays() {
         let arena = Arena::map(1_000).unwrap();
-        arena.stay_near();
+        arena.prefer_node(0).unwrap();
+        assert_eq!(arena.prefer_node(5_000), Err(libc::EINVAL));
         assert_eq!(arena.resident_bytes(), 0);
         // SAFETY: the first byte of a mapping that nobody else knows.
         unsafe { arena.base.write(7) };
