@@ -162,7 +162,8 @@ mod tests {
     #[test]
     fn memory_is_there_when_it_was_asked_for_and_what_was_written_stays() {
         let arena = Arena::map(1_000).unwrap();
-        arena.prefer_node(0).unwrap();
+        let preferred = arena.prefer_node(0);
+        assert!(matches!(preferred, Ok(()) | Err(libc::EPERM | libc::ENOSYS)), "{preferred:?}");
         assert_eq!(arena.prefer_node(5_000), Err(libc::EINVAL));
         assert_eq!(arena.resident_bytes(), 0);
         // SAFETY: the first byte of a mapping that nobody else knows.

@@ -16,15 +16,17 @@ fn no_asking_for_memory_is_lost() {
         let shared = fresh.clone();
         let keeper = thread::spawn(move || {
             let mut ready = 0;
-            // The last frames are ready once it has been woken for those that are taken below.
-            while ready < FRAMES {
-                match shared.with(|fresh| fresh.due(ready)) {
-                    Some(due) => ready = due.end,
-                    None => thread::park(),
+            loop {
+                let look = |fresh: &mut Fresh| (fresh.due(ready), fresh.left());
+                match shared.with(look) {
+                    (Some(due), _) => ready = due.end,
+                    // It ends with the last frame, of which it has to be told, unless that is ready.
+                    (None, left) if left == 0 || ready == FRAMES => return,
+                    (None, _) => thread::park(),
                 }
             }
         });
-        for _ in 0..FRAMES - 2 {
+        for _ in 0..FRAMES {
             let asks = fresh.with(|fresh| {
                 fresh.take().expect("one of six");
                 fresh.asks()
