@@ -71,14 +71,16 @@ pub fn program_at(path: &str) -> Result<PathBuf> {
 pub struct Contender {
     /// Name and version, as reports say it.
     pub version: String,
+    /// What tells its builds apart that say the same.
+    pub build: Option<String>,
     /// What it is.
     pub engine: Box<dyn Engine>,
 }
 
 impl Contender {
-    /// Asks the programs for their version.
+    /// Asks the programs for their version and build.
     pub fn new(engine: Box<dyn Engine>) -> Result<Contender> {
-        Ok(Contender { version: engine.version()?, engine })
+        Ok(Contender { version: engine.version()?, build: engine.build()?, engine })
     }
 }
 

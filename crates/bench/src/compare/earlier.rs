@@ -2,7 +2,7 @@
 //! so that hours of it may be made in parts.
 //!
 //! Invariants: what is taken was measured under the conditions of this plan: on the same machine, the same
-//! servers with the same settings, as long, as often, on tables of the same sizes, with the same
+//! builds of the same servers with the same settings, as long, as often, on tables of the same sizes, with the same
 //! numbers of clients. Anything else is refused, and named. A workload is taken whole.
 
 use std::path::{Path, PathBuf};
@@ -198,6 +198,7 @@ mod tests {
         refused(|it| it["seconds"] = 5.into(), "\"seconds\" is 5, here 60");
         refused(|it| it["rate"] = 7.5.into(), "\"rate\" is 7.5, here null");
         refused(|it| it["servers"][1]["settings"] = json!([]), "\"servers\" is ");
+        refused(|it| it["servers"][0]["build"] = "00000000".into(), "\"build\":\"00000000\"");
         refused(|it| it["machine"] = "another; idle".into(), "another machine (another; idle)");
         refused(|it| it["results"][0]["series"][2]["clients"] = 16.into(), "numbers of clients");
         refused(|it| drop(it["results"][0]["series"][1]["rounds"][0].take()), "not all there");

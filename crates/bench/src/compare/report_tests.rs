@@ -17,7 +17,7 @@ use crate::compare::{Targets, write};
 /// Two servers, one workload, 8 and 32 clients, two rounds.
 pub fn comparison() -> Comparison {
     let contender = |version: &str, engine: Box<dyn crate::compare::engine::Engine>| {
-        Rc::new(Contender { version: version.to_owned(), engine })
+        Rc::new(Contender { version: version.to_owned(), build: None, engine })
     };
     let series = |contender, clients, samples: [Sample; 2]| Series {
         contender,

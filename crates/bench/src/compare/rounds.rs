@@ -81,10 +81,10 @@ impl Plan {
 
     /// All that figures depend on besides the machine and the workload, as JSON.
     pub fn conditions(&self) -> Value {
-        let servers = self
-            .contenders
-            .iter()
-            .map(|it| json!({"server": it.version, "settings": it.engine.settings(&self.tuning)}));
+        let servers = self.contenders.iter().map(|it| {
+            let settings = it.engine.settings(&self.tuning);
+            json!({"server": it.version, "build": it.build, "settings": settings})
+        });
         json!({
             "seconds": self.length.seconds,
             "warmup_seconds": self.length.warmup_seconds,

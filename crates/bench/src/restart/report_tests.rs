@@ -17,7 +17,7 @@ fn start(seconds: f64, replay: Option<f64>) -> Start {
 /// Two servers, three rounds.
 fn report() -> Report {
     let contender = |version: &str, engine: Box<dyn Engine>| {
-        Rc::new(Contender { version: version.to_owned(), engine })
+        Rc::new(Contender { version: version.to_owned(), build: None, engine })
     };
     let measured = |log_bytes, starts: [Start; 3]| Measured {
         transactions: 1_000_000,
@@ -124,7 +124,7 @@ fn what_cannot_be_measured_is_refused() {
     let too_large = refused(&|it| it.scale = u64::MAX);
     assert!(too_large.contains("a smaller --scale"), "{too_large}");
     let engine = || Box::new(MariaDb { server: "/m".into(), install: "/i".into() });
-    let mariadb = || Contender { version: "MariaDB 99".to_owned(), engine: engine() };
+    let mariadb = || Contender { version: "MariaDB 99".to_owned(), build: None, engine: engine() };
     let unspoken = refused(&|it| it.contenders.push(Rc::new(mariadb())));
     assert_eq!(unspoken, "MariaDB 99 is not measured: pgbench does not speak to it");
 }

@@ -22,6 +22,13 @@ impl Engine for Atoll {
         Ok(version_of(&self.program)?.replacen("atoll", "Atoll", 1))
     }
 
+    /// The checksum of the program.
+    fn build(&self) -> Result<Option<String>> {
+        let failed = |error| format!("cannot read {}: {error}", self.program.display());
+        let bytes = std::fs::read(&self.program).map_err(failed)?;
+        Ok(Some(format!("{:08x}", crc32c::crc32c(&bytes))))
+    }
+
     fn prepare(&self, _: &Room) -> Option<Command> {
         None
     }

@@ -112,6 +112,10 @@ pub trait Engine {
     fn language(&self) -> Language;
     /// Its name and version, asked from the program.
     fn version(&self) -> Result<String>;
+    /// What tells its builds apart that say the same version; none of released servers.
+    fn build(&self) -> Result<Option<String>> {
+        Ok(None)
+    }
     /// Under whose account it runs, if not this program's own.
     fn account(&self) -> Result<Option<Account>> {
         Ok(None)
@@ -197,5 +201,21 @@ mod tests {
         assert!(version_of(Path::new("/bin/sh/none")).unwrap_err().contains("cannot ask"));
         assert!(version_of(Path::new("/bin/false")).unwrap_err().contains("exit status: 1"));
         assert!(version_of(Path::new("/bin/cat")).unwrap().contains("cat"));
+    }
+
+    #[test]
+    fn builds_that_say_the_same_version_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let build = |name: &str, contents: &str| {
+            let program = folder.path().join(name);
+            std::fs::write(&program, contents).unwrap();
+            Atoll { program }.build().unwrap().unwrap()
+        };
+        let first = build("first", "as it was");
+        assert_eq!(build("copied", "as it was"), first);
+        assert_ne!(build("changed", "as it is"), first);
+        let gone = Atoll { program: folder.path().join("gone") };
+        assert!(gone.build().unwrap_err().contains("gone: No such file"));
+        assert_eq!(Postgres { bin: "/p".into() }.build(), Ok(None));
     }
 }
