@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use atoll_kernel::api::{ClockChoice, Instances, Options, Pin, Prefault};
+use atoll_kernel::api::{ClockChoice, Instances, Options, Pin};
 use atoll_kernel::io::IoChoice;
 
 use crate::error::{Result, ServerError};
@@ -201,12 +201,7 @@ fn io(config: &mut Config, text: &str) -> std::result::Result<(), String> {
 }
 
 fn prefault(config: &mut Config, text: &str) -> std::result::Result<(), String> {
-    config.options.prefault = match text {
-        "on" => Prefault::AtStart,
-        "ahead" => Prefault::Ahead,
-        "off" => Prefault::OnUse,
-        _ => return Err("on, ahead or off".to_owned()),
-    };
+    config.options.prefault = text.parse()?;
     Ok(())
 }
 
@@ -320,6 +315,7 @@ fn size(text: &str, into: &mut u64) -> std::result::Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use atoll_kernel::api::Prefault;
 
     fn nothing(_: &str) -> Option<String> {
         None

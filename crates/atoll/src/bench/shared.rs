@@ -88,25 +88,14 @@ impl Course {
 pub struct Memory {
     /// When the system is asked for memory for pages, as by a server's --prefault: ahead of its use, when it is used (off), or all of
     /// it at the start (on, or nothing behind it): the run is then as one that has gone on for long, which takes no new memory
-    #[arg(long, value_name = "on|ahead|off", value_enum, num_args = 0..=1, default_value = "ahead", default_missing_value = "on")]
-    prefault: When,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug)]
-enum When {
-    On,
-    Ahead,
-    Off,
+    #[arg(long, value_name = "on|ahead|off", num_args = 0..=1, default_value = "ahead", default_missing_value = "on")]
+    prefault: Prefault,
 }
 
 impl Memory {
     /// What `--prefault` says.
     pub fn prefault(&self) -> Prefault {
-        match self.prefault {
-            When::On => Prefault::AtStart,
-            When::Ahead => Prefault::Ahead,
-            When::Off => Prefault::OnUse,
-        }
+        self.prefault
     }
 }
 

@@ -1,6 +1,7 @@
 //! Settings of a database. Defaults suit a server on the machine at hand.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use crate::backup;
 use crate::base::Result;
@@ -62,6 +63,20 @@ pub enum Prefault {
     /// When the database opens, each instance's part by its own thread: no transaction waits for the system to
     /// find and clear memory.
     AtStart,
+}
+
+impl FromStr for Prefault {
+    type Err = String;
+
+    /// As people write it: `on`, `ahead` or `off`.
+    fn from_str(text: &str) -> std::result::Result<Prefault, String> {
+        match text {
+            "on" => Ok(Prefault::AtStart),
+            "ahead" => Ok(Prefault::Ahead),
+            "off" => Ok(Prefault::OnUse),
+            _ => Err("on, ahead or off".to_owned()),
+        }
+    }
 }
 
 /// Settings of a database.

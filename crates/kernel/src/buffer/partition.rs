@@ -144,12 +144,12 @@ impl Partition {
     }
 
     /// Says whom to wake when memory is to be asked for. Once.
-    pub(super) fn know_ahead(&self, thread: Thread) {
+    pub fn know_ahead(&self, thread: Thread) {
         let _ = self.ahead.set(thread);
     }
 
     /// What is done with the fresh frames under the lock: no more than a few instructions.
-    pub(super) fn with_fresh<R>(&self, body: impl FnOnce(&mut Fresh) -> R) -> R {
+    pub fn with_fresh<R>(&self, body: impl FnOnce(&mut Fresh) -> R) -> R {
         self.free.with(|free| body(&mut free.fresh))
     }
 }

@@ -157,7 +157,8 @@ impl Drop for MemoryAhead {
     }
 }
 
-/// A thread's life, behind the instances' where processors are short: memory for the partitions of `homes`, in turns, while any is due; then it sleeps until one asks.
+/// A thread's life, behind the instances' where processors are short: memory for the partitions of `homes`, in turns, while
+/// any is due; then it sleeps until one asks.
 fn keep_ahead(pool: &BufferPool, homes: Range<usize>, stops: &AtomicBool) {
     stand_back();
     let partitions = &pool.partitions()[homes];
