@@ -58,10 +58,19 @@ struct Run {
     cpu_us: f64,
     /// Of its latencies the one that a hundredth exceeds, in microseconds, where they are measured.
     p99_us: Option<f64>,
-    /// The same of a bare durable write beside it.
-    write_p99_us: Option<f64>,
+    /// What the disk alone did beside it, where that is set beside it.
+    bare: Option<Bare>,
     /// The reports of its processes, as they were.
     json: Vec<Value>,
+}
+
+/// What the disk alone does: latencies of bare durable writes that a hundredth exceeds, in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Bare {
+    /// Of a write, one at a time.
+    write_p99_us: f64,
+    /// Of commits that arrive as transactions do and wait for a write alone: what is left for one that costs nothing.
+    commit_p99_us: f64,
 }
 
 /// What came of all.

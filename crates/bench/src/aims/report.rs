@@ -40,8 +40,14 @@ impl Measured {
 
     fn run(&self, out: &mut String, way: Way, runs: &[Run]) {
         let of = |value: &dyn Fn(&Run) -> f64| Spread::of(runs.iter().map(value));
-        let p99: Vec<f64> = runs.iter().filter_map(|run| run.p99_us).collect();
-        let p99 = if p99.is_empty() { String::new() } else { numbers(Spread::of(p99)) };
+        let spread = |value: &dyn Fn(&Run) -> Option<f64>| {
+            let all: Vec<f64> = runs.iter().filter_map(value).collect();
+            (!all.is_empty()).then(|| numbers(Spread::of(all)))
+        };
+        let mut p99 = spread(&|run| run.p99_us).unwrap_or_default();
+        if let Some(commits) = spread(&|run| Some(run.bare?.commit_p99_us)) {
+            p99 = format!("{p99}; the disk alone, with the same arrivals: {commits}");
+        }
         // Writing to a string does not fail.
         let _ = writeln!(
             out,

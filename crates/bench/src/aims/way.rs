@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::Run;
+use super::{Bare, Run};
 use crate::compare::Result;
 use crate::compare::own::figure;
 
@@ -50,8 +50,10 @@ pub enum Step {
     Inserts,
     /// The same as the first step's, half as many arriving.
     HalfOf(&'static str),
-    /// Bare durable writes.
+    /// Bare durable writes, one at a time.
     Writes,
+    /// The same by as many as there are logs, for as many commits a second as arrive in the step of half the load.
+    Commits,
 }
 
 const CONFINED: &str = "tpcc --warehouses 1 --instances 1 --clients 64";
@@ -108,7 +110,7 @@ impl Way {
             Way::Uniform => &[Step::Closed(UNIFORM)],
             Way::Hot => &[Step::Closed(HOT)],
             Way::Insert => &[Step::Inserts],
-            Way::Half => &[Step::Closed(TPCB), Step::HalfOf(TPCB), Step::Writes],
+            Way::Half => &[Step::Closed(TPCB), Step::HalfOf(TPCB), Step::Writes, Step::Commits],
         }
     }
 
@@ -127,6 +129,7 @@ impl Step {
             Step::Inserts => ("insert --instances 2", String::new()),
             Step::HalfOf(told) => (told, format!("--prefault --warmup {warmup} --rate {rate}")),
             Step::Writes => ("sync", format!("--bytes {WRITE_BYTES}")),
+            Step::Commits => ("sync", format!("--bytes {WRITE_BYTES} --writers 2 --rate {rate}")),
         };
         let all = format!("bench {told} {rest} --seconds {seconds} --json");
         all.split_whitespace().map(str::to_owned).collect()
@@ -135,7 +138,7 @@ impl Step {
     /// What arrives a second, from the reports of the steps before.
     pub fn rate(self, before: &[Value]) -> Result<String> {
         match (self, before.first()) {
-            (Step::HalfOf(_), Some(closed)) => {
+            (Step::HalfOf(_) | Step::Commits, Some(closed)) => {
                 let half = figure(closed, "/tps")? * HALF;
                 Ok(format!("{:.0}", half.max(1.0)))
             }
@@ -146,7 +149,7 @@ impl Step {
     /// Where it puts what it writes.
     pub fn place(self, folder: &Path) -> [String; 2] {
         match self {
-            Step::Writes => ["--folder".to_owned(), folder.display().to_string()],
+            Step::Writes | Step::Commits => ["--folder".to_owned(), folder.display().to_string()],
             _ => ["--data".to_owned(), folder.join("data").display().to_string()],
         }
     }
@@ -159,19 +162,19 @@ impl Run {
             let report = json.get(step).ok_or_else(|| format!("{}: no report", way.name()))?;
             figure(report, path)
         };
-        let (per_second, cpu_us, p99_us, write_p99_us) = match way {
+        let (per_second, cpu_us, p99_us, bare) = match way {
             Way::Insert => (at(0, "/rows_per_second")?, at(0, "/cpu_us_per_row")?, None, None),
-            Way::Half => (
-                at(1, "/tps")?,
-                at(1, "/cpu_us_per_txn")?,
-                Some(at(1, "/latency_us/p99")?),
-                Some(at(2, "/fdatasync_us/p99")?),
-            ),
+            Way::Half => {
+                let write_p99_us = at(2, "/fdatasync_us/p99")?;
+                let bare = Bare { write_p99_us, commit_p99_us: at(3, "/fdatasync_us/p99")? };
+                let p99 = Some(at(1, "/latency_us/p99")?);
+                (at(1, "/tps")?, at(1, "/cpu_us_per_txn")?, p99, Some(bare))
+            }
             _ => {
                 let p99 = Some(at(0, "/latency_us/p99")?);
                 (at(0, "/tps")?, at(0, "/cpu_us_per_txn")?, p99, None)
             }
         };
-        Ok(Run { per_second, cpu_us, p99_us, write_p99_us, json })
+        Ok(Run { per_second, cpu_us, p99_us, bare, json })
     }
 }
