@@ -48,7 +48,7 @@ enum Benchmark {
     Insert(insert::Arguments),
     /// Few and thousands of active connections, and the memory of idle sessions, over the wire.
     Connections(connections::Arguments),
-    /// Bare durable writes of the log's kind, one at a time: what a commit's latency is set beside.
+    /// Bare durable writes of the log's kind, which a commit's latency is set beside.
     Sync(sync::Arguments),
     /// Atoll beside PostgreSQL and MariaDB: the same clients on the same machine, in turns.
     Compare(compare::Arguments),
