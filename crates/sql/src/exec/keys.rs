@@ -5,12 +5,12 @@
 //! (of more digits than the column has) is the next lower one: what is below the end is at or
 //! below it, what is above the end is above it.
 
-use super::Cx;
+use super::{Cx, Encoder};
 use crate::error::SqlResult;
 use crate::functions::{CastContext, apply_typmod};
 use crate::plan::node::{KeyValue, RangeEnd};
 use crate::types::typmod::numeric_parts;
-use crate::types::{Among, Datum, TypeOid, storage};
+use crate::types::{Among, Datum, Type, TypeOid, storage};
 use atoll_kernel::api::{ColumnType, IndexEntry, KeyBytes, KeyRange};
 use std::ops::Bound;
 
@@ -33,14 +33,19 @@ pub(super) enum Fitted {
 /// The value of one column of a key.
 pub(super) fn fitted(key: &KeyValue, cx: &mut Cx<'_, '_>) -> SqlResult<Fitted> {
     let value = key.program.eval(cx)?;
-    fit(value, key)
+    fit(value, key.ty)
 }
 
 /// The same for a column of this physical type.
 fn fitted_as(physical: ColumnType, key: &KeyValue, cx: &mut Cx<'_, '_>) -> SqlResult<Fitted> {
-    match (fitted(key, cx)?, physical) {
+    let value = key.program.eval(cx)?;
+    fit_as(physical, value, key.ty)
+}
+
+fn fit_as(physical: ColumnType, value: Datum, ty: Type) -> SqlResult<Fitted> {
+    match (fit(value, ty)?, physical) {
         (Fitted::Value(Datum::Numeric(number)), ColumnType::Int8) => {
-            let (_, scale) = numeric_parts(key.ty.typmod);
+            let (_, scale) = numeric_parts(ty.typmod);
             Ok(match number.among_scaled(scale) {
                 Among::One(number) => Fitted::Value(Datum::Numeric(number)),
                 Among::After(lower) => Fitted::After(Datum::Numeric(lower)),
@@ -51,9 +56,9 @@ fn fitted_as(physical: ColumnType, key: &KeyValue, cx: &mut Cx<'_, '_>) -> SqlRe
     }
 }
 
-fn fit(value: Datum, key: &KeyValue) -> SqlResult<Fitted> {
+fn fit(value: Datum, ty: Type) -> SqlResult<Fitted> {
     let out_of_range = |value: i64| if value < 0 { Fitted::Below } else { Fitted::Above };
-    Ok(match (key.ty.oid, value) {
+    Ok(match (ty.oid, value) {
         (_, Datum::Null) => Fitted::Null,
         (TypeOid::INT4, value @ Datum::Int4(_)) | (TypeOid::INT8, value @ Datum::Int8(_)) => {
             Fitted::Value(value)
@@ -72,11 +77,11 @@ fn fit(value: Datum, key: &KeyValue) -> SqlResult<Fitted> {
         (TypeOid::BPCHAR, Datum::Text(text)) => {
             // Stored values are padded to the column's length.
             let trimmed = text.trim_end_matches(' ');
-            let room = key.ty.typmod - 4;
-            if key.ty.typmod >= 4 && trimmed.chars().count() > room as usize {
+            let room = ty.typmod - 4;
+            if ty.typmod >= 4 && trimmed.chars().count() > room as usize {
                 return Ok(Fitted::Nothing);
             }
-            Fitted::Value(apply_typmod(Datum::text(trimmed), key.ty, CastContext::Explicit)?)
+            Fitted::Value(apply_typmod(Datum::text(trimmed), ty, CastContext::Explicit)?)
         }
         (_, value) => Fitted::Value(value),
     })
@@ -89,27 +94,55 @@ pub(super) fn point(
     key: &mut KeyBytes,
     cx: &mut Cx<'_, '_>,
 ) -> SqlResult<bool> {
+    key_of(index, values, None, key, cx)
+}
+
+/// As [`point`], of these values and of one more for the column behind them, which has this type.
+pub(super) fn point_of(
+    index: &IndexEntry,
+    values: &[KeyValue],
+    last: (Datum, Type),
+    key: &mut KeyBytes,
+    cx: &mut Cx<'_, '_>,
+) -> SqlResult<bool> {
+    key_of(index, values, Some(last), key, cx)
+}
+
+#[inline]
+fn key_of(
+    index: &IndexEntry,
+    values: &[KeyValue],
+    last: Option<(Datum, Type)>,
+    key: &mut KeyBytes,
+    cx: &mut Cx<'_, '_>,
+) -> SqlResult<bool> {
     let mut encoder = std::mem::take(&mut cx.encoder);
     encoder.clear();
-    let mut complete = true;
-    for (value, part) in values.iter().zip(&index.key) {
-        match fitted_as(part.column, value, cx) {
-            Ok(Fitted::Value(datum)) => encoder.push(part.column, &datum)?,
-            Ok(_) => {
-                complete = false;
-                break;
-            }
-            Err(error) => {
-                cx.encoder = encoder;
-                return Err(error);
-            }
-        }
-    }
-    if complete {
+    let complete = encode(index, values, last, &mut encoder, cx);
+    if complete == Ok(true) {
         encoder.with_values(|values| key.set(index, values));
     }
     cx.encoder = encoder;
-    Ok(complete)
+    complete
+}
+
+#[inline]
+fn encode(
+    index: &IndexEntry,
+    values: &[KeyValue],
+    last: Option<(Datum, Type)>,
+    encoder: &mut Encoder,
+    cx: &mut Cx<'_, '_>,
+) -> SqlResult<bool> {
+    for (value, part) in values.iter().zip(&index.key) {
+        let Fitted::Value(datum) = fitted_as(part.column, value, cx)? else { return Ok(false) };
+        encoder.push(part.column, &datum)?;
+    }
+    if let (Some((value, ty)), Some(part)) = (last, index.key.get(values.len())) {
+        let Fitted::Value(datum) = fit_as(part.column, value, ty)? else { return Ok(false) };
+        encoder.push(part.column, &datum)?;
+    }
+    Ok(true)
 }
 
 /// The range of keys that begin with the prefix and go on within the ends; None if it is empty.

@@ -6,6 +6,7 @@
 //! computed before the scan starts.
 
 use super::Planner;
+use super::listed::Listed;
 use super::node::{Access, KeyValue, Order, RangeEnd};
 use crate::bind::bound::{Bound, BoundKind, RelationId};
 use crate::bind::walk;
@@ -34,7 +35,7 @@ pub(super) struct Choice {
 /// A condition as an index sees it.
 enum Condition<'b> {
     Compare { column: u16, comparison: Comparison, value: &'b Bound, exact: bool },
-    In { columns: Vec<u16>, rows: Vec<Vec<&'b Bound>> },
+    OneOf(Listed<'b>),
 }
 
 /// The column under conversions that keep the stored form and its order.
@@ -55,7 +56,7 @@ fn integer(oid: TypeOid) -> bool {
 }
 
 /// Does `value` have the column's order?
-fn same_order(column: TypeOid, value: TypeOid) -> bool {
+pub(super) fn same_order(column: TypeOid, value: TypeOid) -> bool {
     column == value || (integer(column) && integer(value))
 }
 
@@ -119,8 +120,8 @@ impl Planner<'_> {
                 Condition::Compare { column, comparison, value, .. } => {
                     known.share(*column, *comparison, Some(value))
                 }
-                Condition::In { columns, rows } => {
-                    (rows.len() as f64 * known.key_share(columns)).min(0.5)
+                Condition::OneOf(listed) => {
+                    (listed.about() * known.key_share(listed.columns())).min(0.5)
                 }
             };
         }
@@ -151,52 +152,38 @@ impl Planner<'_> {
         bound: &'b Bound,
         available: &HashSet<RelationId>,
     ) -> Option<Condition<'b>> {
-        match &bound.kind {
-            BoundKind::Operator(row, Some(left), right) => {
-                let comparison = row.comparison?;
-                if let Some((own, column, ty)) = plain_column(left)
-                    && own == relation
-                    && same_order(ty, right.ty.oid)
-                    && self.computable(right, relation, available)
-                {
-                    return Some(Condition::Compare {
-                        column,
-                        comparison,
-                        value: right,
-                        exact: true,
-                    });
-                }
-                let (own, column, ty) = plain_column(right)?;
-                let fits = own == relation
-                    && same_order(ty, left.ty.oid)
-                    && self.computable(left, relation, available);
-                let comparison = mirrored(comparison);
-                fits.then_some(Condition::Compare { column, comparison, value: left, exact: true })
-            }
-            BoundKind::In { left, rows } => {
-                let mut columns = Vec::with_capacity(left.len());
-                for (position, side) in left.iter().enumerate() {
-                    let (own, column, ty) = plain_column(side)?;
-                    let fits = rows.iter().all(|row| {
-                        row[position].0.comparison == Some(Comparison::Equal)
-                            && same_order(ty, row[position].1.ty.oid)
-                            && self.computable(&row[position].1, relation, available)
-                    });
-                    if own != relation || !fits {
-                        return None;
-                    }
-                    columns.push(column);
-                }
-                let rows = rows.iter().map(|row| row.iter().map(|(_, v)| v).collect()).collect();
-                Some(Condition::In { columns, rows })
-            }
-            // A boolean column alone, or its negation, serves no index here.
-            _ => None,
+        if let Some((column, comparison, value)) = self.compared(relation, bound, available) {
+            return Some(Condition::Compare { column, comparison, value, exact: true });
         }
+        // A boolean column alone, or its negation, serves no index here.
+        self.listed(relation, bound, available).map(Condition::OneOf)
+    }
+
+    /// A column of the relation, how it is compared, and with what.
+    pub(super) fn compared<'b>(
+        &self,
+        relation: RelationId,
+        bound: &'b Bound,
+        available: &HashSet<RelationId>,
+    ) -> Option<(u16, Comparison, &'b Bound)> {
+        let BoundKind::Operator(row, Some(left), right) = &bound.kind else { return None };
+        let comparison = row.comparison?;
+        if let Some((own, column, ty)) = plain_column(left)
+            && own == relation
+            && same_order(ty, right.ty.oid)
+            && self.computable(right, relation, available)
+        {
+            return Some((column, comparison, right));
+        }
+        let (own, column, ty) = plain_column(right)?;
+        let fits = own == relation
+            && same_order(ty, left.ty.oid)
+            && self.computable(left, relation, available);
+        fits.then_some((column, mirrored(comparison), left))
     }
 
     /// Can the value be computed before the relation is scanned?
-    fn computable(
+    pub(super) fn computable(
         &self,
         value: &Bound,
         relation: RelationId,
@@ -312,27 +299,20 @@ impl Planner<'_> {
         let wanted: Vec<u16> =
             index.def.columns[prefix.len()..].iter().map(|part| part.column.0).collect();
         for (at, condition) in found {
-            let Condition::In { columns, rows } = condition else { continue };
+            let Condition::OneOf(listed) = condition else { continue };
+            let columns = listed.columns();
             let leads = columns.len() <= wanted.len()
                 && wanted[..columns.len()].iter().all(|column| columns.contains(column));
             if !leads || columns.is_empty() {
                 continue;
             }
-            let mut keys = Vec::with_capacity(rows.len());
-            for row in rows {
-                let mut key = prefix.to_vec();
-                for column in &wanted[..columns.len()] {
-                    let position = columns.iter().position(|own| own == column).unwrap_or(0);
-                    key.push(self.key_value(row[position], info.columns[*column as usize].ty)?);
-                }
-                keys.push(key);
-            }
+            let keys = self.key_list(listed, info, prefix, &wanted[..columns.len()])?;
             let whole = prefix.len() + columns.len() == index.def.columns.len();
             let each = match whole && index.def.kind.is_unique() {
                 true => 1.0,
                 false => total * known.key_share(columns),
             };
-            let rows = (keys.len() as f64 * each.max(1.0)).min(total);
+            let rows = (listed.about() * each.max(1.0)).min(total);
             let mut used = vec![*at];
             used.extend(found.iter().filter_map(|(other, condition)| match condition {
                 Condition::Compare { column, comparison: Comparison::Equal, .. }
@@ -350,7 +330,7 @@ impl Planner<'_> {
         Ok(None)
     }
 
-    fn key_value(&mut self, value: &Bound, ty: Type) -> SqlResult<KeyValue> {
+    pub(super) fn key_value(&mut self, value: &Bound, ty: Type) -> SqlResult<KeyValue> {
         Ok(KeyValue { program: self.compile(value)?, ty })
     }
 }

@@ -39,7 +39,7 @@ fn scan(scan: &TableScan) -> Estimate {
     let (startup, total) = match &scan.access {
         Access::All => (0.0, all * (ROW + test)),
         Access::Point(..) => (LOOKUP, LOOKUP + ROW + test),
-        Access::Points(_, keys) => (LOOKUP, LOOKUP * keys.len() as f64 + rows * (ROW + test)),
+        Access::Points(_, keys) => (LOOKUP, LOOKUP * keys.about() + rows * (ROW + test)),
         Access::Range { .. } => (LOOKUP, LOOKUP + rows * (2.0 * ROW + test)),
     };
     Estimate { startup, total, rows, width }

@@ -7,8 +7,8 @@
 use super::cost::estimate;
 use super::fast::Fast;
 use super::node::{
-    Access, CteRows, FunctionSource, GroupMethod, JoinMethod, JoinType, Order, Plan, RangeEnd,
-    SortBy, TableScan,
+    Access, CteRows, FunctionSource, GroupMethod, JoinMethod, JoinType, KeyList, KeyValue, Order,
+    Plan, RangeEnd, SortBy, TableScan,
 };
 use super::{Action, InsertPlan, Modification, ModifyPlan, Planned};
 use crate::exec::program::{Program, Slot};
@@ -325,10 +325,12 @@ impl<'p> Teller<'p> {
             }
         };
         let conditions = self.index_conditions(scan);
-        if !conditions.is_empty() {
-            let text = format!("({})", conditions.join(" AND "));
-            node.properties.push(("Index Cond", Value::Text(text)));
-        }
+        let text = match conditions.as_slice() {
+            [] => None,
+            [one] => Some(one.clone()),
+            several => Some(format!("({})", several.join(" AND "))),
+        };
+        node.properties.extend(text.map(|text| ("Index Cond", Value::Text(text))));
         Self::filter(&mut node, "Filter", scan.filter.as_ref());
         node
     }
@@ -339,29 +341,36 @@ impl<'p> Teller<'p> {
             let column = index.def.columns[at].column;
             scan.table.def.columns[column.index()].name.clone()
         };
+        let equal = |index: &atoll_kernel::api::IndexEntry, values: &[KeyValue]| {
+            let values = values.iter().enumerate();
+            let one = |(at, value): (usize, &KeyValue)| {
+                format!("({} = {})", name(index, at), text(&value.program))
+            };
+            values.map(one).collect::<Vec<String>>()
+        };
         match &scan.access {
             Access::All => Vec::new(),
-            Access::Point(index, values) => values
-                .iter()
-                .enumerate()
-                .map(|(at, value)| format!("({} = {})", name(index, at), text(&value.program)))
-                .collect(),
-            Access::Points(index, lists) => {
-                let row = |row: &Vec<super::node::KeyValue>| {
-                    let values: Vec<String> = row.iter().map(|it| text(&it.program)).collect();
-                    format!("({})", values.join(", "))
+            Access::Point(index, values) => equal(index, values),
+            Access::Points(index, KeyList::Written(keys)) => {
+                let list = |values: Vec<String>| match values.as_slice() {
+                    [one] => one.clone(),
+                    several => format!("({})", several.join(", ")),
                 };
-                let width = lists.first().map_or(0, Vec::len);
-                let names: Vec<String> = (0..width).map(|at| name(index, at)).collect();
-                let rows: Vec<String> = lists.iter().map(row).collect();
-                vec![format!("(({}) IN ({}))", names.join(", "), rows.join(", "))]
+                let row =
+                    |key: &Vec<KeyValue>| list(key.iter().map(|it| text(&it.program)).collect());
+                let width = keys.first().map_or(0, Vec::len);
+                let names = list((0..width).map(|at| name(index, at)).collect());
+                let rows: Vec<String> = keys.iter().map(row).collect();
+                vec![format!("({names} IN ({}))", rows.join(", "))]
+            }
+            Access::Points(index, KeyList::Elements { prefix, array, .. }) => {
+                let mut found = equal(index, prefix);
+                let array = text(&array.program);
+                found.push(format!("({} = ANY ({array}))", name(index, prefix.len())));
+                found
             }
             Access::Range { index, prefix, low, high, .. } => {
-                let mut found: Vec<String> = prefix
-                    .iter()
-                    .enumerate()
-                    .map(|(at, value)| format!("({} = {})", name(index, at), text(&value.program)))
-                    .collect();
+                let mut found = equal(index, prefix);
                 let mut end = |end: &Option<RangeEnd>, sign: &str| {
                     if let Some(end) = end {
                         let equal = if end.inclusive { "=" } else { "" };

@@ -14,6 +14,7 @@ pub mod fast;
 mod finish;
 mod item;
 mod join;
+mod listed;
 mod lookup;
 mod modify;
 pub mod node;

@@ -45,6 +45,40 @@ pub struct RangeEnd {
     pub inclusive: bool,
 }
 
+/// The keys of a list, whole ones or leading columns: as many columns each.
+#[derive(Clone)]
+pub enum KeyList {
+    /// Each as it is written.
+    Written(Vec<Vec<KeyValue>>),
+    /// One for each element of an array, which is computed when a scan begins.
+    Elements {
+        /// The columns before the one that has an element's value.
+        prefix: Vec<KeyValue>,
+        /// The array, and the type of that column.
+        array: KeyValue,
+        /// About how many elements there are.
+        about: f64,
+    },
+}
+
+impl KeyList {
+    /// How many columns a key has.
+    pub fn width(&self) -> usize {
+        match self {
+            KeyList::Written(keys) => keys.first().map_or(0, Vec::len),
+            KeyList::Elements { prefix, .. } => prefix.len() + 1,
+        }
+    }
+
+    /// About how many keys there are.
+    pub fn about(&self) -> f64 {
+        match self {
+            KeyList::Written(keys) => keys.len() as f64,
+            KeyList::Elements { about, .. } => *about,
+        }
+    }
+}
+
 /// Forwards or backwards through an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -62,7 +96,7 @@ pub enum Access {
     /// The one row with this whole key of a unique index.
     Point(Arc<IndexEntry>, Vec<KeyValue>),
     /// The rows with any of these whole or leading keys.
-    Points(Arc<IndexEntry>, Vec<Vec<KeyValue>>),
+    Points(Arc<IndexEntry>, KeyList),
     /// The rows whose key begins with these values and goes on within the ends.
     Range {
         /// The index.
@@ -100,9 +134,8 @@ impl TableScan {
     pub fn is_whole_points(&self) -> bool {
         match &self.access {
             Access::Points(index, keys) => {
-                let whole = index.def.columns.len();
                 index.def.kind.is_unique()
-                    && keys.iter().all(|key| key.len() == whole)
+                    && keys.width() == index.def.columns.len()
                     && !self.is_index_only()
             }
             Access::All | Access::Point(..) | Access::Range { .. } => false,

@@ -4,6 +4,7 @@
 //! list come once even if two keys are equal. Rows of whole keys of a unique index are fetched from
 //! memory together before the first of them is read.
 
+mod list;
 mod points;
 
 use super::{Cx, Operator, decode_row, keys};
@@ -13,6 +14,7 @@ use crate::types::Datum;
 use atoll_kernel::api::{
     IndexCursor, KeyBytes, KeyRange, RowId, RowView, ScanDirection, TableCursor,
 };
+use list::List;
 use points::Points;
 use std::collections::HashSet;
 
@@ -22,7 +24,7 @@ enum State {
     Index(IndexCursor),
     /// Keys of a list still to be read, and the cursor of the present one.
     Points {
-        next: usize,
+        list: List,
         cursor: Option<IndexCursor>,
         seen: HashSet<Vec<u8>>,
     },
@@ -83,7 +85,9 @@ impl<'p> Scan<'p> {
             Access::All => State::All(cx.statement.scan(table, ids)),
             Access::Point(..) => State::End,
             Access::Points(..) if self.plan.is_whole_points() => State::Whole(Points::default()),
-            Access::Points(..) => State::Points { next: 0, cursor: None, seen: HashSet::new() },
+            Access::Points(..) => {
+                State::Points { list: List::default(), cursor: None, seen: HashSet::new() }
+            }
             Access::Range { index, prefix, low, high, order } => {
                 let range = keys::range(index, prefix, low.as_ref(), high.as_ref(), cx)?;
                 let direction = match order {
@@ -102,7 +106,7 @@ impl<'p> Scan<'p> {
 
     fn next_point(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
         let plan = self.plan;
-        let (Access::Points(index, lists), State::Points { next, cursor, seen }) =
+        let (Access::Points(index, keys), State::Points { list, cursor, seen }) =
             (&plan.access, &mut self.state)
         else {
             return Ok(false);
@@ -114,10 +118,11 @@ impl<'p> Scan<'p> {
                 }
                 *cursor = None;
             }
-            let Some(values) = lists.get(*next) else { return Ok(false) };
-            *next += 1;
             let mut key = KeyBytes::default();
-            if keys::point(index, values, &mut key, cx)? && seen.insert(key.bytes().to_vec()) {
+            if !list.next((index, keys), &mut key, cx)? {
+                return Ok(false);
+            }
+            if seen.insert(key.bytes().to_vec()) {
                 let range = KeyRange::prefix(key);
                 let ids = &plan.columns.ids;
                 let forward = ScanDirection::Forward;

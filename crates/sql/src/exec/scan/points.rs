@@ -4,8 +4,9 @@
 //! one row for a key, so that equal keys are known by their row. Keys are computed a group at a time,
 //! and what their look-ups will read is asked for together.
 
+use super::list::List;
 use crate::error::SqlResult;
-use crate::exec::{Cx, keys};
+use crate::exec::Cx;
 use crate::plan::node::{Access, TableScan};
 use atoll_kernel::api::{FoundAhead, KeyBytes, PointAhead, RowId};
 use std::collections::HashSet;
@@ -25,8 +26,9 @@ pub(super) struct Points {
     found: Vec<FoundAhead>,
     /// Of the group, the next look-up.
     at: usize,
-    /// The list's next key that is not in a group yet.
-    next: usize,
+    /// The list's keys that are not in a group yet.
+    list: List,
+    is_at_end: bool,
     seen: Seen,
 }
 
@@ -57,7 +59,7 @@ impl Points {
         plan: &TableScan,
         cx: &mut Cx<'_, '_>,
     ) -> SqlResult<Option<RowId>> {
-        let Access::Points(index, lists) = &plan.access else { return Ok(None) };
+        let Access::Points(index, _) = &plan.access else { return Ok(None) };
         loop {
             while self.at < self.found.len() {
                 let (key, found) = (&self.keys[self.at], self.found[self.at]);
@@ -70,7 +72,7 @@ impl Points {
                     return Ok(Some(row));
                 }
             }
-            if self.next == lists.len() {
+            if self.is_at_end {
                 return Ok(None);
             }
             self.fill(plan, cx)?;
@@ -79,20 +81,19 @@ impl Points {
 
     /// Computes the keys of the next group.
     fn fill(&mut self, plan: &TableScan, cx: &mut Cx<'_, '_>) -> SqlResult<()> {
-        let Access::Points(index, lists) = &plan.access else { return Ok(()) };
+        let Access::Points(index, keys) = &plan.access else { return Ok(()) };
         self.at = 0;
         self.found.clear();
         let mut count = 0;
-        while count < TOGETHER
-            && let Some(values) = lists.get(self.next)
-        {
-            self.next += 1;
+        while count < TOGETHER {
             if self.keys.len() == count {
                 self.keys.push(KeyBytes::default());
             }
-            if keys::point(index, values, &mut self.keys[count], cx)? {
-                count += 1;
+            if !self.list.next((index, keys), &mut self.keys[count], cx)? {
+                self.is_at_end = true;
+                break;
             }
+            count += 1;
         }
         if count < AHEAD_MIN {
             self.found.resize(count, FoundAhead::default());

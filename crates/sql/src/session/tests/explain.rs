@@ -24,7 +24,7 @@ fn plans_are_shown_as_they_run() {
         for (text, expect) in [
             (
                 "explain (costs off) select v from a where id = 5 and v <> 'x'",
-                "Index Scan using a_pkey on a\n  Index Cond: ((id = 5))\n  Filter: (a.v <> 'x'::text)\n  Fast Path: select",
+                "Index Scan using a_pkey on a\n  Index Cond: (id = 5)\n  Filter: (a.v <> 'x'::text)\n  Fast Path: select",
             ),
             (
                 "explain (costs off) select x.v, count(*) from a as x join b on x.k = b.k where b.id > 900 group by x.v order by 2 desc limit 3",
@@ -36,7 +36,7 @@ fn plans_are_shown_as_they_run() {
             ),
             (
                 "explain (costs off) update a set k = k + 1 where id = 7",
-                "Update on public.a\n  Fast Path: update\n  ->  Index Scan using a_pkey on a\n        Index Cond: ((id = 7))",
+                "Update on public.a\n  Fast Path: update\n  ->  Index Scan using a_pkey on a\n        Index Cond: (id = 7)",
             ),
             (
                 "explain (costs off) insert into b values (1, 2) on conflict (id) do nothing",
@@ -69,6 +69,43 @@ fn plans_are_shown_as_they_run() {
 }
 
 #[test]
+fn lists_are_looked_up_in_an_index() {
+    with_session(|context, session| {
+        for text in TABLES {
+            say(context, session, text);
+        }
+        for (condition, expect) in [
+            ("id in (1, 2, 3)", "(id IN (1, 2, 3))"),
+            ("id = any (array[1, 2])", "(id = ANY (ARRAY[1, 2]))"),
+            ("id = any (array(select k from b where id = 3))", "(id = ANY ("),
+            ("id = 1 or id = 2 or 3 = id or id in (4, 5)", "(id IN (1, 2, 3, 4, 5))"),
+        ] {
+            let text = format!("explain (costs off) select v from a where {condition}");
+            let said = plan(context, session, &text);
+            let start = format!("Index Scan using a_pkey on a\n  Index Cond: {expect}");
+            assert!(said.starts_with(&start) && !said.contains("Filter: (a."), "{text}\n{said}");
+        }
+        let text = "explain (costs off) delete from a where k = 3 and id = any (array[1, 2])";
+        let said = plan(context, session, text);
+        let expect = "Index Cond: (id = ANY (ARRAY[1, 2]))\n        Filter: (a.k = 3)";
+        assert!(said.contains(expect), "{said}");
+        say(context, session, "create index b_k on b (k, id)");
+        let text = "explain (costs off) select k from b where k = 3 and id = any (array[1, 2])";
+        say(context, session, "alter table b drop constraint b_pkey");
+        let said = plan(context, session, text);
+        let expect =
+            "Index Only Scan using b_k on b\n  Index Cond: ((k = 3) AND (id = ANY (ARRAY[1, 2])))";
+        assert_eq!(said, expect);
+        for other in
+            ["id = 1 or k = 2", "id = 1 or id > 7", "id = all (array[1])", "id <> any (array[1])"]
+        {
+            let said = plan(context, session, &format!("explain select v from a where {other}"));
+            assert!(said.starts_with("Seq Scan on a"), "{other}\n{said}");
+        }
+    });
+}
+
+#[test]
 fn conditions_go_into_with_and_subqueries() {
     with_session(|context, session| {
         for text in TABLES {
@@ -77,7 +114,7 @@ fn conditions_go_into_with_and_subqueries() {
         for (text, expect) in [
             (
                 "explain (costs off) with x as (select id, v from a) select v from x where id = 5",
-                "Index Scan using a_pkey on a\n  Index Cond: ((id = 5))",
+                "Index Scan using a_pkey on a\n  Index Cond: (id = 5)",
             ),
             (
                 "explain (costs off) with x as materialized (select id, v from a) select v from x where id = 5",
@@ -89,11 +126,11 @@ fn conditions_go_into_with_and_subqueries() {
             ),
             (
                 "explain (costs off) with x as not materialized (select id, v from a) select x.v, y.v from x, x as y where x.id = 5 and y.id = 6",
-                "Nested Loop\n  ->  Index Scan using a_pkey on a\n        Index Cond: ((id = 5))",
+                "Nested Loop\n  ->  Index Scan using a_pkey on a\n        Index Cond: (id = 5)",
             ),
             (
                 "explain (costs off) select * from (select k, count(*) as n from a group by k) as x where k = 5 and n > 1",
-                "Filter\n  Filter: (count(*) > 1)\n  ->  HashAggregate\n        Group Key: a.k\n        ->  Index Only Scan using a_k on a\n              Index Cond: ((k = 5))",
+                "Filter\n  Filter: (count(*) > 1)\n  ->  HashAggregate\n        Group Key: a.k\n        ->  Index Only Scan using a_k on a\n              Index Cond: (k = 5)",
             ),
             (
                 "explain (costs off) with recursive r(n) as (select 1 union all select n + 1 from r where n < 5) select n from r",
@@ -135,7 +172,7 @@ fn analyze_runs_the_statement_and_counts() {
         assert_eq!(said[0], "ERROR 25006: cannot execute UPDATE in a read-only transaction");
         say(context, session, "rollback; prepare p (int) as select v from a where id = $1");
         let said = plan(context, session, "explain (costs off) execute p (3)");
-        assert!(said.contains("Index Cond: ((id = $1))"), "{said}");
+        assert!(said.contains("Index Cond: (id = $1)"), "{said}");
     });
 }
 
