@@ -9,6 +9,7 @@ pub(crate) mod affinity;
 mod compile;
 mod cost;
 pub mod explain;
+mod extreme;
 
 pub mod fast;
 mod finish;

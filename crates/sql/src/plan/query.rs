@@ -75,6 +75,7 @@ impl<'q> Planner<'_> {
             }
         };
         if let Some(grouping) = &select.grouping {
+            plan = self.only_extremes(plan, grouping)?;
             plan = self.grouped(plan, grouping)?;
         }
         if let Some(having) = &select.having {

@@ -69,6 +69,44 @@ fn plans_are_shown_as_they_run() {
 }
 
 #[test]
+fn an_index_has_extremes_at_its_ends() {
+    with_session(|context, session| {
+        for text in TABLES {
+            say(context, session, text);
+        }
+        let last = "Limit\n        ->  Index Only Scan Backward using";
+        for (text, expect) in [
+            ("select max(id) from a", format!("Aggregate\n  ->  {last} a_pkey on a")),
+            (
+                "select max(k) from a",
+                format!("Aggregate\n  ->  {last} a_k on a\n              Filter: (a.k IS NOT NULL)"),
+            ),
+            (
+                "select max(k) from a where k < 5",
+                format!("Aggregate\n  ->  {last} a_k on a\n              Index Cond: (k < 5)"),
+            ),
+            (
+                "select min(id), max(id) from a",
+                "Aggregate\n  ->  Append\n        ->  Limit\n              ->  Index Only Scan using a_pkey on a\n        ->  Limit\n              ->  Index Only Scan Backward using a_pkey on a".to_owned(),
+            ),
+            ("select max(id), max(k) from a", "Aggregate\n  ->  Seq Scan on a".to_owned()),
+            ("select max(id), count(*) from a", "Aggregate\n  ->  Seq Scan on a".to_owned()),
+            (
+                "select max(id) from a where v > 'x'",
+                "Aggregate\n  ->  Seq Scan on a\n        Filter: (a.v > 'x'::text)".to_owned(),
+            ),
+            ("select max(id + 1) from a", "Aggregate\n  ->  Seq Scan on a".to_owned()),
+        ] {
+            let said = plan(context, session, &format!("explain (costs off) {text}"));
+            assert_eq!(said.trim_end(), expect, "{text}");
+        }
+        say(context, session, "set enable_indexscan = off");
+        let said = plan(context, session, "explain (costs off) select max(id) from a");
+        assert_eq!(said, "Aggregate\n  ->  Seq Scan on a");
+    });
+}
+
+#[test]
 fn lists_are_looked_up_in_an_index() {
     with_session(|context, session| {
         for text in TABLES {
