@@ -201,11 +201,9 @@ impl<'p> Merger<'p> {
         while let Some(ahead) = &self.ahead {
             cx.breathe()?;
             let found = match &self.row {
-                // NULLs come last and are passed over like the rest.
-                Some(row) if !ahead[..width].iter().any(Datum::is_null) => {
-                    order(&self.order, &ahead[..width], &row[..width])
-                }
-                Some(_) => Ordering::Greater,
+                // A NULL within the inner key equals nothing, as the outer key has none, but has
+                // its place: only what it is greater than waits behind it.
+                Some(row) => order(&self.order, &ahead[..width], &row[..width]),
                 None => Ordering::Less,
             };
             match found {
