@@ -1,9 +1,9 @@
 //! Plans of queries: SELECT's clauses in their order, VALUES, set operations.
 //!
-//! Invariants: an output that is a plain column takes no step of its own; sorting comes after
-//! projection, locking after sorting, LIMIT last.
+//! Invariants: an output that is a plain column of the query's own takes no step; sorting comes
+//! after projection, locking after sorting, LIMIT last.
 
-use super::join::{Set, flatten};
+use super::join::{Set, flatten, relations_of};
 use super::node::{
     Access, AggregatePlan, GroupMethod, LockTarget, Order, Plan, Repeated, ScanColumns, SortBy,
 };
@@ -74,14 +74,18 @@ impl<'q> Planner<'_> {
                 }
             }
         };
+        let mut own = Set::new();
+        if let Some(from) = &select.from {
+            relations_of(from, &mut own);
+        }
         if let Some(grouping) = &select.grouping {
             plan = self.only_extremes(plan, grouping)?;
-            plan = self.grouped(plan, grouping)?;
+            plan = self.grouped(plan, grouping, &own)?;
         }
         if let Some(having) = &select.having {
             plan = Plan::Filter(Box::new(plan), self.compile(having)?);
         }
-        plan = self.projected(plan, query)?;
+        plan = self.projected(plan, query, &own)?;
         let types = |output: &u16| query.outputs[*output as usize].ty.oid;
         // Sorted rows are told apart while they are sorted.
         if select.distinct && query.order_by.is_empty() {
@@ -101,15 +105,19 @@ impl<'q> Planner<'_> {
         Ok(plan)
     }
 
-    fn grouped(&mut self, input: Plan, grouping: &Grouping) -> SqlResult<Plan> {
+    /// A key that is a column of an outer query has a place of its own, too: that of the column is
+    /// not this query's to clear.
+    fn grouped(&mut self, input: Plan, grouping: &Grouping, own: &Set) -> SqlResult<Plan> {
         let mut keys = Vec::with_capacity(grouping.keys.len());
         for (index, key) in grouping.keys.iter().enumerate() {
             let slot = match &key.kind {
-                BoundKind::Column(column) => self.slots.of(*column),
+                BoundKind::Column(column) if own.contains(&column.relation) => {
+                    self.slots.of(*column)
+                }
                 _ => {
-                    let own = ColumnRef { relation: grouping.relation, column: index as u16 };
-                    self.note(own, key);
-                    self.slots.of(own)
+                    let made = ColumnRef { relation: grouping.relation, column: index as u16 };
+                    self.note(made, key);
+                    self.slots.of(made)
                 }
             };
             keys.push((self.compile(key)?, key.ty.oid, slot));
@@ -117,9 +125,9 @@ impl<'q> Planner<'_> {
         let mut aggregates = Vec::with_capacity(grouping.aggregates.len());
         for (index, aggregate) in grouping.aggregates.iter().enumerate() {
             let column = crate::bind::FIRST_AGGREGATE + index as u16;
-            let own = ColumnRef { relation: grouping.relation, column };
-            self.note_aggregate(own, aggregate);
-            let slot = self.slots.of(own);
+            let made = ColumnRef { relation: grouping.relation, column };
+            self.note_aggregate(made, aggregate);
+            let slot = self.slots.of(made);
             aggregates.push(self.aggregate(aggregate, slot)?);
         }
         // Aggregates that keep rows themselves take one group at a time.
@@ -150,21 +158,25 @@ impl<'q> Planner<'_> {
         })
     }
 
-    /// Computes the outputs that are no plain columns.
-    fn projected(&mut self, mut plan: Plan, query: &'q Query) -> SqlResult<Plan> {
+    /// Computes the outputs that are no plain columns. A column of an outer query is copied: where
+    /// an outer join has no row of this query, the output is NULL and the column is not.
+    fn projected(&mut self, mut plan: Plan, query: &'q Query, own: &Set) -> SqlResult<Plan> {
         let mut before = Vec::new();
         let mut sets = Vec::new();
         let mut after = Vec::new();
         for (index, output) in query.outputs.iter().enumerate() {
             let Some(value) = &output.value else { continue };
-            let own = ColumnRef { relation: query.relation, column: index as u16 };
-            self.note(own, value);
+            let shown = ColumnRef { relation: query.relation, column: index as u16 };
+            self.note(shown, value);
             match &value.kind {
-                BoundKind::Column(column)
-                | BoundKind::GroupKey(column)
-                | BoundKind::Aggregate(column) => self.slots.alias(own, *column),
+                BoundKind::Column(column) if own.contains(&column.relation) => {
+                    self.slots.alias(shown, *column);
+                }
+                BoundKind::GroupKey(column) | BoundKind::Aggregate(column) => {
+                    self.slots.alias(shown, *column);
+                }
                 BoundKind::Set(set) => {
-                    let slot = self.slots.of(own);
+                    let slot = self.slots.of(shown);
                     sets.push((self.set_plan(set)?, slot));
                 }
                 _ => {
@@ -172,7 +184,7 @@ impl<'q> Planner<'_> {
                     let mut found: Vec<(BoundSet, ColumnRef)> = Vec::new();
                     self.extract_sets(&mut value, &mut found);
                     let program = self.compile(&value)?;
-                    let slot = self.slots.of(own);
+                    let slot = self.slots.of(shown);
                     if found.is_empty() {
                         before.push((program, slot));
                     } else {

@@ -1,7 +1,7 @@
 //! Slots: the place of each column of each relation of a statement in its frame.
 //!
-//! Invariants: one slot a column that is used at all; an output that is a plain column shares
-//! the column's slot.
+//! Invariants: one slot a column that is used at all; an output that is a plain column of
+//! its query shares the column's slot.
 
 use crate::bind::bound::{ColumnRef, RelationId};
 use crate::exec::program::Slot;
