@@ -213,7 +213,12 @@ pub(super) fn same(a: &Bound, b: &Bound) -> bool {
         (BoundKind::Is(a, _), BoundKind::Is(b, _)) => a == b,
         (BoundKind::Field(_, a), BoundKind::Field(_, b)) => a == b,
         (BoundKind::MinMax(a, _, _), BoundKind::MinMax(b, _, _)) => a == b,
-        (BoundKind::Subquery(_), _) | (BoundKind::Set(_), _) => false,
+        // A copy, as GROUP BY 1 takes one of an output: the number is of one query only. What is
+        // written twice counts as two.
+        (BoundKind::Subquery(a), BoundKind::Subquery(b)) => {
+            return a.query.relation == b.query.relation;
+        }
+        (BoundKind::Set(_), _) => false,
         (
             BoundKind::Quantified { operator: a, quantifier: qa, .. },
             BoundKind::Quantified { operator: b, quantifier: qb, .. },
