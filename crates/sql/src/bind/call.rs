@@ -259,6 +259,15 @@ impl<'a> Binder<'a> {
             let expr = self.resolve_unknown(expr)?;
             order_by.push((expr, key.descending, key.nulls_first));
         }
+        let among =
+            |key: &Bound| arguments.iter().any(|argument| super::group::same(argument, key));
+        if call.distinct && !order_by.iter().all(|(key, ..)| among(key)) {
+            return Err(error_at(
+                SqlState::INVALID_COLUMN_REFERENCE,
+                "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
+                at,
+            ));
+        }
         let filter = match &call.filter {
             Some(filter) => {
                 let filter = self.expr(filter)?;
