@@ -543,11 +543,13 @@ struct Slices {
 
 impl Accumulator for Slices {
     fn add(&mut self, args: &[Datum], _: Context) -> SqlResult<()> {
-        let refuse = |message: &str| {
-            Err(crate::error::SqlError::new(crate::error::SqlState::ARRAY_SUBSCRIPT_ERROR, message))
-        };
+        use crate::error::{SqlError, SqlState};
+        let refuse = |message: &str| Err(SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, message));
         if args[0].is_null() {
-            return refuse("cannot accumulate null arrays");
+            return Err(SqlError::new(
+                SqlState::NULL_VALUE_NOT_ALLOWED,
+                "cannot accumulate null arrays",
+            ));
         }
         let array = args[0].as_array();
         if array.dimensions.is_empty() {

@@ -86,7 +86,7 @@ fn extend(array: &Datum, element: &Datum, end: End) -> SqlResult<Datum> {
             let array = other.as_array();
             if array.dimensions.len() > 1 {
                 return Err(SqlError::new(
-                    SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+                    SqlState::DATA_EXCEPTION,
                     "argument must be empty or one-dimensional array",
                 ));
             }
@@ -195,7 +195,9 @@ pub(in crate::functions) fn position(args: &[Datum], _: Context) -> SqlResult<Da
     }
     let array = args[0].as_array();
     one_dimension(array, "searching for elements in multidimensional arrays is not supported")?;
-    let lower = array.dimensions.first().map_or(1, |dimension| dimension.lower);
+    let Some(lower) = array.dimensions.first().map(|dimension| i64::from(dimension.lower)) else {
+        return Ok(Datum::Null);
+    };
     let from = match args.get(2) {
         Some(Datum::Null) => {
             return Err(SqlError::new(
@@ -203,13 +205,13 @@ pub(in crate::functions) fn position(args: &[Datum], _: Context) -> SqlResult<Da
                 "initial position must not be null",
             ));
         }
-        Some(from) => from.as_i32(),
+        Some(from) => i64::from(from.as_i32()),
         None => lower,
     };
     let order = order_of(array.element);
     let skip = (from - lower).max(0) as usize;
     let found = array.elements.iter().skip(skip).position(|element| same(order, element, &args[1]));
-    Ok(found.map(|index| lower + (skip + index) as i32).into())
+    Ok(found.map(|index| (lower + (skip + index) as i64) as i32).into())
 }
 
 /// `array_positions(array, element)`.
@@ -239,7 +241,11 @@ pub(in crate::functions) fn remove(args: &[Datum], _: Context) -> SqlResult<Datu
     one_dimension(array, "removing elements from multidimensional arrays is not supported")?;
     let order = order_of(array.element);
     let kept = array.elements.iter().filter(|element| !same(order, element, &args[1])).cloned();
-    Ok(Array::of(array.element, kept.collect()).into())
+    let mut left = Array::of(array.element, kept.collect());
+    if let (Some(new), Some(old)) = (left.dimensions.first_mut(), array.dimensions.first()) {
+        new.lower = old.lower;
+    }
+    Ok(left.into())
 }
 
 /// `array_replace(array, from, to)`.
@@ -281,19 +287,11 @@ pub(in crate::functions) fn to_string(args: &[Datum], context: Context) -> SqlRe
 
 /// `array_fill(element, lengths [, lower bounds])`.
 pub(in crate::functions) fn fill(args: &[Datum], _: Context) -> SqlResult<Datum> {
-    if args[1].is_null() {
-        return Err(SqlError::new(
-            SqlState::NULL_VALUE_NOT_ALLOWED,
-            "dimension array or low bound array cannot be null",
-        ));
+    let lengths = subscripts(&args[1])?;
+    let lowers = args.get(2).map_or_else(|| Ok(vec![1; lengths.len()]), subscripts)?;
+    if lengths.len() != lowers.len() {
+        return Err(wrong_subscripts());
     }
-    let lengths: Vec<i32> = args[1].as_array().elements.iter().map(Datum::as_i32).collect();
-    let lowers: Vec<i32> = match args.get(2) {
-        Some(lowers) if !lowers.is_null() => {
-            lowers.as_array().elements.iter().map(Datum::as_i32).collect()
-        }
-        _ => vec![1; lengths.len()],
-    };
     let count = lengths.iter().try_fold(1usize, |total, length| {
         usize::try_from(*length).ok().and_then(|length| total.checked_mul(length))
     });
@@ -303,10 +301,12 @@ pub(in crate::functions) fn fill(args: &[Datum], _: Context) -> SqlResult<Datum>
             "array size exceeds the maximum allowed (134217727)",
         )
     })?;
-    if lengths.len() != lowers.len() {
+    if let Some((lower, _)) =
+        lowers.iter().zip(&lengths).find(|(lower, length)| lower.checked_add(**length).is_none())
+    {
         return Err(SqlError::new(
-            SqlState::ARRAY_SUBSCRIPT_ERROR,
-            "wrong number of array subscripts",
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            format!("array lower bound is too large: {lower}"),
         ));
     }
     let element = type_of(&args[0]);
@@ -316,6 +316,26 @@ pub(in crate::functions) fn fill(args: &[Datum], _: Context) -> SqlResult<Datum>
     let dimensions =
         lengths.iter().zip(lowers).map(|(&length, lower)| Dimension { length, lower }).collect();
     Ok(Array { element, dimensions, elements: vec![args[0].clone(); count] }.into())
+}
+
+fn wrong_subscripts() -> SqlError {
+    SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, "wrong number of array subscripts")
+}
+
+/// Lengths or lower bounds, one for each dimension: none may be NULL.
+fn subscripts(value: &Datum) -> SqlResult<Vec<i32>> {
+    let refuse = |what: &str| SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, what);
+    if value.is_null() {
+        return Err(refuse("dimension array or low bound array cannot be null"));
+    }
+    let array = value.as_array();
+    if array.dimensions.len() > 1 {
+        return Err(wrong_subscripts().detail("Dimension array must be one dimensional."));
+    }
+    if array.elements.iter().any(Datum::is_null) {
+        return Err(refuse("dimension values cannot be null"));
+    }
+    Ok(array.elements.iter().map(Datum::as_i32).collect())
 }
 
 /// `trim_array(array, count)`.
