@@ -267,9 +267,8 @@ pub(in crate::functions) fn age(args: &[Datum], context: Context) -> SqlResult<D
         days -= 1;
     }
     while days < 0 {
-        // Days of the month that the smaller one is in.
-        let of = if sign < 0 { a } else { b };
-        days += days_in_month(of.year, of.month);
+        // Days of the month that the earlier one is in, whichever side it is.
+        days += days_in_month(b.year, b.month);
         months -= 1;
     }
     Ok(Interval {
@@ -384,7 +383,7 @@ pub(in crate::functions) fn at_zone(args: &[Datum], _: Context) -> SqlResult<Dat
 /// `timezone(interval, timestamp)`.
 pub(in crate::functions) fn at_offset(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let span = args[0].as_interval();
-    if span.months != 0 || span.days != 0 {
+    if is_finite(args[1].as_micros()) && (span.months != 0 || span.days != 0) {
         return Err(SqlError::new(
             SqlState::INVALID_PARAMETER_VALUE,
             "interval time zone must not include months or days",
@@ -437,14 +436,14 @@ pub(in crate::functions) fn make_date(args: &[Datum], _: Context) -> SqlResult<D
 }
 
 fn clock(hour: i32, minute: i32, seconds: f64) -> SqlResult<i64> {
-    let micros = (seconds * SECOND as f64).round_ties_even() as i64;
-    let total = i64::from(hour) * HOUR + i64::from(minute) * MINUTE + micros;
-    let known = (0..=24).contains(&hour)
-        && (0..60).contains(&minute)
-        && (0.0..=60.0).contains(&seconds)
-        && total <= DAY;
+    let known =
+        (0..=24).contains(&hour) && (0..60).contains(&minute) && (0.0..=60.0).contains(&seconds);
     if known {
-        return Ok(total);
+        let micros = (seconds * SECOND as f64).round_ties_even() as i64;
+        let total = i64::from(hour) * HOUR + i64::from(minute) * MINUTE + micros;
+        if total <= DAY {
+            return Ok(total);
+        }
     }
     let mut text = format!("time field value out of range: {hour}:{minute:02}:");
     let printed = if seconds < 10.0 { format!("0{seconds}") } else { seconds.to_string() };
@@ -479,8 +478,9 @@ pub(in crate::functions) fn make_interval(args: &[Datum], _: Context) -> SqlResu
     if !seconds.is_finite() {
         return Err(interval_out_of_range());
     }
-    let micros =
-        whole(4) * HOUR + whole(5) * MINUTE + (seconds * SECOND as f64).round_ties_even() as i64;
+    let micros = (whole(4) * HOUR + whole(5) * MINUTE)
+        .checked_add((seconds * SECOND as f64).round_ties_even() as i64)
+        .ok_or_else(interval_out_of_range)?;
     Ok(Interval {
         months: narrow(whole(0) * 12 + whole(1))?,
         days: narrow(whole(2) * 7 + whole(3))?,

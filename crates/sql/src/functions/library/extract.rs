@@ -6,8 +6,9 @@
 use super::FunctionContext;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::types::datetime::{
-    Civil, DAY, HOUR, JULIAN_2000, MINUTE, SECOND, UNIX_DAYS, days_from_civil, is_finite,
-    is_finite_date, local_to_utc, utc_to_local, weekday,
+    Civil, DAY, HOUR, JULIAN_2000, MINUTE, SECOND, UNIX_DAYS, check_timestamp, civil_from_days,
+    days_from_civil, is_finite, is_finite_date, local_to_utc, timestamp_out_of_range, utc_to_local,
+    weekday,
 };
 use crate::types::{Datum, Interval, Numeric, TypeOid};
 
@@ -149,8 +150,18 @@ fn century(year: i64, length: i64) -> i64 {
 }
 
 fn calendar_field(unit: Unit, micros: i64) -> Option<Field> {
-    let civil = Civil::from_micros(micros);
-    let days = micros.div_euclid(DAY);
+    match unit {
+        Unit::Epoch => {
+            Some(Field::Exact(i128::from(micros) + i128::from(UNIX_DAYS) * i128::from(DAY), 6))
+        }
+        other => day_field(other, micros.div_euclid(DAY), micros.rem_euclid(DAY)),
+    }
+}
+
+/// The field of a day and the time in it: dates go beyond the timestamps.
+fn day_field(unit: Unit, days: i64, micros: i64) -> Option<Field> {
+    let (year, month, day) = civil_from_days(days);
+    let civil = Civil { year, month, day, micros };
     Some(match unit {
         Unit::Microsecond => whole(civil.micros % MINUTE),
         Unit::Millisecond => Field::Exact(i128::from(civil.micros % MINUTE), 3),
@@ -173,10 +184,7 @@ fn calendar_field(unit: Unit, micros: i64) -> Option<Field> {
             let fraction = Numeric::from(civil.micros).div(&Numeric::from(DAY)).ok()?;
             Field::Number(Numeric::from(days + JULIAN_2000).add(&fraction).ok()?)
         }
-        Unit::Epoch => {
-            Field::Exact(i128::from(micros) + i128::from(UNIX_DAYS) * i128::from(DAY), 6)
-        }
-        Unit::Zone | Unit::ZoneHour | Unit::ZoneMinute => return None,
+        Unit::Epoch | Unit::Zone | Unit::ZoneHour | Unit::ZoneMinute => return None,
     })
 }
 
@@ -251,7 +259,7 @@ fn field(args: &[Datum], context: Context) -> SqlResult<Field> {
                 _ if !is_finite_date(*days) => Some(infinite_field(unit, *days > 0)),
                 Unit::Epoch => Some(whole((i64::from(*days) + UNIX_DAYS) * 86_400)),
                 Unit::Julian => Some(whole(i64::from(*days) + JULIAN_2000)),
-                other => calendar_field(other, i64::from(*days) * DAY),
+                other => day_field(other, i64::from(*days), 0),
             };
             (TypeOid::DATE, found)
         }
@@ -297,6 +305,11 @@ pub(in crate::functions) fn extract(args: &[Datum], context: Context) -> SqlResu
 
 /// `date_part(unit, value)`.
 pub(in crate::functions) fn date_part(args: &[Datum], context: Context) -> SqlResult<Datum> {
+    // A date is a timestamp here, unlike in extract.
+    if let Datum::Date(days) = &args[1] {
+        let midnight = Datum::Timestamp(super::datetime::date_to_micros(*days)?);
+        return field(&[args[0].clone(), midnight], context)?.float();
+    }
     field(args, context)?.float()
 }
 
@@ -343,19 +356,20 @@ pub(in crate::functions) fn date_trunc(args: &[Datum], context: Context) -> SqlR
     let text = args[0].as_str();
     match &args[1] {
         Datum::Timestamp(micros) => {
-            let unit = trunc_unit(text, TypeOid::TIMESTAMP)?;
             if !is_finite(*micros) {
                 return Ok(args[1].clone());
             }
-            truncate(unit, *micros)
-                .map(Datum::Timestamp)
-                .ok_or_else(|| not_supported(text, TypeOid::TIMESTAMP))
+            let unit = trunc_unit(text, TypeOid::TIMESTAMP)?;
+            let cut =
+                truncate(unit, *micros).ok_or_else(|| not_supported(text, TypeOid::TIMESTAMP))?;
+            // The century of the first days begins before them.
+            check_timestamp(cut).map(Datum::Timestamp).ok_or_else(timestamp_out_of_range)
         }
         Datum::Timestamptz(utc) => {
-            let unit = trunc_unit(text, TypeOid::TIMESTAMPTZ)?;
             if !is_finite(*utc) {
                 return Ok(args[1].clone());
             }
+            let unit = trunc_unit(text, TypeOid::TIMESTAMPTZ)?;
             let zone = match args.get(2) {
                 Some(name) => super::datetime::zone(name.as_str())?,
                 None => context.time_zone(),

@@ -200,7 +200,7 @@ fn scan(text: &str) -> Result<Fields, Bad> {
         let Some(byte) = scanner.peek() else { break };
         match byte {
             b'0'..=b'9' => number(&mut scanner, &mut fields, &mut loose)?,
-            b'+' | b'-' if fields.micros.is_some() => {
+            b'+' | b'-' if fields.micros.is_some() || loose.raw_date.is_some() => {
                 let zone = offset(&mut scanner)?;
                 set(&mut fields.zone, Zone::Offset(zone))?;
             }

@@ -153,10 +153,11 @@ impl TimeZone {
     }
 }
 
-/// `UTC+3`: letters, then hours west of Greenwich.
+/// `UTC+3`, `-05:30`: letters or a sign, then hours west of Greenwich.
 fn posix(name: &str) -> Option<i32> {
     let letters = name.len() - name.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
-    if letters < 3 || letters == name.len() {
+    let signed = letters == 0 && name.starts_with(['+', '-']);
+    if letters < 3 && !signed || letters == name.len() {
         return None;
     }
     let (hours, minutes) = name[letters..].split_once(':').unwrap_or((&name[letters..], "0"));
