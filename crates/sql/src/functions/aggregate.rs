@@ -296,7 +296,9 @@ impl Accumulator for Variance {
         }
         let bottom = count.mul(&Numeric::from(self.count - i64::from(self.sample)))?;
         let variance = top.div(&bottom)?;
-        Ok(if self.root { variance.sqrt()? } else { variance }.into())
+        // The root has the digits of the variance, as in PostgreSQL.
+        let scale = i64::from(variance.scale());
+        Ok(if self.root { variance.sqrt_at(scale)? } else { variance }.into())
     }
 }
 

@@ -195,7 +195,12 @@ impl Numeric {
         }
         let (mantissa, scale) = self.parts();
         let (weight, _) = leading(&mantissa, scale);
-        let result_scale = choose_scale(weight * 2 + 1, &[scale]);
+        self.sqrt_at(choose_scale(weight * 2 + 1, &[scale]))
+    }
+
+    /// sqrt(x) at a given scale; x finite, not negative.
+    pub fn sqrt_at(&self, result_scale: i64) -> SqlResult<Numeric> {
+        let (mantissa, scale) = self.parts();
         // One digit more decides the rounding, as no square root ends in exactly 5 otherwise.
         let (wide, _) = round_big(mantissa, scale, (2 * (result_scale + 1)).max(scale));
         let wide_scale = (2 * (result_scale + 1)).max(scale);
