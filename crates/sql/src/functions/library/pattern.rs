@@ -134,7 +134,19 @@ fn build(pattern: &str, flags: &str) -> SqlResult<Regex> {
 fn translate(pattern: &str) -> SqlResult<String> {
     let mut out = String::with_capacity(pattern.len() + 8);
     let mut chars = pattern.chars().peekable();
+    // Does the text so far end in a quantifier? Another one may not follow.
+    let mut quantified = false;
     while let Some(c) = chars.next() {
+        let bound = c == '{' && chars.peek().is_some_and(char::is_ascii_digit);
+        if quantified && (bound || matches!(c, '*' | '+' | '?')) {
+            return Err(invalid("quantifier operand invalid"));
+        }
+        quantified = matches!(c, '*' | '+' | '?') || c == '}' && open_brace(&out);
+        if quantified {
+            out.push(c);
+            out.extend(chars.next_if_eq(&'?'));
+            continue;
+        }
         match c {
             '\\' => escape(&mut chars, &mut out, Place::Outside)?,
             '[' => bracket(&mut chars, &mut out)?,
@@ -148,8 +160,8 @@ fn translate(pattern: &str) -> SqlResult<String> {
                     _ => return Err(invalid("quantifier operand invalid")),
                 }
             }
-            '{' if !chars.peek().is_some_and(char::is_ascii_digit) => out.push_str("\\{"),
-            '}' if !open_brace(&out) => out.push_str("\\}"),
+            '{' if !bound => out.push_str("\\{"),
+            '}' => out.push_str("\\}"),
             other => out.push(other),
         }
     }

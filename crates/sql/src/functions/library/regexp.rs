@@ -33,7 +33,7 @@ pub(in crate::functions) fn replace(args: &[Datum], context: Context) -> SqlResu
     let (text, new) = (args[0].as_str(), args[2].as_str());
     let mut out = String::new();
     let mut last = 0;
-    for found in pattern.captures_iter(text) {
+    for found in each(&pattern, text) {
         let whole = found.get(0).expect("group 0 is the match");
         append(&mut out, &text[last..whole.start()])?;
         expand(new, &found, &mut out)?;
@@ -44,6 +44,20 @@ pub(in crate::functions) fn replace(args: &[Datum], context: Context) -> SqlResu
     }
     append(&mut out, &text[last..])?;
     Ok(out.into())
+}
+
+/// The matches one after the other: each search goes on where the last match ended, behind the next
+/// character if that was empty. So an empty match may follow right after another one, which
+/// `captures_iter` leaves out.
+fn each<'t>(pattern: &Regex, text: &'t str) -> impl Iterator<Item = Captures<'t>> {
+    let mut from = Some(0);
+    std::iter::from_fn(move || {
+        let found = pattern.captures_at(text, from?)?;
+        let whole = found.get(0).expect("group 0 is the match");
+        let next = text[whole.end()..].chars().next().map(|c| whole.end() + c.len_utf8());
+        from = if whole.is_empty() { next } else { Some(whole.end()) };
+        Some(found)
+    })
 }
 
 /// `\1` to `\9` and `\&` in a replacement.
@@ -97,29 +111,32 @@ pub(in crate::functions) fn matches(args: &[Datum], context: Context) -> SqlResu
     let (all, flags) = split_flags(flags_of(args, 2));
     let pattern = compile(args[1].as_str(), &flags, context)?;
     let limit = if all { usize::MAX } else { 1 };
-    let found: Vec<Datum> = pattern
-        .captures_iter(args[0].as_str())
+    let found: Vec<Datum> = each(&pattern, args[0].as_str())
         .take(limit)
         .map(|found| groups(&pattern, &found))
         .collect();
     Ok(Box::new(found.into_iter().map(Ok)))
 }
 
-fn split(args: &[Datum], context: Context) -> SqlResult<Vec<Datum>> {
-    let (_, flags) = split_flags(flags_of(args, 2));
+fn split(name: &str, args: &[Datum], context: Context) -> SqlResult<Vec<Datum>> {
+    let (all, flags) = split_flags(flags_of(args, 2));
+    if all {
+        return Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("{name}() does not support the \"global\" option"),
+        ));
+    }
     let pattern = compile(args[1].as_str(), &flags, context)?;
     let text = args[0].as_str();
     let mut parts = Vec::new();
     let mut last = 0;
-    for found in pattern.find_iter(text) {
+    for found in each(&pattern, text) {
+        let found = found.get(0).expect("group 0 is the match");
         // Empty matches at the start, the end, or right after another match do not split.
-        if found.is_empty()
-            && (found.start() == last && found.start() == 0 || found.end() == text.len())
-        {
-            continue;
+        if found.start() < text.len() && found.end() > last {
+            parts.push(Datum::from(&text[last..found.start()]));
+            last = found.end();
         }
-        parts.push(Datum::from(&text[last..found.start()]));
-        last = found.end();
     }
     parts.push(Datum::from(&text[last..]));
     Ok(parts)
@@ -127,7 +144,7 @@ fn split(args: &[Datum], context: Context) -> SqlResult<Vec<Datum>> {
 
 /// `regexp_split_to_array(text, pattern [, flags])`.
 pub(in crate::functions) fn split_to_array(args: &[Datum], context: Context) -> SqlResult<Datum> {
-    Ok(Array::of(TypeOid::TEXT, split(args, context)?).into())
+    Ok(Array::of(TypeOid::TEXT, split("regexp_split_to_array", args, context)?).into())
 }
 
 /// `regexp_split_to_table(text, pattern [, flags])`.
@@ -135,5 +152,5 @@ pub(in crate::functions) fn split_to_table(
     args: &[Datum],
     context: Context,
 ) -> SqlResult<SetValues> {
-    Ok(Box::new(split(args, context)?.into_iter().map(Ok)))
+    Ok(Box::new(split("regexp_split_to_table", args, context)?.into_iter().map(Ok)))
 }
