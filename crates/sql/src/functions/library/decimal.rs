@@ -159,14 +159,13 @@ pub(in crate::functions) fn width_bucket(args: &[Datum], _: Context) -> SqlResul
         std::cmp::Ordering::Equal => return refuse("lower bound cannot equal upper bound"),
         ordering => ordering == std::cmp::Ordering::Less,
     };
-    let above = super::float::fast_next(count)?;
     let (before, beyond) =
         if ascending { (value < low, value >= high) } else { (value > low, value <= high) };
     if before {
         return Ok(Datum::Int4(0));
     }
     if beyond {
-        return Ok(Datum::Int4(above));
+        return Ok(Datum::Int4(super::float::fast_next(count)?));
     }
     let place = value.sub(low)?.mul(&Numeric::from(i64::from(count)))?;
     let bucket = place.div_trunc(&high.sub(low)?)?.to_i64("integer")?;

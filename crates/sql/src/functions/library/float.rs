@@ -89,7 +89,6 @@ unary! {
     ceil = f64::ceil;
     truncate = f64::trunc;
     cbrt = f64::cbrt;
-    degrees = f64::to_degrees;
     radians = f64::to_radians;
     atan = f64::atan;
     sinh = f64::sinh;
@@ -122,8 +121,19 @@ bounded! {
     cot = |value: f64| 1.0 / value.tan(), f64::is_finite;
     asin = f64::asin, |value: f64| value.abs() <= 1.0;
     acos = f64::acos, |value: f64| value.abs() <= 1.0;
-    acosh = f64::acosh, |value: f64| value >= 1.0;
+    acosh = acosh_of, |value: f64| value >= 1.0;
     atanh = f64::atanh, |value: f64| value.abs() <= 1.0;
+}
+
+/// The square in the standard library's formula overflows for large values, where it does not matter.
+fn acosh_of(value: f64) -> f64 {
+    if value > 1e9 { value.ln() + std::f64::consts::LN_2 } else { value.acosh() }
+}
+
+/// `degrees(radians)`: divided, not multiplied, as PostgreSQL does it.
+pub(in crate::functions) fn degrees(args: &[Datum], _: Context) -> SqlResult<Datum> {
+    let value = args[0].as_f64();
+    finish(args, value / 1f64.to_radians(), &[value], false)
 }
 
 pub(in crate::functions) fn atan2(args: &[Datum], _: Context) -> SqlResult<Datum> {
@@ -269,11 +279,10 @@ pub(in crate::functions) fn width_bucket(args: &[Datum], _: Context) -> SqlResul
         return refuse("lower bound cannot equal upper bound");
     }
     let place = (value - low) / (high - low);
-    let above = fast_next(count)?;
     Ok(Datum::Int4(if place < 0.0 {
         0
     } else if place >= 1.0 {
-        above
+        fast_next(count)?
     } else {
         (f64::from(count) * place) as i32 + 1
     }))

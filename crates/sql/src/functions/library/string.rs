@@ -53,13 +53,14 @@ pub(in crate::functions) fn lower(args: &[Datum], _: Context) -> SqlResult<Datum
     Ok(args[0].as_str().chars().map(simple).collect::<String>().into())
 }
 
+/// One character stays one character, as towupper does it.
+fn to_upper(c: char) -> char {
+    let mut upper = c.to_uppercase();
+    upper.next().filter(|_| upper.next().is_none()).unwrap_or(c)
+}
+
 pub(in crate::functions) fn upper(args: &[Datum], _: Context) -> SqlResult<Datum> {
-    // One character stays one character, as towupper does it.
-    let simple = |c: char| {
-        let mut upper = c.to_uppercase();
-        upper.next().filter(|_| upper.next().is_none()).unwrap_or(c)
-    };
-    Ok(args[0].as_str().chars().map(simple).collect::<String>().into())
+    Ok(args[0].as_str().chars().map(to_upper).collect::<String>().into())
 }
 
 pub(in crate::functions) fn initcap(args: &[Datum], _: Context) -> SqlResult<Datum> {
@@ -69,7 +70,7 @@ pub(in crate::functions) fn initcap(args: &[Datum], _: Context) -> SqlResult<Dat
         if inside {
             out.extend(c.to_lowercase().next());
         } else {
-            out.extend(c.to_uppercase().next());
+            out.push(to_upper(c));
         }
         inside = c.is_alphanumeric();
     }
@@ -327,6 +328,12 @@ pub(in crate::functions) fn ascii(args: &[Datum], _: Context) -> SqlResult<Datum
 
 pub(in crate::functions) fn chr(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let code = args[0].as_i32();
+    if code < 0 {
+        return Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            "character number must be positive",
+        ));
+    }
     if code == 0 {
         return Err(SqlError::new(
             SqlState::PROGRAM_LIMIT_EXCEEDED,
