@@ -168,7 +168,8 @@ fn find(
     table: &Arc<TableEntry>,
     key: i64,
 ) -> Result<Option<(RowId, Row)>> {
-    let Some(index) = tables::index(table, "_pkey").filter(|it| statement.may_read(it)) else {
+    let Some(index) = tables::index(table, "_pkey").filter(|it| statement.may_read(table, it))
+    else {
         return Ok(None);
     };
     let mut buffer = RowBuffer::new();

@@ -223,7 +223,14 @@ impl Statement<'_> {
         self.change_catalog(|catalog| {
             catalog.remove_index(oid)?;
             catalog.add_index(entry)
-        })
+        })?;
+        if before.made() == Cts::MAX
+            && let Some(renamed) = self.catalog.index_by_oid(oid)
+        {
+            // Made by this transaction: its commit has to reach the entry that stays.
+            self.changes.made_index(renamed.clone());
+        }
+        Ok(())
     }
 
     /// Makes a table's tree, and empty trees for `indexes`, reachable for rollback and collection.

@@ -442,14 +442,30 @@ impl<'t> Statement<'t> {
         self.core.txn.settle_transaction(self.handle, &self.session.inner, self.context);
     }
 
-    /// Whether this command may read the index: not one that is younger than its snapshot
-    /// (rule 6.10).
-    pub fn may_read(&self, index: &IndexEntry) -> bool {
+    /// Whether this command may read the index of the table: not one that is younger than its
+    /// snapshot (rule 6.10).
+    pub fn may_read(&self, table: &TableEntry, index: &IndexEntry) -> bool {
         match index.made() {
-            // Made by this transaction; others do not see it.
-            Cts::MAX => self.isolation() == Isolation::ReadCommitted,
+            // Made by this transaction; others do not see it. It has all that any snapshot sees of
+            // the table if that, too, was made by this transaction.
+            Cts::MAX => {
+                self.isolation() == Isolation::ReadCommitted
+                    || self.changes.made_table(table.def.tree)
+            }
             made => made < self.snapshot_timestamp(),
         }
+    }
+
+    /// Whether this command may read all indexes of these tables. Whoever chooses one without
+    /// [`Statement::may_read`] asks this once the tables are locked.
+    pub fn may_read_indexes(&self, tables: impl IntoIterator<Item = Oid>) -> bool {
+        let newest = self.catalog.committed().map_or(Cts::ZERO, |commit| commit.cts);
+        // All but a transaction's own are at most as young as its catalog.
+        if self.changes.own().is_none() && newest < self.snapshot_timestamp() {
+            return true;
+        }
+        let mut entries = tables.into_iter().filter_map(|table| self.catalog.table_by_oid(table));
+        entries.all(|table| table.indexes.iter().all(|index| self.may_read(table, index)))
     }
 
     pub(super) fn waiter(&self) -> Waiter<'_> {

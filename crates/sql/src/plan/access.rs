@@ -132,8 +132,9 @@ impl Planner<'_> {
             indexed: false,
         };
         let mut best_cost = total;
-        let may_use = self.choices.index_scan;
-        for index in table.indexes.iter().filter(|_| may_use) {
+        let choices = self.choices;
+        let may_use = |index: &&Arc<IndexEntry>| choices.index_scan && choices.may_read(index);
+        for index in table.indexes.iter().filter(may_use) {
             let Some((choice, cost)) = self.try_index(index, &known, &found, total, filtered)?
             else {
                 continue;

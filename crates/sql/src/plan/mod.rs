@@ -36,7 +36,7 @@ use crate::exec::program::{Program, Slot};
 use crate::relations::CatalogView;
 use crate::session::client::ColumnDescription;
 use crate::types::TypeOid;
-use atoll_kernel::api::Oid;
+use atoll_kernel::api::{Cts, IndexEntry, Oid};
 use node::{CtePlan, CteRows, Plan, Subplan};
 use slots::Slots;
 use std::collections::HashSet;
@@ -62,6 +62,15 @@ pub struct Choices {
     pub index_scan: bool,
     /// `enable_hashagg`.
     pub hash_groups: bool,
+    /// Only indexes that are older: the snapshot of a transaction that has met a younger one.
+    pub indexes_before: Option<Cts>,
+}
+
+impl Choices {
+    /// Whether a scan may read the index.
+    fn may_read(&self, index: &IndexEntry) -> bool {
+        self.indexes_before.is_none_or(|snapshot| index.made() < snapshot)
+    }
 }
 
 impl Default for Choices {
@@ -73,6 +82,7 @@ impl Default for Choices {
             loop_join: true,
             index_scan: true,
             hash_groups: true,
+            indexes_before: None,
         }
     }
 }

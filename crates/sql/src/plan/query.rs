@@ -287,7 +287,9 @@ impl<'q> Planner<'_> {
                 }
             }
             Access::All if query.limit.is_some() => {
-                let found = scan.table.indexes.iter().find_map(|index| {
+                let choices = self.choices;
+                let indexes = scan.table.indexes.iter();
+                let found = indexes.filter(|index| choices.may_read(index)).find_map(|index| {
                     follows(index, 0, &wanted).map(|order| (index.clone(), order))
                 });
                 let Some((index, order)) = found else { return false };

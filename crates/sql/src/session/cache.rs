@@ -45,6 +45,11 @@ impl PlanEntry {
         PlanEntry { planned, catalog, path, statistics: 0, choices }
     }
 
+    /// Was it made without indexes that are too young for its transaction's snapshot?
+    pub fn is_of_old_indexes(&self) -> bool {
+        self.choices.indexes_before.is_some()
+    }
+
     /// Was it made for this very catalog?
     pub fn is_for(&self, catalog: &Arc<Catalog>) -> bool {
         Arc::ptr_eq(&self.catalog, catalog)

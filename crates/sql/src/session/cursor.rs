@@ -8,7 +8,7 @@
 
 use super::cache::{CachedStatement, PlanEntry};
 use super::client::{Announce, Client, ColumnDescription, Format, Room};
-use super::execute::{ATTEMPTS_MAX, Done, Sending, lock_tables};
+use super::execute::{ATTEMPTS_MAX, Done, Sending, may_run};
 use super::extended::{Portal, State, not_runnable};
 use super::walk::{Giving, Source, Walk};
 use super::{Phase, Session};
@@ -65,7 +65,7 @@ impl Session {
             self.note_affinity(&entry.planned, &parameters);
             let Some(transaction) = &mut self.transaction else { break };
             let mut statement = transaction.statement(&mut self.kernel, context)?;
-            if !lock_tables(&mut statement, &entry.planned)? || !entry.is_for(statement.catalog()) {
+            if !may_run(&mut statement, &entry, &mut self.indexes_before)? {
                 continue;
             }
             drop(statement);

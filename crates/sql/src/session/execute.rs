@@ -11,11 +11,11 @@ use crate::error::{SqlError, SqlResult};
 use crate::exec::spill::RowStore;
 use crate::exec::{Cx, run};
 use crate::parse::statement::{Statement, Utility};
-use crate::plan::{Action, Modification, Planned, TableUse};
+use crate::plan::{Action, Choices, Modification, Planned, TableUse};
 use crate::relations::CatalogView;
 use crate::types::Datum;
 use atoll_kernel::api::{
-    Access, Catalog, CatalogRef, Context, Error, Parker, Statement as KernelStatement,
+    Access, Catalog, CatalogRef, Context, Cts, Error, Parker, Statement as KernelStatement,
     TableLockMode,
 };
 use smol_str::{SmolStr, format_smolstr};
@@ -106,6 +106,11 @@ impl Session {
         }
     }
 
+    /// What the planner is told: by the settings, and by what the transaction has met.
+    pub(super) fn choices(&self) -> Choices {
+        Choices { indexes_before: self.indexes_before, ..self.choices }
+    }
+
     /// The plan of a statement for the catalog as it is now.
     pub(super) fn plan(
         &mut self,
@@ -123,7 +128,7 @@ impl Session {
             path: path.clone(),
             statistics: engine.statistics.newest(),
         };
-        cached.plan(context, &catalog, statistics, view, path, self.choices)
+        cached.plan(context, &catalog, statistics, view, path, self.choices())
     }
 
     /// Runs a query or a data change.
@@ -153,7 +158,7 @@ impl Session {
         Err(SqlError::internal("the catalog changes faster than statements are planned"))
     }
 
-    /// One attempt; None if the catalog changed before it began.
+    /// One attempt; None if it has to be planned anew before it begins ([`may_run`]).
     pub(super) fn attempt(
         &mut self,
         context: &Context,
@@ -168,7 +173,7 @@ impl Session {
         };
         let read_only = transaction.access() == Access::ReadOnly;
         let mut statement = transaction.statement(&mut self.kernel, context)?;
-        if !lock_tables(&mut statement, planned)? || !entry.is_for(statement.catalog()) {
+        if !may_run(&mut statement, entry, &mut self.indexes_before)? {
             return Ok(None);
         }
         let functions = self.context.clone();
@@ -263,11 +268,26 @@ fn refresh_view(view: &mut CatalogView, catalog: &Arc<Catalog>, path: &Arc<[Arc<
     }
 }
 
-/// Locks a plan's tables; false if one is not what it was any more.
-pub(super) fn lock_tables(
+/// Locks a plan's tables. False if it has to be made anew: the catalog changed, or the snapshot is
+/// older than an index that it may have chosen; then the transaction goes on without such indexes.
+pub(super) fn may_run(
     statement: &mut KernelStatement<'_>,
-    planned: &Planned,
+    entry: &PlanEntry,
+    indexes_before: &mut Option<Cts>,
 ) -> SqlResult<bool> {
+    if !lock_tables(statement, &entry.planned)? || !entry.is_for(statement.catalog()) {
+        return Ok(false);
+    }
+    let tables = entry.planned.tables.iter().map(|(table, _)| *table);
+    if entry.is_of_old_indexes() || statement.may_read_indexes(tables) {
+        return Ok(true);
+    }
+    *indexes_before = Some(statement.snapshot_timestamp());
+    Ok(false)
+}
+
+/// Locks a plan's tables; false if one is not what it was any more.
+fn lock_tables(statement: &mut KernelStatement<'_>, planned: &Planned) -> SqlResult<bool> {
     for (table, table_use) in &planned.tables {
         let mode = match table_use {
             TableUse::Read => TableLockMode::AccessShare,

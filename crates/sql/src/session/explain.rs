@@ -114,7 +114,7 @@ impl Session {
         declared: &[TypeOid],
     ) -> SqlResult<Rc<PlanEntry>> {
         let view = self.view();
-        let choices = self.choices;
+        let choices = self.choices();
         let planned = context.on_thread_stack(|| {
             let binding = bind::bind_closed(&view, statement, declared)?;
             plan::plan_explained(&view, &binding, choices)

@@ -38,8 +38,8 @@ use crate::relations::{CatalogView, Registry};
 use crate::statistics::Shelf;
 use affinity::{Affinity, Routing};
 use atoll_kernel::api::{
-    AffinityKey, CheckpointWatch, Context, Database, Instance, Interrupt, Isolation, Transaction,
-    Unsettled,
+    AffinityKey, CheckpointWatch, Context, Cts, Database, Instance, Interrupt, Isolation,
+    Transaction, Unsettled,
 };
 use atoll_kernel::sync::prefetch_value;
 use cache::{Cache, CachedStatement};
@@ -172,6 +172,8 @@ pub struct Session {
     /// The version of the settings that everything derived from them is of.
     settings_version: Option<u64>,
     choices: Choices,
+    /// The transaction has met an index younger than its snapshot, which this is: it plans without such ones.
+    indexes_before: Option<Cts>,
     defaults: Defaults,
     prepared: FxHashMap<String, Rc<CachedStatement>>,
     portals: Portals,
@@ -234,6 +236,7 @@ impl Session {
             path_version,
             settings_version: None,
             choices: Choices::default(),
+            indexes_before: None,
             defaults: Defaults::default(),
             prepared: FxHashMap::default(),
             portals: Portals::default(),

@@ -48,6 +48,7 @@ impl Session {
         self.transaction = Some(transaction);
         self.affinity.begin();
         self.queried = false;
+        self.indexes_before = None;
         Ok(())
     }
 

@@ -97,6 +97,7 @@ impl Settings {
             loop_join: self.boolean("enable_nestloop"),
             index_scan: self.boolean("enable_indexscan"),
             hash_groups: self.boolean("enable_hashagg"),
+            indexes_before: None,
         }
     }
 
