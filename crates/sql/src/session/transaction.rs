@@ -152,6 +152,7 @@ impl Session {
             let text = "there is already a transaction in progress";
             let warning = SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, text);
             self.notice(client, Severity::Warning, &warning);
+            self.set_transaction(context, modes, client)?;
             return Ok(tag);
         }
         if self.transaction.is_none() {

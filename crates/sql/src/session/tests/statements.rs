@@ -279,6 +279,26 @@ fn definitions_say_what_postgresql_says() {
     ]);
 }
 
+/// The modes of a BEGIN within a block hold as SET TRANSACTION's do; they were passed over.
+#[test]
+fn a_second_begin_sets_modes() {
+    check(&[
+        ("begin", "BEGIN"),
+        (
+            "begin isolation level repeatable read",
+            "WARNING 25001: there is already a transaction in progress\nBEGIN",
+        ),
+        ("show transaction_isolation", "repeatable read\nSHOW"),
+        ("select 1", "1\nSELECT 1"),
+        (
+            "begin isolation level read committed",
+            "WARNING 25001: there is already a transaction in progress\n\
+             ERROR 25001: SET TRANSACTION ISOLATION LEVEL must be called before any query",
+        ),
+        ("commit", "ROLLBACK"),
+    ]);
+}
+
 #[test]
 fn transactions_commit_fail_and_roll_back() {
     check(&[
