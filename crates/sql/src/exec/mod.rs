@@ -289,13 +289,12 @@ impl<'e, 't> Cx<'e, 't> {
 
     /// Refuses to go deeper when the stack is nearly used up (54001).
     pub fn check_stack(&self) -> SqlResult<()> {
-        if self.statement.context().stack_left_bytes() < STACK_LEFT_MIN {
-            return Err(SqlError::new(
-                SqlState::STATEMENT_TOO_COMPLEX,
-                "stack depth limit exceeded",
-            ));
-        }
-        Ok(())
+        check_stack(self.statement.context())
+    }
+
+    /// For opening an operator within this execution.
+    pub fn opening(&self) -> Opening<'_> {
+        Opening { context: self.statement.context(), watch: self.watch.as_ref() }
     }
 
     /// Saves slots.
@@ -353,18 +352,41 @@ impl<'e> Suspended<'e> {
 /// Stack that must be left below an operator: a row operation and a wait fit well.
 const STACK_LEFT_MIN: usize = 24 * 1024;
 
-/// The operator of a plan, watched if somebody wants to know what it does.
-pub fn open<'p>(plan: &'p Plan, watch: Option<&Rc<watch::Watch>>) -> BoxedOperator<'p> {
-    let operator = open_plain(plan, watch);
-    match watch {
-        Some(watch) => Box::new(watch::Watched::new(operator, watch.of(plan))),
-        None => operator,
+fn check_stack(context: &Context) -> SqlResult<()> {
+    match context.stack_left_bytes() < STACK_LEFT_MIN {
+        true => Err(too_deep()),
+        false => Ok(()),
     }
 }
 
-fn open_plain<'p>(plan: &'p Plan, watch: Option<&Rc<watch::Watch>>) -> BoxedOperator<'p> {
-    let open = |plan: &'p Plan| open(plan, watch);
-    match plan {
+/// What is said of a statement that would need more stack than there is.
+pub(crate) fn too_deep() -> SqlError {
+    SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
+}
+
+/// What opening takes.
+#[derive(Clone, Copy)]
+pub struct Opening<'o> {
+    /// The task that does it.
+    pub context: &'o Context,
+    /// Who wants to know what the operators do.
+    pub watch: Option<&'o Rc<watch::Watch>>,
+}
+
+/// The operator of a plan, watched if somebody wants to know what it does.
+/// `STATEMENT_TOO_COMPLEX` if it is too deep for the stack: a join of hundreds of tables.
+pub fn open<'p>(plan: &'p Plan, opening: Opening<'_>) -> SqlResult<BoxedOperator<'p>> {
+    check_stack(opening.context)?;
+    let operator = open_plain(plan, opening)?;
+    Ok(match opening.watch {
+        Some(watch) => Box::new(watch::Watched::new(operator, watch.of(plan))),
+        None => operator,
+    })
+}
+
+fn open_plain<'p>(plan: &'p Plan, opening: Opening<'_>) -> SqlResult<BoxedOperator<'p>> {
+    let open = |plan: &'p Plan| open(plan, opening);
+    Ok(match plan {
         Plan::One => Box::new(filter::One::new()),
         Plan::Nothing => Box::new(filter::Nothing),
         Plan::Table(scan) => Box::new(scan::Scan::new(scan)),
@@ -380,28 +402,30 @@ fn open_plain<'p>(plan: &'p Plan, watch: Option<&Rc<watch::Watch>>) -> BoxedOper
         }
         Plan::Cte { index, slots } => Box::new(with::CteScan::new(*index as usize, slots)),
         Plan::Recursive { index, sides, from, slots, distinct } => {
-            let inputs = (open(&sides.0), open(&sides.1));
+            let inputs = (open(&sides.0)?, open(&sides.1)?);
             Box::new(with::Recursive::new(*index as usize, inputs, from, slots, distinct))
         }
         Plan::Working { index, slots, .. } => {
             Box::new(with::WorkingScan::new(*index as usize, slots))
         }
-        Plan::Filter(input, condition) => Box::new(filter::Filter::new(open(input), condition)),
-        Plan::Project(input, outputs) => Box::new(filter::Project::new(open(input), outputs)),
-        Plan::ProjectSet(input, outputs) => Box::new(sets::ProjectSet::new(open(input), outputs)),
-        Plan::Loop { .. } | Plan::Hash { .. } => open_join(plan, watch),
-        Plan::Keep { input, slots, rows } => Box::new(filter::Keep::new(open(input), slots, *rows)),
+        Plan::Filter(input, condition) => Box::new(filter::Filter::new(open(input)?, condition)),
+        Plan::Project(input, outputs) => Box::new(filter::Project::new(open(input)?, outputs)),
+        Plan::ProjectSet(input, outputs) => Box::new(sets::ProjectSet::new(open(input)?, outputs)),
+        Plan::Loop { .. } | Plan::Hash { .. } => open_join(plan, opening)?,
+        Plan::Keep { input, slots, rows } => {
+            Box::new(filter::Keep::new(open(input)?, slots, *rows))
+        }
         Plan::Aggregate { input, keys, aggregates, slots, method } => {
             let outputs = (&keys[..], &aggregates[..]);
-            Box::new(aggregate::Grouping::new(open(input), outputs, slots, *method))
+            Box::new(aggregate::Grouping::new(open(input)?, outputs, slots, *method))
         }
         Plan::Sort { input, keys, slots, limit, repeated } => {
-            Box::new(sort::Sort::new(open(input), keys, slots, (limit.as_ref(), *repeated)))
+            Box::new(sort::Sort::new(open(input)?, keys, slots, (limit.as_ref(), *repeated)))
         }
-        Plan::Distinct(input, keys) => Box::new(filter::Distinct::new(open(input), keys)),
-        Plan::First(input, keys) => Box::new(filter::First::new(open(input), keys)),
+        Plan::Distinct(input, keys) => Box::new(filter::Distinct::new(open(input)?, keys)),
+        Plan::First(input, keys) => Box::new(filter::First::new(open(input)?, keys)),
         Plan::SetOperation { operation, sides, from, slots, types } => {
-            let inputs = (open(&sides.0), open(&sides.1));
+            let inputs = (open(&sides.0)?, open(&sides.1)?);
             match operation {
                 None => Box::new(set_operation::Append::new(inputs, from, slots)),
                 Some(operation) => {
@@ -410,21 +434,21 @@ fn open_plain<'p>(plan: &'p Plan, watch: Option<&Rc<watch::Watch>>) -> BoxedOper
             }
         }
         Plan::Limit(input, limit, offset) => {
-            Box::new(limit::Limit::new(open(input), limit.as_ref(), offset.as_ref()))
+            Box::new(limit::Limit::new(open(input)?, limit.as_ref(), offset.as_ref()))
         }
         Plan::Lock { input, targets, recheck } => {
-            Box::new(lock::Lock::new(open(input), targets, recheck.as_ref()))
+            Box::new(lock::Lock::new(open(input)?, targets, recheck.as_ref()))
         }
-    }
+    })
 }
 
-fn open_join<'p>(plan: &'p Plan, watch: Option<&Rc<watch::Watch>>) -> BoxedOperator<'p> {
-    let open = |plan: &'p Plan| open(plan, watch);
-    match plan {
+fn open_join<'p>(plan: &'p Plan, opening: Opening<'_>) -> SqlResult<BoxedOperator<'p>> {
+    let open = |plan: &'p Plan| open(plan, opening);
+    Ok(match plan {
         Plan::Loop { kind, outer, inner, condition, inner_slots } => Box::new(join::Loop::new(
             *kind,
-            open(outer),
-            open(inner),
+            open(outer)?,
+            open(inner)?,
             condition.as_ref(),
             inner_slots,
         )),
@@ -440,13 +464,13 @@ fn open_join<'p>(plan: &'p Plan, watch: Option<&Rc<watch::Watch>>) -> BoxedOpera
             inner_rows,
         } => {
             let plan = join::JoinPlan { kind: *kind, keys, condition: condition.as_ref() };
-            let outer = join::Input { operator: open(outer), slots: outer_slots };
-            let inner = join::Input { operator: open(inner), slots: inner_slots };
+            let outer = join::Input { operator: open(outer)?, slots: outer_slots };
+            let inner = join::Input { operator: open(inner)?, slots: inner_slots };
             match method {
                 JoinMethod::Hash => Box::new(join::HashJoin::new(plan, outer, inner, *inner_rows)),
                 JoinMethod::Merge => Box::new(join::MergeJoin::new(plan, outer, inner)),
             }
         }
-        other => open(other),
-    }
+        other => open(other)?,
+    })
 }

@@ -38,7 +38,7 @@ pub fn run(plan: &ModifyPlan, cx: &mut Cx<'_, '_>, returned: Returned<'_>) -> Sq
             Ok(count)
         }
         Modification::Insert { source: InsertPlan::Query(source, values), new_row, conflict } => {
-            let mut operator = open(source, cx.watch.as_ref());
+            let mut operator = open(source, cx.opening())?;
             let mut count = 0;
             while operator.next(cx)? {
                 cx.breathe()?;
@@ -112,7 +112,7 @@ fn make_all(
             }
         }
         InsertPlan::Query(source, values) => {
-            let mut operator = open(source, cx.watch.as_ref());
+            let mut operator = open(source, cx.opening())?;
             while operator.next(cx)? {
                 make(values, cx)?;
             }
@@ -142,7 +142,7 @@ fn each_row(
     cx: &mut Cx<'_, '_>,
     mut change: impl FnMut(RowId, &mut Cx<'_, '_>) -> SqlResult<bool>,
 ) -> SqlResult<u64> {
-    let mut operator = open(rows, cx.watch.as_ref());
+    let mut operator = open(rows, cx.opening())?;
     let mut seen = HashSet::new();
     let mut count = 0;
     while operator.next(cx)? {

@@ -4,7 +4,7 @@
 //! because it has enough.
 
 use super::program::Slot;
-use super::{BoxedOperator, Cx, fast, modify, open, with};
+use super::{BoxedOperator, Cx, Opening, fast, modify, open, with};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::fast::Fast;
 use crate::plan::{Action, Planned};
@@ -43,7 +43,7 @@ pub fn run(planned: &Planned, cx: &mut Cx<'_, '_>, sink: Sink<'_>) -> SqlResult<
                     false => Ok(0),
                 };
             }
-            let mut operator = open(plan, cx.watch.as_ref());
+            let mut operator = open(plan, cx.opening())?;
             let mut count = 0;
             while operator.next(cx)? {
                 count += 1;
@@ -102,9 +102,9 @@ impl<'c, 'e, 't> Pull<'c, 'e, 't> {
 }
 
 /// The operators of a query.
-pub fn open_query(planned: &Planned) -> SqlResult<BoxedOperator<'_>> {
+pub fn open_query<'p>(planned: &'p Planned, opening: Opening<'_>) -> SqlResult<BoxedOperator<'p>> {
     match &planned.action {
-        Action::Query { plan, .. } => Ok(open(plan, None)),
+        Action::Query { plan, .. } => open(plan, opening),
         Action::Modify(_) => Err(SqlError::internal("a change is not read row by row")),
     }
 }

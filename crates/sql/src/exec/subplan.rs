@@ -87,7 +87,7 @@ fn with_rows<R>(
             operator.restart(cx)?;
             operator
         }
-        None => open(&planned.subplans[index].plan, cx.watch.as_ref()),
+        None => open(&planned.subplans[index].plan, cx.opening())?,
     };
     debug_assert!(std::ptr::eq(subplan, &planned.subplans[index]), "one plan, one list");
     let result = run(&mut *operator, cx);

@@ -11,9 +11,13 @@ use super::node::{
     Plan, RangeEnd, SortBy, TableScan,
 };
 use super::{Action, InsertPlan, Modification, ModifyPlan, Planned};
+use crate::error::SqlResult;
 use crate::exec::program::{Program, Slot};
+use crate::exec::too_deep;
 use crate::exec::watch::{Counts, Watch};
 use crate::parse::ast::SetOperation;
+use atoll_kernel::api::{Context, Parker};
+use std::cell::Cell;
 use std::fmt::Write;
 
 /// What is shown.
@@ -64,48 +68,73 @@ struct Teller<'p> {
     planned: &'p Planned,
     watch: Option<&'p Watch>,
     shown: Shown,
+    context: &'p Context,
+    /// The plan is deeper than the stack has room for: what was told of it is not all.
+    is_too_deep: Cell<bool>,
 }
 
+/// Stack that telling a node leaves: its estimate goes down to the leaves of the plan.
+const STACK_LEFT_MIN: usize = 128 * 1024;
+/// Plans in one another that have room there. More cannot be run, either.
+const HEIGHT_MAX: usize = 250;
+
 /// The plan as lines of text.
-pub fn lines(planned: &Planned, watch: Option<&Watch>, shown: Shown) -> Vec<String> {
+pub fn lines(
+    (context, planned): (&Context, &Planned),
+    watch: Option<&Watch>,
+    shown: Shown,
+) -> SqlResult<Vec<String>> {
     let mut out = Vec::new();
-    write_text(&Teller { planned, watch, shown }.root(), shown, (0, ""), &mut out);
-    out
+    write_text(&root(context, planned, watch, shown)?, shown, (0, ""), &mut out);
+    Ok(out)
 }
 
 /// The plan as JSON, with numbers of milliseconds behind it.
 pub fn json(
-    planned: &Planned,
+    (context, planned): (&Context, &Planned),
     watch: Option<&Watch>,
     shown: Shown,
     times: &[(&str, f64)],
-) -> String {
-    let root = Teller { planned, watch, shown }.root();
+) -> SqlResult<String> {
+    let root = root(context, planned, watch, shown)?;
     let mut out = String::from("[\n  {\n    \"Plan\": ");
     write_json(&root, None, shown, 4, &mut out);
     for (name, value) in times {
         let _ = write!(out, ",\n    \"{name}\": {value:.3}");
     }
     out.push_str("\n  }\n]");
-    out
+    Ok(out)
+}
+
+/// The nodes of a plan; `STATEMENT_TOO_COMPLEX` if it is too deep for the stack.
+fn root(
+    context: &Context,
+    planned: &Planned,
+    watch: Option<&Watch>,
+    shown: Shown,
+) -> SqlResult<Node> {
+    let is_too_deep = Cell::new(false);
+    let teller = Teller { planned, watch, shown, context, is_too_deep };
+    let root = teller.root();
+    if teller.is_too_deep.get() { Err(too_deep()) } else { Ok(root) }
 }
 
 impl<'p> Teller<'p> {
     fn root(&self) -> Node {
         let mut root = match &self.planned.action {
-            Action::Query { plan, .. } => self.node(plan),
+            Action::Query { plan, .. } => self.top(plan),
             Action::Modify(modify) => self.modification(modify),
         };
         for cte in &self.planned.ctes {
             let node = match &cte.rows {
-                CteRows::Query(plan, _) => self.node(plan),
+                CteRows::Query(plan, _) => self.top(plan),
                 CteRows::Change(modify) => self.modification(modify),
             };
             root.children.push((format!("CTE {}", cte.name), node));
         }
         for (index, subplan) in self.planned.subplans.iter().enumerate() {
             let kind = if subplan.correlated { "SubPlan" } else { "InitPlan" };
-            root.children.push((format!("{kind} {}", index + 1), self.node(&subplan.plan)));
+            root.children.push((format!("{kind} {}", index + 1), self.top(&subplan.plan)));
         }
         if let Some(fast) = self.planned.fast {
             let name = match fast {
@@ -141,8 +170,9 @@ impl<'p> Teller<'p> {
             node.properties.push(("Rows", Value::Number(rows.len() as f64, 0)));
         }
         if let Some(input) = input {
-            node.estimate = Some(estimate(input));
-            node.children.push((String::new(), self.node(input)));
+            let input = self.top(input);
+            node.estimate = input.estimate;
+            node.children.push((String::new(), input));
         }
         node
     }
@@ -151,9 +181,22 @@ impl<'p> Teller<'p> {
         self.planned.slot_names.get(slot as usize).cloned().unwrap_or_default()
     }
 
+    /// A whole plan.
+    fn top(&self, plan: &Plan) -> Node {
+        if plan.height() > HEIGHT_MAX {
+            self.is_too_deep.set(true);
+            return named("");
+        }
+        self.node(plan)
+    }
+
     /// A node with what has been counted of it. Operators that only compute are told with what is
     /// below them.
     fn node(&self, plan: &Plan) -> Node {
+        if self.context.stack_left_bytes() < STACK_LEFT_MIN {
+            self.is_too_deep.set(true);
+            return named("");
+        }
         let mut node = self.kind(plan);
         node.estimate = Some(estimate(plan));
         if let Some(watch) = self.watch {

@@ -354,6 +354,8 @@ struct Planner<'v> {
     /// Numbers for relations that the planner makes up, downwards.
     pseudo: u32,
     uses_virtual: bool,
+    /// Queries that are being planned, one within the other.
+    nested: u32,
     /// Names to show; only for EXPLAIN.
     names: Option<print::Names>,
 }
@@ -372,6 +374,7 @@ impl<'v> Planner<'v> {
             local: HashSet::new(),
             pseudo: u32::MAX,
             uses_virtual: false,
+            nested: 0,
             names: None,
         }
     }

@@ -526,3 +526,46 @@ pub enum CteRows {
 
 /// The columns of which relation a slot belongs to, kept for the final pass.
 pub type SlotOwner = (ColumnRef, Slot);
+
+impl Plan {
+    /// The plans that it takes its rows from.
+    fn inputs(&self) -> Vec<&Plan> {
+        match self {
+            Plan::One
+            | Plan::Nothing
+            | Plan::Table(_)
+            | Plan::Virtual { .. }
+            | Plan::Sequence { .. }
+            | Plan::Values { .. }
+            | Plan::Function { .. }
+            | Plan::Cte { .. }
+            | Plan::Working { .. } => Vec::new(),
+            Plan::Recursive { sides, .. } | Plan::SetOperation { sides, .. } => {
+                vec![&sides.0, &sides.1]
+            }
+            Plan::Loop { outer, inner, .. } | Plan::Hash { outer, inner, .. } => {
+                vec![outer, inner]
+            }
+            Plan::Filter(input, ..)
+            | Plan::Project(input, ..)
+            | Plan::ProjectSet(input, ..)
+            | Plan::Keep { input, .. }
+            | Plan::Aggregate { input, .. }
+            | Plan::Sort { input, .. }
+            | Plan::Distinct(input, ..)
+            | Plan::First(input, ..)
+            | Plan::Limit(input, ..)
+            | Plan::Lock { input, .. } => vec![input],
+        }
+    }
+
+    /// How many plans lie in one another. Does not recurse: what does asks it first.
+    pub(super) fn height(&self) -> usize {
+        let (mut left, mut height) = (vec![(self, 1)], 0);
+        while let Some((plan, depth)) = left.pop() {
+            height = height.max(depth);
+            left.extend(plan.inputs().into_iter().map(|input| (input, depth + 1)));
+        }
+        height
+    }
+}

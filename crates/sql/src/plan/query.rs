@@ -13,9 +13,14 @@ use crate::bind::bound::{
 };
 use crate::error::SqlResult;
 use crate::exec::program::Slot;
+use crate::exec::too_deep;
 use crate::parse::ast::{JoinKind, SetOperation};
 use crate::types::TypeOid;
 use atoll_kernel::api::Direction;
+
+/// Queries one within the other: as deep as a text may nest. The thread's stack has room for
+/// more.
+const NESTED_MAX: u32 = 600;
 
 impl<'q> Planner<'_> {
     /// Plans a query; gives the slots of all its outputs.
@@ -25,6 +30,21 @@ impl<'q> Planner<'_> {
 
     /// Plans a query with conditions on its outputs from outside, which [`push::take`] gave.
     pub(super) fn query_where(
+        &mut self,
+        query: &'q Query,
+        conditions: Vec<Bound>,
+    ) -> SqlResult<(Plan, Vec<Slot>)> {
+        // A chain of WITH is as deep as it is long, however flat its text.
+        if self.nested >= NESTED_MAX {
+            return Err(too_deep());
+        }
+        self.nested += 1;
+        let planned = self.query_within(query, conditions);
+        self.nested -= 1;
+        planned
+    }
+
+    fn query_within(
         &mut self,
         query: &'q Query,
         conditions: Vec<Bound>,

@@ -119,10 +119,9 @@ impl CachedStatement {
         CachedStatement { shape, ..CachedStatement::new(statement, is_exit, declared) }
     }
 
-    /// The same of which nothing is promised yet.
-    pub fn anew(&self) -> CachedStatement {
-        let (statement, declared) = (self.statement.clone(), self.declared.clone());
-        let text = self.text.clone();
+    /// The same of which nothing is promised yet; `statement` is a copy of its own.
+    pub fn anew(&self, statement: Option<Statement>) -> CachedStatement {
+        let (declared, text) = (self.declared.clone(), self.text.clone());
         CachedStatement { text, ..CachedStatement::prepared(statement, self.is_exit, declared) }
     }
 
@@ -159,6 +158,8 @@ impl CachedStatement {
         CachedStatement::made(statement, is_exit, declared, true)
     }
 
+    /// Copies a cursor's query: like every copy of a statement that a client gave, on the thread's
+    /// stack, for it may nest deep.
     fn made(
         statement: Option<Statement>,
         is_exit: bool,

@@ -15,7 +15,7 @@ use super::{Phase, Session};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::exec::run::{self, Pull};
 use crate::exec::spill::{Memory, RowStore};
-use crate::exec::{BoxedOperator, Cx, Suspended};
+use crate::exec::{BoxedOperator, Cx, Opening, Suspended};
 use crate::functions::FunctionContext;
 use crate::parse::statement::{CursorSpan, DeclareCursor, FetchDirection, Scroll, Utility};
 use crate::relations::CatalogView;
@@ -101,7 +101,7 @@ impl Session {
                 let planned = &entry.planned;
                 let mut operator = match execution.operator.take() {
                     Some(operator) => operator,
-                    None => run::open_query(planned)?,
+                    None => run::open_query(planned, Opening { context, watch: None })?,
                 };
                 let state = execution.state.take().unwrap_or_else(|| Suspended::new(planned));
                 let asked = (&*functions as &dyn crate::functions::FunctionContext, &*view);

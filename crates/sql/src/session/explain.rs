@@ -11,8 +11,8 @@ use crate::bind;
 use crate::error::{SqlError, SqlResult};
 use crate::exec::watch::Watch;
 use crate::parse::statement::{Explain, ExplainOptions, Statement, Utility};
-use crate::plan;
 use crate::plan::explain::{self, Shown};
+use crate::plan::{self, Planned};
 use crate::types::{Datum, Type, TypeOid};
 use atoll_kernel::api::{Context, Parker};
 use std::rc::Rc;
@@ -69,7 +69,8 @@ impl Session {
             ));
         };
         let running = context.now_ns().saturating_sub(began + planning);
-        let lines = shown_lines(&entry, watch.as_deref(), options, (planning, running));
+        let told = (&entry.planned, watch.as_deref());
+        let lines = shown_lines(context, told, options, (planning, running))?;
         client.begin_rows(&columns(), sending.formats, sending.announce);
         for line in lines {
             if client.row((&[Datum::text(line)]).into(), &*self.context)? == Room::Full {
@@ -87,16 +88,18 @@ impl Session {
         statement: &Statement,
     ) -> SqlResult<(Statement, Vec<TypeOid>, Vec<Datum>)> {
         let Statement::Utility(utility) = statement else {
-            return Ok((statement.clone(), Vec::new(), Vec::new()));
+            return Ok((context.on_thread_stack(|| statement.clone()), Vec::new(), Vec::new()));
         };
         match &**utility {
             Utility::DeclareCursor(declare) => {
-                Ok((Statement::Query(declare.query.clone()), Vec::new(), Vec::new()))
+                let query = context.on_thread_stack(|| declare.query.clone());
+                Ok((Statement::Query(query), Vec::new(), Vec::new()))
             }
             Utility::Execute { name, arguments } => {
                 let cached = self.prepared_named(name)?;
-                let Some(statement) = cached.statement.clone().filter(|_| cached.is_planned())
-                else {
+                let statement = &cached.statement;
+                let statement = context.on_thread_stack(|| statement.clone());
+                let Some(statement) = statement.filter(|_| cached.is_planned()) else {
                     return Err(SqlError::not_supported("EXPLAIN of a utility statement"));
                 };
                 let values = self.arguments_of(context, name, &cached, arguments)?;
@@ -125,11 +128,11 @@ impl Session {
 
 /// The answer's lines; times are those of planning and running, in nanoseconds.
 fn shown_lines(
-    entry: &PlanEntry,
-    watch: Option<&Watch>,
+    context: &Context,
+    (planned, watch): (&Planned, Option<&Watch>),
     options: ExplainOptions,
     (planning, running): (u64, u64),
-) -> Vec<String> {
+) -> SqlResult<Vec<String>> {
     let shown = Shown {
         analyze: options.analyze,
         costs: options.costs,
@@ -144,14 +147,14 @@ fn shown_lines(
             times.push(("Execution Time", milliseconds(running)));
         }
     }
-    let planned = &entry.planned;
-    match options.json {
-        true => vec![explain::json(planned, watch, shown, &times)],
+    let of = (context, planned);
+    Ok(match options.json {
+        true => vec![explain::json(of, watch, shown, &times)?],
         false => {
-            let mut lines = explain::lines(planned, watch, shown);
+            let mut lines = explain::lines(of, watch, shown)?;
             let time = |(name, value): &(&str, f64)| format!("{name}: {value:.3} ms");
             lines.extend(times.iter().map(time));
             lines
         }
-    }
+    })
 }

@@ -111,7 +111,9 @@ impl Session {
         let cached = match self.local.cache.get(text, types) {
             Some(cached) if self.is_promised_now(&cached) => cached,
             Some(cached) => {
-                let cached = Rc::new(cached.anew());
+                let statement = &cached.statement;
+                let statement = context.on_thread_stack(|| statement.clone());
+                let cached = Rc::new(cached.anew(statement));
                 self.local.cache.put(text, types, cached.clone());
                 cached
             }
@@ -132,7 +134,9 @@ impl Session {
                         (Some(statement?), is_transaction_exit)
                     }
                 };
-                let mut cached = CachedStatement::prepared(statement, is_exit, types.to_vec());
+                let mut cached = context.on_thread_stack(|| {
+                    CachedStatement::prepared(statement, is_exit, types.to_vec())
+                });
                 cached.text = Some(text.into());
                 let cached = Rc::new(cached);
                 self.local.cache.put(text, types, cached.clone());
@@ -501,7 +505,8 @@ impl Session {
                 format!("prepared statement \"{name}\" already exists"),
             ));
         }
-        let cached = Rc::new(CachedStatement::prepared(Some(statement.clone()), false, types));
+        let statement = context.on_thread_stack(|| statement.clone());
+        let cached = Rc::new(CachedStatement::prepared(Some(statement), false, types));
         if cached.is_planned() {
             self.plan(context, &cached)?;
         }

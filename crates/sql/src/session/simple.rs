@@ -55,8 +55,10 @@ impl Session {
             if !is_transaction_exit {
                 self.check_not_failed()?;
             }
-            let cached =
-                Rc::new(CachedStatement::closed(statement?, is_transaction_exit, Vec::new()));
+            let statement = statement?;
+            let cached = Rc::new(context.on_thread_stack(|| {
+                CachedStatement::closed(statement, is_transaction_exit, Vec::new())
+            }));
             let done = self
                 .run_statement(context, &cached, &[], SEND, several, client)
                 .map_err(|error| parse::in_characters(error, text))?;
@@ -141,7 +143,9 @@ impl Session {
                 else {
                     return Ok(false);
                 };
-                let cached = CachedStatement::closed(statement, is_transaction_exit, Vec::new());
+                let cached = context.on_thread_stack(|| {
+                    CachedStatement::closed(statement, is_transaction_exit, Vec::new())
+                });
                 let template = Rc::new(Template { cached: Rc::new(cached), places: Vec::new() });
                 local.cache.put_template(&normalised.text, template.clone());
                 template

@@ -47,7 +47,7 @@ impl<'p> CteScan<'p> {
         };
         let mut operator = match cx.ctes[self.index].operator.take() {
             Some(operator) => operator,
-            None => open(plan, cx.watch.as_ref()),
+            None => open(plan, cx.opening())?,
         };
         if !operator.next(cx)? {
             cx.ctes[self.index].is_complete = true;

@@ -52,7 +52,7 @@ impl Session {
         client: &mut dyn Client,
     ) -> SqlResult<u64> {
         let query = match (&copy.query, &copy.table) {
-            (Some(query), _) => query.clone(),
+            (Some(query), _) => context.on_thread_stack(|| query.clone()),
             (None, Some(table)) => {
                 let star = expr(ExprKind::Column { parts: Vec::new(), star: true });
                 let columns: Vec<Expr> = match copy.columns.as_slice() {

@@ -304,3 +304,68 @@ fn others_run_between_statements_that_came_together() {
         assert!(turns.get() >= before + 3, "{} turns", turns.get() - before);
     });
 }
+
+/// A join of so many rows.
+fn join(tables: usize) -> String {
+    let table = |number: usize| match number {
+        0 => "(select 1 as a) t0".to_owned(),
+        _ => format!("full join (select 1 as a) t{number} on t{number}.a = t{}.a", number - 1),
+    };
+    let from: Vec<String> = (0..tables).map(table).collect();
+    format!("select count(*) from {}", from.join(" "))
+}
+
+/// A chain of common table expressions, each computed from the one before.
+fn chain(length: usize) -> String {
+    let cte = |number: usize| match number {
+        0 => "c0 as materialized (select 1 as a)".to_owned(),
+        _ => format!("c{number} as materialized (select a + 1 as a from c{})", number - 1),
+    };
+    let ctes: Vec<String> = (0..length).map(cte).collect();
+    format!("with {} select a from c{}", ctes.join(", "), length - 1)
+}
+
+/// Subqueries in one another.
+fn nested(depth: usize) -> String {
+    format!("{}1{}", "select (".repeat(depth), ")".repeat(depth))
+}
+
+/// Their plans need more stack than a task has: they ended the process by a segmentation fault.
+#[test]
+fn what_is_too_deep_is_refused_and_the_session_goes_on() {
+    with_session(|context, session| {
+        let texts = [
+            join(30),
+            join(250),
+            join(550),
+            chain(50),
+            chain(1500),
+            nested(150),
+            nested(550),
+            format!("select 1{}", " except select 2".repeat(500)),
+            format!("select 1{}", " union all select 2".repeat(500)),
+            format!("select {}", vec!["abs(1)"; 550].join(" + ")),
+        ];
+        for text in &texts {
+            for prefix in [
+                "",
+                "explain ",
+                "explain analyze ",
+                "prepare p as ",
+                "declare c cursor with hold for ",
+            ] {
+                let said = say(context, session, &format!("{prefix}{text}"));
+                let last = said.last().unwrap();
+                let start: String = text.chars().take(60).collect();
+                let is_refused = last.starts_with("ERROR 54001");
+                assert!(is_refused || !last.starts_with("ERROR"), "{prefix}{start}: {last}");
+                say(context, session, "explain execute p");
+                say(context, session, "discard all");
+            }
+            assert_eq!(say(context, session, "select 1")[1..], ["1", "SELECT 1"]);
+        }
+        for text in [join(30), chain(50), nested(150)] {
+            assert!(say(context, session, &text).last().unwrap().starts_with("SELECT"));
+        }
+    });
+}
