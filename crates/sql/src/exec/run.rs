@@ -46,6 +46,8 @@ pub fn run(planned: &Planned, cx: &mut Cx<'_, '_>, sink: Sink<'_>) -> SqlResult<
             let mut operator = open(plan, cx.opening())?;
             let mut count = 0;
             while operator.next(cx)? {
+                // What was sorted, grouped or kept comes without a scan that would breathe.
+                cx.breathe()?;
                 count += 1;
                 if !sink(Given::Slots(outputs), cx)? {
                     break;
@@ -97,6 +99,7 @@ impl<'c, 'e, 't> Pull<'c, 'e, 't> {
         if !self.operator.next(self.cx)? {
             return Ok(None);
         }
+        self.cx.breathe()?;
         Ok(Some(self.cx.save(self.outputs)))
     }
 }

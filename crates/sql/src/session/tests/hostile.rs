@@ -4,6 +4,7 @@
 //! `ATOLL_SEED` replays a run; `ATOLL_FUZZ_SECONDS` says how long (`cargo xtask fuzz`).
 
 use super::*;
+use crate::error::SqlState;
 use atoll_kernel::api::{Parker, Reason};
 use atoll_kernel::sync::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -283,6 +284,33 @@ fn a_cancel_ends_what_came_with_the_statement() {
         assert_eq!(session.interrupt().reason(), None, "it was heard of");
         assert!(say(context, session, "select 3").iter().any(|line| line == "3"));
     });
+}
+
+/// Rows that were sorted, grouped or kept do not come from a scan, which would look.
+#[test]
+fn a_cancel_ends_what_gives_its_rows_at_last() {
+    with_session(|context, session| {
+        let numbers = "from generate_series(1, 100000) g";
+        for query in [
+            format!("select g {numbers} order by g desc"),
+            format!("select g, count(*) {numbers} group by g"),
+            format!("select g {numbers} union select 1"),
+        ] {
+            cancelled_at_its_first_row(context, session, &query);
+            say(context, session, &format!("begin; declare c cursor for {query}"));
+            cancelled_at_its_first_row(context, session, "fetch all from c");
+            say(context, session, "rollback");
+        }
+    });
+}
+
+fn cancelled_at_its_first_row(context: &Context, session: &mut Session, text: &str) {
+    let interrupt = session.interrupt().clone();
+    let mut client = Recorder { cancels: Some(interrupt), ..Recorder::default() };
+    let ended = session.simple_query(context, text, &mut client);
+    let (said, error) = (client.said.len(), ended.err().map(|error| error.sqlstate()));
+    assert_eq!(error, Some(SqlState::QUERY_CANCELED), "{text}: {said} lines");
+    assert!(said < 100_000, "{text}: {said} lines");
 }
 
 #[test]

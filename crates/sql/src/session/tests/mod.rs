@@ -27,7 +27,7 @@ use super::*;
 use crate::error::ErrorFields;
 use crate::functions::FunctionContext;
 use crate::types::{Datum, RowValues, text};
-use atoll_kernel::api::{Instances, Options, Target};
+use atoll_kernel::api::{Instances, Interrupt, Options, Reason, Target};
 use std::collections::VecDeque;
 
 /// A client that writes down what it is told.
@@ -42,6 +42,8 @@ pub(crate) struct Recorder {
     pub raw_input: VecDeque<Vec<u8>>,
     /// What COPY TO STDOUT wrote.
     pub copied: Vec<u8>,
+    /// Whom it cancels when it is told the next row.
+    pub cancels: Option<Arc<Interrupt>>,
 }
 
 impl Client for Recorder {
@@ -66,6 +68,9 @@ impl Client for Recorder {
             value => text::output_string(column.ty.oid, value, context).to_string(),
         });
         self.said.push(values.collect::<Vec<_>>().join("|"));
+        if let Some(cancelled) = self.cancels.take() {
+            cancelled.interrupt(Reason::Cancel);
+        }
         Ok(Room::Full)
     }
 
