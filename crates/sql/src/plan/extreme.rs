@@ -62,11 +62,15 @@ impl Planner<'_> {
             })
         };
         match &scan.access {
-            Access::All if self.choices.index_scan => scan.table.indexes.iter().find_map(|index| {
-                let order = order_of(index, 0)?;
-                let (index, prefix, low, high) = (index.clone(), Vec::new(), None, None);
-                Some(Access::Range { index, prefix, low, high, order })
-            }),
+            Access::All if self.choices.index_scan => {
+                let indexes = scan.table.indexes.iter();
+                let mut readable = indexes.filter(|index| self.choices.may_read(index));
+                readable.find_map(|index| {
+                    let order = order_of(index, 0)?;
+                    let (index, prefix, low, high) = (index.clone(), Vec::new(), None, None);
+                    Some(Access::Range { index, prefix, low, high, order })
+                })
+            }
             Access::Range { index, prefix, low, high, .. } => {
                 let order = order_of(index, prefix.len())?;
                 let (index, prefix) = (index.clone(), prefix.clone());

@@ -210,7 +210,7 @@ fn a_snapshot_does_not_read_an_index_that_is_younger() {
         say(
             context,
             new,
-            "update t set b = (b + 1) % 7 where a % 3 = 0; delete from t where a = 10",
+            "update t set b = (b + 1) % 7 where a % 3 = 0; delete from t where a = 10 or b = 6",
         );
         say(context, new, "create index t_b on t (b)");
         // The plan that the instance has of it is of one who may read the index.
@@ -227,6 +227,10 @@ fn a_snapshot_does_not_read_an_index_that_is_younger() {
         assert_eq!(fetched[2..11], expected[..9], "{fetched:?}");
         let ordered = rows(context, old, "select b from t order by b limit 3");
         assert_eq!(ordered, ["0", "0", "0", "SELECT 3"]);
+        assert_eq!(rows(context, old, "select max(b), min(b) from t"), ["6|0", "SELECT 1"]);
+        assert_eq!(rows(context, new, "select max(b), min(b) from t"), ["5|0", "SELECT 1"]);
+        let listed = rows(context, old, "select a from t where b = any (array[3, 9]) order by a");
+        assert_eq!(listed, expected);
         let plan = rows(context, old, "explain (costs off) select a from t where b = 3");
         assert!(plan[0].contains("Seq Scan"), "{plan:?}");
         // A change meets the rows that were changed meanwhile, instead of passing them over.
