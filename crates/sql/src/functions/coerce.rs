@@ -74,15 +74,19 @@ impl Coercion {
             Coercion::SessionFunction(_) => Volatility::Stable,
             Coercion::ViaText { source, target } => {
                 let plain = |oid: TypeOid| {
-                    matches!(
-                        oid.category(),
+                    let oid = oid.element_type().unwrap_or(oid);
+                    let category = oid.category();
+                    let is_plain = matches!(
+                        category,
                         Category::Numeric
                             | Category::String
                             | Category::Boolean
                             | Category::Unknown
-                    ) && !is_reg_type(oid)
+                    );
+                    (is_plain || oid == TypeOid::UUID) && !is_reg_type(oid)
                 };
-                if plain(*source) && plain(*target) {
+                // How bytes are printed is a setting; how they are read is not.
+                if plain(*source) && (plain(*target) || *target == TypeOid::BYTEA) {
                     Volatility::Immutable
                 } else {
                     Volatility::Stable

@@ -8,8 +8,10 @@ use crate::bind::Binding;
 use crate::bind::bound::{
     Aggregate, Bound, BoundKind, ColumnRef, ROW_ID, RelationId, SubqueryKind,
 };
+use crate::functions::ConstantContext;
 use crate::parse::ast::{Extreme, Quantifier, Test};
 use crate::types::Datum;
+use crate::types::text::output_string;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -172,7 +174,11 @@ fn constant(value: &Datum, bound: &Bound) -> String {
             String::from_utf8_lossy(&text).into_owned()
         }
         Datum::Text(text) => format!("'{}'::{}", text.replace('\'', "''"), bound.ty),
-        _ => format!("(a constant)::{}", bound.ty),
+        value => {
+            // As a session with the settings that constants are folded by would print it.
+            let text = output_string(bound.ty.oid, value, &ConstantContext);
+            format!("'{}'::{}", text.replace('\'', "''"), bound.ty)
+        }
     }
 }
 

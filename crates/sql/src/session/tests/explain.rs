@@ -115,6 +115,8 @@ fn lists_are_looked_up_in_an_index() {
         for (condition, expect) in [
             ("id in (1, 2, 3)", "(id IN (1, 2, 3))"),
             ("id = any (array[1, 2])", "(id = ANY (ARRAY[1, 2]))"),
+            // A literal is read once, when the statement is planned.
+            ("id = any ('{1,2}')", "(id = ANY ('{1,2}'::integer[]))"),
             ("id = any (array(select k from b where id = 3))", "(id = ANY ("),
             ("id = 1 or id = 2 or 3 = id or id in (4, 5)", "(id IN (1, 2, 3, 4, 5))"),
         ] {
