@@ -29,7 +29,7 @@ fn find_unwatched(scan: &TableScan, cx: &mut Cx<'_, '_>) -> SqlResult<Option<Row
         return Err(SqlError::internal("a fast plan without a point access"));
     };
     let mut key = std::mem::take(&mut cx.key);
-    let complete = keys::point(index, values, &mut key, cx);
+    let complete = keys::point(index, values, None, &mut key, cx);
     let found = match complete {
         Ok(true) => {
             let ids = &scan.columns.ids;

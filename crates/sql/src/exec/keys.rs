@@ -87,29 +87,10 @@ fn fit(value: Datum, ty: Type) -> SqlResult<Fitted> {
     })
 }
 
-/// The key of equal values, the whole or its first columns, into `key`; false if nothing can match.
-pub(super) fn point(
-    index: &IndexEntry,
-    values: &[KeyValue],
-    key: &mut KeyBytes,
-    cx: &mut Cx<'_, '_>,
-) -> SqlResult<bool> {
-    key_of(index, values, None, key, cx)
-}
-
-/// As [`point`], of these values and of one more for the column behind them, which has this type.
-pub(super) fn point_of(
-    index: &IndexEntry,
-    values: &[KeyValue],
-    last: (Datum, Type),
-    key: &mut KeyBytes,
-    cx: &mut Cx<'_, '_>,
-) -> SqlResult<bool> {
-    key_of(index, values, Some(last), key, cx)
-}
-
+/// The key of equal values, the whole or its first columns, into `key`; false if nothing can match. With `last`, of one
+/// more value for the column behind them, which has this type.
 #[inline]
-fn key_of(
+pub(super) fn point(
     index: &IndexEntry,
     values: &[KeyValue],
     last: Option<(Datum, Type)>,
@@ -158,7 +139,7 @@ pub(super) fn range(
             return Ok(Some(KeyRange::all()));
         }
         let mut key = KeyBytes::default();
-        return Ok(point(index, prefix, &mut key, cx)?.then(|| KeyRange::prefix(key)));
+        return Ok(point(index, prefix, None, &mut key, cx)?.then(|| KeyRange::prefix(key)));
     }
     let mut bytes: Vec<Vec<u8>> = Vec::with_capacity(prefix.len() + 1);
     for (value, part) in prefix.iter().zip(&index.key) {

@@ -132,9 +132,8 @@ impl Planner<'_> {
             indexed: false,
         };
         let mut best_cost = total;
-        let choices = self.choices;
-        let may_use = |index: &&Arc<IndexEntry>| choices.index_scan && choices.may_read(index);
-        for index in table.indexes.iter().filter(may_use) {
+        let may_use = self.choices.index_scan;
+        for index in self.choices.readable(table).filter(|_| may_use) {
             let Some((choice, cost)) = self.try_index(index, &known, &found, total, filtered)?
             else {
                 continue;

@@ -10,6 +10,7 @@ use super::node::{
     Access, CteRows, FunctionSource, GroupMethod, JoinMethod, JoinType, KeyList, KeyValue, Order,
     Plan, RangeEnd, SortBy, TableScan,
 };
+use super::print::row;
 use super::{Action, InsertPlan, Modification, ModifyPlan, Planned};
 use crate::error::SqlResult;
 use crate::exec::program::{Program, Slot};
@@ -394,16 +395,10 @@ impl<'p> Teller<'p> {
         match &scan.access {
             Access::All => Vec::new(),
             Access::Point(index, values) => equal(index, values),
-            Access::Points(index, KeyList::Written(keys)) => {
-                let list = |values: Vec<String>| match values.as_slice() {
-                    [one] => one.clone(),
-                    several => format!("({})", several.join(", ")),
-                };
-                let row =
-                    |key: &Vec<KeyValue>| list(key.iter().map(|it| text(&it.program)).collect());
-                let width = keys.first().map_or(0, Vec::len);
-                let names = list((0..width).map(|at| name(index, at)).collect());
-                let rows: Vec<String> = keys.iter().map(row).collect();
+            Access::Points(index, list @ KeyList::Written(keys)) => {
+                let names = row((0..list.width()).map(|at| name(index, at)));
+                let key = |key: &Vec<KeyValue>| row(key.iter().map(|it| text(&it.program)));
+                let rows: Vec<String> = keys.iter().map(key).collect();
                 vec![format!("({names} IN ({}))", rows.join(", "))]
             }
             Access::Points(index, KeyList::Elements { prefix, array, .. }) => {

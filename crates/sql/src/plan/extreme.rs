@@ -63,9 +63,7 @@ impl Planner<'_> {
         };
         match &scan.access {
             Access::All if self.choices.index_scan => {
-                let indexes = scan.table.indexes.iter();
-                let mut readable = indexes.filter(|index| self.choices.may_read(index));
-                readable.find_map(|index| {
+                self.choices.readable(&scan.table).find_map(|index| {
                     let order = order_of(index, 0)?;
                     let (index, prefix, low, high) = (index.clone(), Vec::new(), None, None);
                     Some(Access::Range { index, prefix, low, high, order })

@@ -36,7 +36,7 @@ use crate::exec::program::{Program, Slot};
 use crate::relations::CatalogView;
 use crate::session::client::ColumnDescription;
 use crate::types::TypeOid;
-use atoll_kernel::api::{Cts, IndexEntry, Oid};
+use atoll_kernel::api::{Cts, IndexEntry, Oid, TableEntry};
 use node::{CtePlan, CteRows, Plan, Subplan};
 use slots::Slots;
 use std::collections::HashSet;
@@ -67,9 +67,12 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// Whether a scan may read the index.
-    fn may_read(&self, index: &IndexEntry) -> bool {
-        self.indexes_before.is_none_or(|snapshot| index.made() < snapshot)
+    /// The table's indexes that a scan may read.
+    fn readable(self, table: &TableEntry) -> impl Iterator<Item = &Arc<IndexEntry>> {
+        let is_old = move |index: &&Arc<IndexEntry>| {
+            self.indexes_before.is_none_or(|snapshot| index.made() < snapshot)
+        };
+        table.indexes.iter().filter(is_old)
     }
 }
 

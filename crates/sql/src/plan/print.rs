@@ -80,13 +80,9 @@ impl Names {
                 format!("NULLIF({}, {})", text(&sides.0), text(&sides.1))
             }
             BoundKind::In { left, rows } => {
-                let row = |items: Vec<String>| match items.as_slice() {
-                    [one] => one.clone(),
-                    many => format!("({})", many.join(", ")),
-                };
-                let rows = rows.iter().map(|own| row(own.iter().map(|(_, it)| text(it)).collect()));
+                let rows = rows.iter().map(|own| row(own.iter().map(|(_, it)| text(it))));
                 let rows: Vec<String> = rows.collect();
-                format!("({} IN ({}))", row(left.iter().map(text).collect()), rows.join(", "))
+                format!("({} IN ({}))", row(left.iter().map(text)), rows.join(", "))
             }
             _ => self.special(bound),
         }
@@ -162,6 +158,15 @@ fn test_words(test: Test) -> &'static str {
     }
 }
 
+/// One text as it is, several as a row.
+pub(super) fn row(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    match items.as_slice() {
+        [one] => one.clone(),
+        many => format!("({})", many.join(", ")),
+    }
+}
+
 fn constant(value: &Datum, bound: &Bound) -> String {
     match value {
         Datum::Null => "NULL".to_owned(),
@@ -173,7 +178,6 @@ fn constant(value: &Datum, bound: &Bound) -> String {
             value.write(&mut text);
             String::from_utf8_lossy(&text).into_owned()
         }
-        Datum::Text(text) => format!("'{}'::{}", text.replace('\'', "''"), bound.ty),
         value => {
             // As a session with the settings that constants are folded by would print it.
             let text = output_string(bound.ty.oid, value, &ConstantContext);

@@ -307,9 +307,7 @@ impl<'q> Planner<'_> {
                 }
             }
             Access::All if query.limit.is_some() => {
-                let choices = self.choices;
-                let indexes = scan.table.indexes.iter();
-                let found = indexes.filter(|index| choices.may_read(index)).find_map(|index| {
+                let found = self.choices.readable(&scan.table).find_map(|index| {
                     follows(index, 0, &wanted).map(|order| (index.clone(), order))
                 });
                 let Some((index, order)) = found else { return false };

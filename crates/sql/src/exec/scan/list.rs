@@ -31,7 +31,7 @@ impl List {
             KeyList::Written(lists) => {
                 while let Some(values) = lists.get(self.next) {
                     self.next += 1;
-                    if keys::point(index, values, key, cx)? {
+                    if keys::point(index, values, None, key, cx)? {
                         return Ok(true);
                     }
                 }
@@ -43,7 +43,8 @@ impl List {
                 let Some(Datum::Array(elements)) = &self.array else { return Ok(false) };
                 while let Some(element) = elements.elements.get(self.next) {
                     self.next += 1;
-                    if keys::point_of(index, prefix, (element.clone(), array.ty), key, cx)? {
+                    let last = Some((element.clone(), array.ty));
+                    if keys::point(index, prefix, last, key, cx)? {
                         return Ok(true);
                     }
                 }

@@ -48,7 +48,7 @@ impl<'p> Scan<'p> {
     fn point(&mut self, cx: &mut Cx<'_, '_>) -> SqlResult<bool> {
         let Access::Point(index, values) = &self.plan.access else { return Ok(false) };
         let mut key = std::mem::take(&mut cx.key);
-        let complete = keys::point(index, values, &mut key, cx);
+        let complete = keys::point(index, values, None, &mut key, cx);
         let found = match complete {
             Ok(true) => {
                 let ids = &self.plan.columns.ids;
