@@ -146,6 +146,13 @@ pub struct Place {
     pub checkpoint_wal_bytes: u64,
 }
 
+impl Place {
+    /// Whether checkpoints are made at all.
+    pub fn makes_checkpoints(&self) -> bool {
+        self.data.is_some() && (self.checkpoint_interval_ms, self.checkpoint_wal_bytes) != (0, 0)
+    }
+}
+
 impl Default for Place {
     /// In memory, with the kernel's defaults.
     fn default() -> Place {

@@ -33,7 +33,7 @@ pub use client::Told;
 pub(crate) use columns::{columns, tables};
 pub use drive::{Course, drive};
 pub use looks::Looks;
-pub use run::{prepare, run};
+pub use run::{checkpoint_loaded, prepare, run};
 
 /// A workload that runs natively.
 pub trait Native: Workload<Input: Send + Sync> {

@@ -1,4 +1,4 @@
-//! A whole native run: open a database, load, warm up, measure, check.
+//! A whole native run: open a database, load, make a checkpoint of that, warm up, measure, check.
 //!
 //! Invariants: refused before it begins if it may not fit. Marks of the warm-up count for the
 //! check, too. Errors are one line.
@@ -50,6 +50,9 @@ pub fn run<W: Native>(
     };
     let database = database.map_err(text)?;
     let (loaded, before) = prepare(&database, workload, setting.seed, say)?;
+    if loaded.rows > 0 && place.makes_checkpoints() {
+        checkpoint_loaded(&database, say)?;
+    }
     let report = measure(&database, workload, setting, (loaded, &before), say)?;
     database.close().map_err(text)?;
     Ok(report)
@@ -75,6 +78,18 @@ pub fn prepare<W: Native>(
     let before = workload.look(database, &loaded);
     let before = before.map_err(|what| format!("the tables are there but not whole: {what}"))?;
     Ok((loaded, before))
+}
+
+/// Makes a checkpoint of what was loaded, so that none is made for the load's sake while the workload is measured:
+/// a large load would begin one right behind itself, and a small one would not.
+pub fn checkpoint_loaded(database: &Database, say: &mut dyn FnMut(&str)) -> Result<(), String> {
+    say("making a checkpoint of what was loaded");
+    let began = Instant::now();
+    let made = database.run(Target::Any, Database::checkpoint);
+    if made.and_then(|made| made).map_err(text)?.is_some() {
+        say(&format!("  made in {:.2} s", began.elapsed().as_secs_f64()));
+    }
+    Ok(())
 }
 
 /// Warms up, measures, checks.

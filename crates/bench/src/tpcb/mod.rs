@@ -19,6 +19,7 @@ use crate::arrivals::{self, Rate};
 use crate::cpu;
 use crate::latency::Latencies;
 use crate::ledger::{Costs, Counting};
+use crate::native::checkpoint_loaded;
 use crate::setting::{Durability, Place};
 use crate::space::{self, Advice, Each, Need};
 
@@ -261,6 +262,9 @@ pub fn run(setting: &Setting, say: &mut dyn FnMut(&str)) -> Result<Report, Strin
     };
     let database = database.map_err(text)?;
     let (tables, loaded_per_second) = load::load(&database, setting.scale, say).map_err(text)?;
+    if place.makes_checkpoints() {
+        checkpoint_loaded(&database, say)?;
+    }
     if setting.warmup_seconds > 0 {
         say("warming up");
         let warmup = Setting { seconds: setting.warmup_seconds, ..setting.clone() };

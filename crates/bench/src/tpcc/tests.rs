@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use atoll_kernel::api::{
-    Access, ColumnId, Context, Instances, Isolation as KernelIsolation, KeyBytes, Result,
+    Access, ColumnId, Context, Instances, Isolation as KernelIsolation, KeyBytes, Options, Result,
     RowBuffer, Session, Statement, TableEntry, TableLockMode, Target, WriteOutcome,
 };
 
@@ -62,6 +62,26 @@ fn tiny_runs_keep_all_conditions() {
         assert_eq!(json["affinity"], affinity.name());
         assert!(report.to_string().contains("no think times"));
         assert!(report.to_string().contains("all twelve consistency conditions hold"));
+    }
+}
+
+#[test]
+fn what_was_loaded_is_in_a_checkpoint_when_a_run_begins() {
+    for (interval_ms, made) in [(60_000, true), (0, false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let data = Some(folder.path().to_owned());
+        let place = Place { data, checkpoint_interval_ms: interval_ms, ..place() };
+        let place = Place { checkpoint_wal_bytes: 0, ..place };
+        let mut said = Vec::new();
+        let mut say = |line: &str| said.push(line.to_owned());
+        let report = run(&tiny(1), &setting(Isolation::RepeatableRead), &place, &mut say).unwrap();
+        assert_eq!(report.json()["checkpoints"], 0, "none is made while it is measured");
+        let at = |begin: &str| said.iter().position(|line| line.starts_with(begin));
+        assert_eq!(at("making a checkpoint").is_some(), made, "{said:?}");
+        assert!(at("making a checkpoint") < at("running for"), "{said:?}");
+        let database = Database::open(folder.path(), Options::default()).unwrap();
+        assert_eq!(database.recovery().pages > 0, made);
+        database.close().unwrap();
     }
 }
 

@@ -50,10 +50,12 @@ impl Engine for Atoll {
             // A server that crashes must not come back in the middle of a measurement.
             "--supervise off".to_owned(),
         ];
-        if tuning.checkpoints == Checkpoints::Off {
-            let off = ["--checkpoint-interval 0", "--checkpoint-wal 0"];
-            settings.extend(off.map(str::to_owned));
-        }
+        // As PostgreSQL's: its figures are of runs without checkpoints.
+        let checkpoints = match tuning.checkpoints {
+            Checkpoints::Rare => ["--checkpoint-interval 1h", "--checkpoint-wal 16GB"],
+            Checkpoints::Off => ["--checkpoint-interval 0", "--checkpoint-wal 0"],
+        };
+        settings.extend(checkpoints.map(str::to_owned));
         settings
     }
 
@@ -63,7 +65,7 @@ impl Engine for Atoll {
     }
 
     fn after_load(&self) -> &'static [&'static str] {
-        &["vacuum", "analyze"]
+        &["vacuum", "analyze", "checkpoint"]
     }
 
     fn crash(&self) -> Option<Crash> {
