@@ -11,6 +11,7 @@
 //! for being slow.
 
 mod aim;
+mod pace;
 mod report;
 mod way;
 
@@ -27,6 +28,7 @@ use crate::compare::rounds::{has_twice, in_turns};
 use crate::compare::server::Folder;
 use crate::compare::{Result, Targets, machine, own};
 
+use pace::{Pace, Probe};
 use way::Way;
 
 /// What a run may take besides its seconds: loading and checking.
@@ -84,6 +86,8 @@ struct Measured {
     ways: Vec<Way>,
     /// By way, in the same order, then by round.
     runs: Vec<Vec<Run>>,
+    /// How fast the machine was before each run, in their order.
+    paces: Vec<Pace>,
 }
 
 impl Plan {
@@ -135,7 +139,9 @@ pub fn run(
     let count = ways.len() as u64 * plan.rounds;
     let each = plan.seconds + plan.warmup_seconds;
     say(&format!("{count} runs of {each} s each, and loading and checking come to that"));
+    let (probe, mut paces) = (Probe::new(), Vec::new());
     let runs = in_turns(ways.len(), plan.rounds, |round, at| {
+        paces.push(probe.pace());
         let ran = plan.run(ways[at], core, watch)?;
         say(&format!(
             "round {} of {}, {}: {:.0} a second",
@@ -146,7 +152,7 @@ pub fn run(
         ));
         Ok(ran)
     })?;
-    let measured = Measured { plan, command, machine, date, core, ways, runs };
+    let measured = Measured { plan, command, machine, date, core, ways, runs, paces };
     let report = measured.markdown();
     targets.publish(&measured.json(), document.map(|it| (it, report.as_str(), &[][..])))?;
     Ok(report)

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::aim::{Asked, Judged};
+use super::pace::Pace;
 use super::way::{Step, Way};
 use super::{Aim, Measured, Run};
 use crate::compare::figures::Spread;
@@ -29,6 +30,13 @@ impl Measured {
                 row(&mut out, *aim, judged);
             }
         }
+        let (step, read) = self.pace();
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            out,
+            "\nHow fast the machine was before each run: {step} ns a multiplication and an addition, {read} ns a read somewhere in \
+             16 MiB, each after the one before."
+        );
         out.push_str(
             "\n| run | a second | us of processor each | p99 in us |\n| --- | --- | --- | --- |\n",
         );
@@ -36,6 +44,15 @@ impl Measured {
             self.run(&mut out, *way, runs);
         }
         out
+    }
+
+    /// What steps of the processor and reads of memory took, in nanoseconds.
+    fn pace(&self) -> (String, String) {
+        let of = |value: &dyn Fn(&Pace) -> f64| {
+            let Spread { median, least, most } = Spread::of(self.paces.iter().map(value));
+            format!("{median:.2} ({least:.2} to {most:.2})")
+        };
+        (of(&|pace| pace.step_ns), of(&|pace| pace.read_ns))
     }
 
     fn run(&self, out: &mut String, way: Way, runs: &[Run]) {
@@ -88,6 +105,8 @@ impl Measured {
             "date": self.date,
             "machine": self.machine,
             "rounds": self.plan.rounds,
+            "step_ns": self.paces.iter().map(|pace| pace.step_ns).collect::<Vec<_>>(),
+            "read_ns": self.paces.iter().map(|pace| pace.read_ns).collect::<Vec<_>>(),
             "aims": aims.collect::<Vec<_>>(),
             "runs": runs.collect::<Vec<_>>(),
         })

@@ -75,6 +75,7 @@ fn aims_are_judged_by_what_their_ways_did_in_the_same_rounds() {
     let all: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
     assert_eq!(all["aims"][0]["met"], false);
     assert_eq!(all["runs"][0]["rounds"][1][0]["tps"], 1200);
+    assert_eq!(all["read_ns"].as_array().unwrap().len(), 2 * 4, "before each of four ways' two");
 
     let log = std::fs::read_to_string(folder.path().join("atoll.log")).unwrap();
     let told: Vec<&str> = log.lines().map(|line| line.split(" --data ").next().unwrap()).collect();
@@ -108,6 +109,9 @@ fn shares_are_made_within_a_round() {
         core: 1,
         ways: vec![Way::Confined, Way::Two],
         runs: vec![of([100.0, 50.0, 80.0]), of([190.0, 100.0, 80.0])],
+        paces: [(1.0, 30.0), (2.0, 90.0), (1.5, 50.0)]
+            .map(|(step_ns, read_ns)| Pace { step_ns, read_ns })
+            .to_vec(),
     };
     let judged = measured.judged(Aim::Two).unwrap();
     assert!((judged.measured.median - 1.9).abs() < 1e-9 && judged.is_met, "{judged:?}");
@@ -118,6 +122,8 @@ fn shares_are_made_within_a_round() {
         report.contains("| confined: `taskset -c 1 atoll bench tpcc --warehouses 1 "),
         "{report}"
     );
+    let pace = "before each run: 1.50 (1.00 to 2.00) ns a multiplication and an addition, 50.00 (30.00 to 90.00) ns";
+    assert!(report.contains(pace), "{report}");
 }
 
 #[test]
