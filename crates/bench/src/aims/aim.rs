@@ -89,7 +89,9 @@ impl Aim {
             Aim::Eight => {
                 "TPC-C, eight warehouses, two instances, without affinity, beside the confined"
             }
-            Aim::One => "TPC-C, one warehouse, two instances, beside two warehouses",
+            Aim::One => {
+                "TPC-C, one warehouse, two instances, both of which work on it, beside two warehouses"
+            }
             Aim::Hot => "YCSB, 50/50, a hundredth of the records hot, beside all alike",
             Aim::Insert => "rows of 100 bytes, a commit every 1,000",
             Aim::Half => "TPC-B-like at half load: p99, beside twice a bare write's and 200 us",

@@ -62,7 +62,7 @@ const CONFINED_RELAXED: &str =
     "tpcc --warehouses 1 --instances 1 --clients 64 --durability relaxed";
 const TWO_RELAXED: &str = "tpcc --warehouses 2 --instances 2 --clients 128 --durability relaxed";
 const EIGHT: &str = "tpcc --warehouses 8 --instances 2 --clients 128 --affinity none";
-const ONE: &str = "tpcc --warehouses 1 --instances 2 --clients 64";
+const ONE: &str = "tpcc --warehouses 1 --instances 2 --clients 64 --affinity none";
 const UNIFORM: &str = "ycsb --mix 50/50 --access uniform --instances 2 --clients 64";
 const HOT: &str = "ycsb --mix 50/50 --access hotspot:0.01/0.99 --instances 2 --clients 64";
 const TPCB: &str = "tpcb --scale 100 --instances 2 --clients 64";
