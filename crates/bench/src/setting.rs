@@ -148,7 +148,7 @@ pub struct Place {
 
 impl Place {
     /// Whether checkpoints are made at all.
-    pub fn makes_checkpoints(&self) -> bool {
+    pub(crate) fn makes_checkpoints(&self) -> bool {
         self.data.is_some() && (self.checkpoint_interval_ms, self.checkpoint_wal_bytes) != (0, 0)
     }
 }

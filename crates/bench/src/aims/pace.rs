@@ -45,21 +45,21 @@ impl Probe {
 
     /// Takes both probes.
     pub fn pace(&self) -> Pace {
-        let began = Instant::now();
-        let mut value = black_box(1_u64);
-        for _ in 0..STEPS {
-            value = value.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        let step = |value: u64| {
+            value.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F)
+        };
+        Pace {
+            step_ns: each_ns(STEPS, 1, step),
+            read_ns: each_ns(READS, 0, |at: u32| self.next[at as usize]),
         }
-        black_box(value);
-        let step_ns = began.elapsed().as_secs_f64() * 1e9 / f64::from(STEPS);
-        let began = Instant::now();
-        let mut at = black_box(0_u32);
-        for _ in 0..READS {
-            at = self.next[at as usize];
-        }
-        black_box(at);
-        Pace { step_ns, read_ns: began.elapsed().as_secs_f64() * 1e9 / f64::from(READS) }
     }
+}
+
+/// Nanoseconds of one of `count` steps, each of which begins with what the one before answered.
+fn each_ns<T>(count: u32, first: T, step: impl Fn(T) -> T) -> f64 {
+    let began = Instant::now();
+    black_box((0..count).fold(black_box(first), |value, _| step(value)));
+    began.elapsed().as_secs_f64() * 1e9 / f64::from(count)
 }
 
 #[cfg(test)]

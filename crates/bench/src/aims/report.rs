@@ -48,10 +48,8 @@ impl Measured {
 
     /// What steps of the processor and reads of memory took, in nanoseconds.
     fn pace(&self) -> (String, String) {
-        let of = |value: &dyn Fn(&Pace) -> f64| {
-            let Spread { median, least, most } = Spread::of(self.paces.iter().map(value));
-            format!("{median:.2} ({least:.2} to {most:.2})")
-        };
+        let of =
+            |value: &dyn Fn(&Pace) -> f64| hundredths(Spread::of(self.paces.iter().map(value)));
         (of(&|pace| pace.step_ns), of(&|pace| pace.read_ns))
     }
 
@@ -117,15 +115,16 @@ fn row(out: &mut String, aim: Aim, judged: Judged) {
     let Judged { asked, measured, is_met } = judged;
     let (asked, measured) = match aim.asked() {
         Asked::Rate { unit, .. } => (format!("{} {unit}", number(asked)), numbers(measured)),
-        Asked::Share { .. } => {
-            let Spread { median, least, most } = measured;
-            (format!("{asked} times"), format!("{median:.2} ({least:.2} to {most:.2})"))
-        }
+        Asked::Share { .. } => (format!("{asked} times"), hundredths(measured)),
         Asked::Latency { .. } => (format!("at most {} us", number(asked)), numbers(measured)),
     };
     let met = if is_met { "met" } else { "missed" };
     // Writing to a string does not fail.
     let _ = writeln!(out, "| {}: {} | {asked} | {measured} | {met} |", aim.name(), aim.what());
+}
+
+fn hundredths(Spread { median, least, most }: Spread) -> String {
+    format!("{median:.2} ({least:.2} to {most:.2})")
 }
 
 fn numbers(Spread { median, least, most }: Spread) -> String {

@@ -262,9 +262,7 @@ pub fn run(setting: &Setting, say: &mut dyn FnMut(&str)) -> Result<Report, Strin
     };
     let database = database.map_err(text)?;
     let (tables, loaded_per_second) = load::load(&database, setting.scale, say).map_err(text)?;
-    if place.makes_checkpoints() {
-        checkpoint_loaded(&database, say)?;
-    }
+    checkpoint_loaded(&database, &place, say)?;
     if setting.warmup_seconds > 0 {
         say("warming up");
         let warmup = Setting { seconds: setting.warmup_seconds, ..setting.clone() };

@@ -67,11 +67,10 @@ fn tiny_runs_keep_all_conditions() {
 
 #[test]
 fn what_was_loaded_is_in_a_checkpoint_when_a_run_begins() {
-    for (interval_ms, made) in [(60_000, true), (0, false)] {
+    for (checkpoint_interval_ms, made) in [(60_000, true), (0, false)] {
         let folder = tempfile::tempdir().unwrap();
         let data = Some(folder.path().to_owned());
-        let place = Place { data, checkpoint_interval_ms: interval_ms, ..place() };
-        let place = Place { checkpoint_wal_bytes: 0, ..place };
+        let place = Place { data, checkpoint_interval_ms, checkpoint_wal_bytes: 0, ..place() };
         let mut said = Vec::new();
         let mut say = |line: &str| said.push(line.to_owned());
         let report = run(&tiny(1), &setting(Isolation::RepeatableRead), &place, &mut say).unwrap();

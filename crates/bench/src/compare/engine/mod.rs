@@ -37,7 +37,7 @@ pub struct Tuning {
 /// When a server makes checkpoints by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checkpoints {
-    /// As rarely as its manual advises for bulk work, or as it does by default.
+    /// As rarely as PostgreSQL's manual advises for bulk work; MariaDB as it does by default.
     Rare,
     /// Never: what it is asked for is all there is.
     Off,
