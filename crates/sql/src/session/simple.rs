@@ -38,6 +38,10 @@ impl Session {
     }
 
     fn simple(&mut self, context: &Context, text: &str, client: &mut dyn Client) -> SqlResult<()> {
+        if is_blank(text) {
+            client.empty_query();
+            return Ok(());
+        }
         if self.run_template(context, text, client)? {
             return Ok(());
         }
@@ -183,4 +187,10 @@ impl Session {
         self.local.cache.put_template(&normalised.text, template.clone());
         Ok(Some(template))
     }
+}
+
+/// Whether a text has nothing but blanks and semicolons, as lib/pq's pings, one before each transaction of a pool's
+/// connection: no parser is needed to see that.
+fn is_blank(text: &str) -> bool {
+    text.bytes().all(|byte| byte == b';' || byte.is_ascii_whitespace())
 }

@@ -300,6 +300,20 @@ fn a_second_begin_sets_modes() {
 }
 
 #[test]
+fn texts_without_a_statement_are_empty() {
+    check(&[
+        (";", "(empty)"),
+        ("", "(empty)"),
+        (" ;\t;\n", "(empty)"),
+        ("; -- nothing\n;", "(empty)"),
+        ("; select 1", "1\nSELECT 1"),
+        ("begin; select 1/0", "BEGIN\nERROR 22012: division by zero"),
+        ("; ", "(empty)"),
+        ("commit", "ROLLBACK"),
+    ]);
+}
+
+#[test]
 fn transactions_commit_fail_and_roll_back() {
     check(&[
         ("create table t (a int primary key)", "CREATE TABLE"),
@@ -362,7 +376,6 @@ fn transactions_commit_fail_and_roll_back() {
             "ERROR 55P02: parameter \"admission_max\" cannot be changed without restarting the server",
         ),
         ("discard all", "DISCARD ALL"),
-        (";", "(empty)"),
         ("select 1; selec", "ERROR 42601: syntax error at or near \"selec\" @11"),
         ("select a from t where a = 2 for update", "2\nSELECT 1"),
         ("select a from t for share", "ERROR 0A000: FOR SHARE is not supported"),
