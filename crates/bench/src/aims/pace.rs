@@ -1,10 +1,13 @@
 //! How fast the machine is at this moment: what a virtual one does changes with its neighbours.
 //!
-//! Invariants: both probes are chains, each step of which needs the one before, so that they show latencies,
+//! Invariants: all probes are chains, each step of which needs the one before, so that they show latencies,
 //! whatever the processor does side by side. A probe takes some hundredths of a second.
 
-use std::hint::black_box;
-use std::time::Instant;
+use std::hint::{black_box, spin_loop};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use atoll_kernel::sync::{AtomicU64, Ordering};
 
 use crate::random::Random;
 
@@ -14,6 +17,10 @@ const STEPS: u32 = 20_000_000;
 const PLACES: usize = 4 << 20;
 /// Reads of the memory's probe.
 const READS: u32 = 400_000;
+/// How often two threads pass a number to each other, unless that takes longer than their patience: then they are not
+/// on two processors.
+const PASSES: u64 = 200_000;
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What the probes took.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +29,9 @@ pub struct Pace {
     pub step_ns: f64,
     /// Nanoseconds of a read somewhere in [`PLACES`] numbers.
     pub read_ns: f64,
+    /// Nanoseconds until a number that one thread has written is seen by another, which is what instances pay for what
+    /// they share.
+    pub pass_ns: f64,
 }
 
 /// The probes, with the memory that they go through.
@@ -43,7 +53,7 @@ impl Probe {
         Probe { next }
     }
 
-    /// Takes both probes.
+    /// Takes all probes.
     pub fn pace(&self) -> Pace {
         // Of known numbers the compiler makes one step of several.
         let (factor, term) = black_box((0x5851_F42D_4C95_7F2D, 0x1405_7B7E_F767_814F));
@@ -51,7 +61,43 @@ impl Probe {
         Pace {
             step_ns: each_ns(STEPS, 1, step),
             read_ns: each_ns(READS, 0, |at: u32| self.next[at as usize]),
+            pass_ns: pass_ns(),
         }
+    }
+}
+
+/// Nanoseconds of a pass between two threads.
+fn pass_ns() -> f64 {
+    let (number, began) = (AtomicU64::new(0), Instant::now());
+    thread::scope(|scope| {
+        scope.spawn(|| play(&number, 1, began));
+        play(&number, 0, began);
+    });
+    let took = began.elapsed().as_secs_f64() * 1e9;
+    // Acquire: as in `play`; both have ended.
+    let passed = match number.load(Ordering::Acquire) {
+        PASSES => PASSES,
+        given_up => given_up - PASSES,
+    };
+    took / passed.max(1) as f64
+}
+
+/// Passes the number on each time that it is of `kind`, even or odd, until it is [`PASSES`], or more: then whoever lost
+/// patience has added that to it.
+fn play(number: &AtomicU64, kind: u64, began: Instant) {
+    loop {
+        // Acquire: pairs with the release store of the other's pass.
+        let at = number.load(Ordering::Acquire);
+        if at >= PASSES {
+            return;
+        }
+        if at % 2 != kind {
+            spin_loop();
+            continue;
+        }
+        let is_late = at > 1 && at % 64 == kind && began.elapsed() > PATIENCE;
+        // Release: pairs with the acquire load above.
+        number.store(if is_late { PASSES + at } else { at + 1 }, Ordering::Release);
     }
 }
 
@@ -77,7 +123,7 @@ mod tests {
             }
         }
         assert_eq!(steps, PLACES);
-        let Pace { step_ns, read_ns } = probe.pace();
-        assert!(step_ns > 0.0 && read_ns > 0.0);
+        let Pace { step_ns, read_ns, pass_ns } = probe.pace();
+        assert!(step_ns > 0.0 && read_ns > 0.0 && pass_ns > 0.0);
     }
 }

@@ -30,12 +30,12 @@ impl Measured {
                 row(&mut out, *aim, judged);
             }
         }
-        let (step, read) = self.pace();
+        let [step, read, pass] = self.pace();
         // Writing to a string does not fail.
         let _ = writeln!(
             out,
             "\nHow fast the machine was before each run: {step} ns a multiplication and an addition, {read} ns a read somewhere in \
-             16 MiB, each after the one before."
+             16 MiB, each after the one before, {pass} ns until one thread sees what another has written."
         );
         out.push_str(
             "\n| run | a second | us of processor each | p99 in us |\n| --- | --- | --- | --- |\n",
@@ -46,11 +46,11 @@ impl Measured {
         out
     }
 
-    /// What steps of the processor and reads of memory took, in nanoseconds.
-    fn pace(&self) -> (String, String) {
+    /// What steps of the processor, reads of memory and passes from thread to thread took, in nanoseconds.
+    fn pace(&self) -> [String; 3] {
         let of =
             |value: &dyn Fn(&Pace) -> f64| hundredths(Spread::of(self.paces.iter().map(value)));
-        (of(&|pace| pace.step_ns), of(&|pace| pace.read_ns))
+        [of(&|pace| pace.step_ns), of(&|pace| pace.read_ns), of(&|pace| pace.pass_ns)]
     }
 
     fn run(&self, out: &mut String, way: Way, runs: &[Run]) {
@@ -105,6 +105,7 @@ impl Measured {
             "rounds": self.plan.rounds,
             "step_ns": self.paces.iter().map(|pace| pace.step_ns).collect::<Vec<_>>(),
             "read_ns": self.paces.iter().map(|pace| pace.read_ns).collect::<Vec<_>>(),
+            "pass_ns": self.paces.iter().map(|pace| pace.pass_ns).collect::<Vec<_>>(),
             "aims": aims.collect::<Vec<_>>(),
             "runs": runs.collect::<Vec<_>>(),
         })

@@ -109,8 +109,8 @@ fn shares_are_made_within_a_round() {
         core: 1,
         ways: vec![Way::Confined, Way::Two],
         runs: vec![of([100.0, 50.0, 80.0]), of([190.0, 100.0, 80.0])],
-        paces: [(1.0, 30.0), (2.0, 90.0), (1.5, 50.0)]
-            .map(|(step_ns, read_ns)| Pace { step_ns, read_ns })
+        paces: [(1.0, 30.0, 4.0), (2.0, 90.0, 6.0), (1.5, 50.0, 9.0)]
+            .map(|(step_ns, read_ns, pass_ns)| Pace { step_ns, read_ns, pass_ns })
             .to_vec(),
     };
     let judged = measured.judged(Aim::Two).unwrap();
@@ -124,6 +124,7 @@ fn shares_are_made_within_a_round() {
     );
     let pace = "before each run: 1.50 (1.00 to 2.00) ns a multiplication and an addition, 50.00 (30.00 to 90.00) ns";
     assert!(report.contains(pace), "{report}");
+    assert!(report.contains(", 6.00 (4.00 to 9.00) ns until one thread sees"), "{report}");
 }
 
 #[test]
