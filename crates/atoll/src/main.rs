@@ -15,10 +15,10 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use mimalloc::MiMalloc;
+use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// Atoll: a relational database for many-core machines that speaks PostgreSQL's language.
 #[derive(Parser, Debug)]
