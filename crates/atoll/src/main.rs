@@ -15,10 +15,10 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tikv_jemallocator::Jemalloc;
+use mimalloc::MiMalloc;
 
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Atoll: a relational database for many-core machines that speaks PostgreSQL's language.
 #[derive(Parser, Debug)]
