@@ -17,10 +17,10 @@ const STEPS: u32 = 20_000_000;
 const PLACES: usize = 4 << 20;
 /// Reads of the memory's probe.
 const READS: u32 = 400_000;
-/// How often two threads pass a number to each other, unless that takes longer than their patience: then they are not
-/// on two processors.
-const PASSES: u64 = 200_000;
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How long two threads pass a number to each other.
+const PASSING: Duration = Duration::from_millis(50);
+/// The number that ends their passing: odd, so that it is the second thread's turn.
+const END: u64 = u64::MAX;
 
 /// What the probes took.
 #[derive(Clone, Copy, Debug)]
@@ -66,38 +66,41 @@ impl Probe {
     }
 }
 
-/// Nanoseconds of a pass between two threads.
+/// Nanoseconds of a pass between two threads: each counts on when it is its turn.
 fn pass_ns() -> f64 {
     let (number, began) = (AtomicU64::new(0), Instant::now());
+    // Release: pairs with the acquire in `awaited`.
+    let pass = |next| number.store(next, Ordering::Release);
     thread::scope(|scope| {
-        scope.spawn(|| play(&number, 1, began));
-        play(&number, 0, began);
-    });
-    let took = began.elapsed().as_secs_f64() * 1e9;
-    // Acquire: as in `play`; both have ended.
-    let passed = match number.load(Ordering::Acquire) {
-        PASSES => PASSES,
-        given_up => given_up - PASSES,
-    };
-    took / passed.max(1) as f64
+        scope.spawn(|| {
+            loop {
+                match awaited(&number, 1) {
+                    END => return,
+                    at => pass(at + 1),
+                }
+            }
+        });
+        loop {
+            let at = awaited(&number, 0);
+            // Not each time: a look at the clock is a share of a pass.
+            if at.is_multiple_of(64) && began.elapsed() >= PASSING {
+                pass(END);
+                return began.elapsed().as_secs_f64() * 1e9 / at.max(1) as f64;
+            }
+            pass(at + 1);
+        }
+    })
 }
 
-/// Passes the number on each time that it is of `kind`, even or odd, until it is [`PASSES`], or more: then whoever lost
-/// patience has added that to it.
-fn play(number: &AtomicU64, kind: u64, began: Instant) {
+/// The number, once it is even or odd, as `turn` is.
+fn awaited(number: &AtomicU64, turn: u64) -> u64 {
     loop {
-        // Acquire: pairs with the release store of the other's pass.
+        // Acquire: pairs with the release of the other's pass.
         let at = number.load(Ordering::Acquire);
-        if at >= PASSES {
-            return;
+        if at % 2 == turn {
+            return at;
         }
-        if at % 2 != kind {
-            spin_loop();
-            continue;
-        }
-        let is_late = at > 1 && at % 64 == kind && began.elapsed() > PATIENCE;
-        // Release: pairs with the acquire load above.
-        number.store(if is_late { PASSES + at } else { at + 1 }, Ordering::Release);
+        spin_loop();
     }
 }
 
