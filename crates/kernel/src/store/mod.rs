@@ -363,9 +363,9 @@ impl PageStore {
     }
 
     /// By home, what [`PageStore::hold_longs`] has taken into the checkpoint that is being made and was not
-    /// freed since.
-    pub fn longs_held(&self) -> Vec<LongPlaces> {
-        self.homes.iter().map(|home| locked(home).space.longs_held()).collect()
+    /// freed since; nothing if the term is over.
+    pub fn longs_held(&self, term: Term) -> Vec<LongPlaces> {
+        self.homes.iter().map(|home| locked(home).space.longs_held(term)).collect()
     }
 
     /// A checkpoint is being made from now on; one that was, comes to nothing.

@@ -277,8 +277,12 @@ impl Space {
 
     /// Of the pages that [`Space::hold_longs`] has taken into the checkpoint that is being made those
     /// whose values have not been freed since; it has no others from now on. What was freed may not have been
-    /// written, and S does not see it.
-    pub fn longs_held(&mut self) -> LongPlaces {
+    /// written, and S does not see it. None, and nothing is let go of, if the term is over: what was freed since the
+    /// next one took them in may be what its S sees.
+    pub fn longs_held(&mut self, term: Term) -> LongPlaces {
+        if self.making != Some(term) && !mutant("longs-held-of-any-term") {
+            return LongPlaces::default();
+        }
         let freed = self.fixed.intersection(&self.dead);
         self.next = self.next.difference(&freed);
         let (pages, heads) = (&self.whole, &self.heads);
@@ -707,7 +711,7 @@ mod tests {
         space.hold_longs(TERM);
         space.complete([6, 7, 8].into_iter());
         let held = |space: &mut Space| {
-            let held = space.longs_held();
+            let held = space.longs_held(TERM);
             (held.pages.iter().collect::<Vec<_>>(), held.heads.iter().collect::<Vec<_>>())
         };
         assert_eq!(held(&mut space), (vec![1, 2, 3, 4, 5], vec![2, 4]));
@@ -728,6 +732,25 @@ mod tests {
         space.publish(Term(4));
         assert!(!space.is_held(1));
         assert_eq!(space.take(Wanted::Fixed), Some((1, 1)));
+    }
+
+    #[test]
+    fn whose_term_is_over_lets_go_of_no_long_value_of_the_next() {
+        let mut space = Space { pages: 3, ..Space::default() };
+        assert_eq!(space.take(Wanted::Fixed), Some((1, 1)));
+        space.fix(1);
+        space.complete([1].into_iter());
+        space.begin(Term(1), EXTENT);
+        space.begin(Term(2), EXTENT);
+        space.hold_longs(Term(2));
+        assert_eq!(space.longs_held(Term(2)).count(), 1);
+        // Its S sees the value, which goes afterwards; then the one that stood still for long goes on.
+        space.beheaded(1, None);
+        space.hold_longs(Term(1));
+        assert_eq!(space.longs_held(Term(1)), LongPlaces::default());
+        space.publish(Term(2));
+        assert!(space.is_held(1));
+        assert_eq!(space.take(Wanted::Fixed), Some((2, 1)), "the other is kept");
     }
 
     /// A file of 1,000 pages of which 100 are current, from `first` on, and no others are used.

@@ -104,7 +104,7 @@ fn write_longs(
 ) -> Result<(Vec<LongPlaces>, Written)> {
     // First: one that is completed while pages are written is none of them.
     checkpoints.store.hold_longs(turn.term);
-    let (turn, asked) = (turn.clone(), shared.clone());
+    let (term, turn, asked) = (turn.term, turn.clone(), shared.clone());
     let instances = context.instance().hub().instances();
     let together = LongShares::new(instances);
     let answers = ask_all_tasks(context, shared, move |context| {
@@ -122,7 +122,7 @@ fn write_longs(
         written.pages += more.pages;
         written.writes += more.writes;
     }
-    Ok((checkpoints.store.longs_held(), written))
+    Ok((checkpoints.store.longs_held(term), written))
 }
 
 /// What all have answered; an error that says more than that another has failed, if there is one.
