@@ -710,16 +710,20 @@ mod tests {
         space.begin(TERM, EXTENT);
         space.hold_longs(TERM);
         space.complete([6, 7, 8].into_iter());
-        let held = |space: &mut Space| {
-            let held = space.longs_held(TERM);
+        let held = |space: &mut Space, term| {
+            let held = space.longs_held(term);
             (held.pages.iter().collect::<Vec<_>>(), held.heads.iter().collect::<Vec<_>>())
         };
-        assert_eq!(held(&mut space), (vec![1, 2, 3, 4, 5], vec![2, 4]));
+        assert_eq!(held(&mut space, TERM), (vec![1, 2, 3, 4, 5], vec![2, 4]));
         space.beheaded(2, Some(1));
-        assert_eq!(held(&mut space), (vec![1, 3, 4, 5], vec![1, 4]), "its rest begins with 1");
+        assert_eq!(
+            held(&mut space, TERM),
+            (vec![1, 3, 4, 5], vec![1, 4]),
+            "its rest begins with 1"
+        );
         space.beheaded(4, Some(5));
         space.beheaded(5, None);
-        assert_eq!(held(&mut space), (vec![1, 3], vec![1]));
+        assert_eq!(held(&mut space, TERM), (vec![1, 3], vec![1]));
         // What is freed later S may see.
         space.beheaded(1, Some(3));
         // One that never was complete has no head, however it goes.
@@ -728,7 +732,7 @@ mod tests {
         assert!(space.is_held(1) && !space.is_held(7) && !space.is_held(5), "nobody sees it");
         space.begin(Term(4), EXTENT);
         space.hold_longs(Term(4));
-        assert_eq!(held(&mut space), (vec![3, 6, 7, 8], vec![3, 6]));
+        assert_eq!(held(&mut space, Term(4)), (vec![3, 6, 7, 8], vec![3, 6]));
         space.publish(Term(4));
         assert!(!space.is_held(1));
         assert_eq!(space.take(Wanted::Fixed), Some((1, 1)));
