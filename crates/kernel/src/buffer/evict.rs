@@ -24,7 +24,6 @@ use super::trace::{Noted, note};
 use super::writer::note_written;
 use super::{FrameRef, Pace, Swip};
 use crate::base::{Error, HomeId, NeededPage, Outcome, PAGE_BYTES, Place, Result, Stop};
-use crate::io::IoBuffer;
 use crate::latch::{OwnedPage, PageBytes, held_latches};
 use crate::page::keynode::KeyNode;
 use crate::page::{PageKind, header, rowleaf};
@@ -351,11 +350,13 @@ impl BufferPool {
         reserve: impl FnOnce(HomeId) -> Result<PageReservation>,
     ) -> Result<()> {
         let store = self.store().ok_or_else(|| nowhere(needed))?;
-        let mut reserved = reserve(needed.place.home())?;
-        let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
+        let home = needed.place.home();
+        let mut reserved = reserve(home)?;
+        let mut buffer = store.buffer(home, 1);
         let read = store.read(needed.place, &mut buffer);
         let contents = buffer.first_chunk().expect("a buffer of a page");
         let installed = read.and_then(|_| self.install_now(needed, contents, &mut reserved));
+        store.give_back(home, buffer);
         self.put_back_all(reserved);
         // What was read may be of a page that is there no more; else it is damage.
         match installed {
@@ -429,7 +430,7 @@ impl BufferPool {
         let store = self.store().ok_or(Error::OutOfMemory { what: "buffer pool" })?;
         let home = HomeId(read.frame().pid().home().0 % self.homes() as u16);
         let (run, place) = place_for(store, home, &read, full)?;
-        let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
+        let mut buffer = store.buffer(home, 1);
         let page: &mut [u8; PAGE_BYTES] = buffer.first_chunk_mut().expect("a buffer of a page");
         // Only now: from here on nobody else writes to the place.
         read.racy().copy(0, page);
@@ -440,6 +441,7 @@ impl BufferPool {
         header::seal(page, run.first);
         let file = is_as_read.and_then(|()| store.file(run.first.home()));
         let written = file.and_then(|file| file.write_at(offset(run.first), &buffer));
+        store.give_back(home, buffer);
         if let Err(error) = written {
             store.written(run);
             return Err(error);

@@ -79,6 +79,7 @@ impl BufferPool {
             page.frame().warm();
             note(page.frame(), Noted::Came(place));
             let frame = page.release_clean(place);
+            store.give_back(place.home(), buffer);
             let traffic = self.traffic(place.home());
             traffic.loads.fetch_add(1, Ordering::Relaxed);
             traffic.blocking.fetch_add(1, Ordering::Relaxed);
@@ -125,6 +126,7 @@ impl BufferPool {
             });
             let Some(buffer) = read? else { return Ok(FreedLong::Gone) };
             let page = OverflowPage::read(OwnedPage(page_of(&buffer)));
+            store.give_back(place.home(), buffer);
             if page.owner != owner {
                 return Ok(FreedLong::Gone);
             }
@@ -177,13 +179,13 @@ impl BufferPool {
         let changed = |_| Error::Internal { detail: detail.to_owned() };
         let store = self.store().ok_or(Error::OutOfMemory { what: "buffer pool" })?;
         let place = read.frame().pid().place().ok_or(Stop::Retry).map_err(changed)?;
-        let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
         let run = store.lease_fixed(place).ok_or(Stop::Retry).map_err(changed)?;
         if read.clean_place() == Some(place) {
             // A checkpoint has written it since this was looked at, and may be pinned by now.
             store.written(run);
             return self.evict(read, place).map_err(changed);
         }
+        let mut buffer = store.buffer(place.home(), 1);
         let page = buffer.first_chunk_mut().expect("a buffer of a page");
         read.racy().copy(0, page);
         // Only now: while the place is leased nobody else writes there.
@@ -191,6 +193,7 @@ impl BufferPool {
         header::seal(page, place);
         let written =
             is_as_read.and_then(|()| store.file(place.home())?.write_at(offset(place), &buffer));
+        store.give_back(place.home(), buffer);
         let clean = written.is_ok().then(|| read.set_clean(place));
         store.written(run);
         written?;
@@ -245,7 +248,7 @@ fn read_alive(store: &PageStore, pid: Pid, place: Place) -> Result<Option<IoBuff
     if !store.is_alive_fixed(place) && !mutant("long-page-loaded-dead") {
         return Ok(None);
     }
-    let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
+    let mut buffer = store.buffer(place.home(), 1);
     let kind = store.read(place, &mut buffer)?;
     let found = header::pid(OwnedPage(page_of(&buffer)));
     if kind == PageKind::Overflow && found == pid {

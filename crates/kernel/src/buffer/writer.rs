@@ -179,11 +179,13 @@ impl<'c, S: InstanceState> ImageWriter<'c, S> {
 
     /// Writes the page that has a place of its own, now. `Io`.
     pub fn write_own(&mut self, image: &[u8; PAGE_BYTES], place: Place) -> Result<()> {
-        let mut buffer = IoBuffer::zeroed(PAGE_BYTES);
+        let mut buffer = self.store.buffer(place.home(), 1);
         let page = buffer.first_chunk_mut().expect("a page long");
         *page = *image;
         header::seal(page, place);
-        self.write_run(place, buffer).map(drop)
+        let buffer = self.write_run(place, buffer)?;
+        self.store.give_back(place.home(), buffer);
+        Ok(())
     }
 
     /// Writes sealed pages to places that follow each other and are theirs, now; gives the buffer back. `Io`.
