@@ -1,6 +1,8 @@
 //! Planted faults: each row of docs/testing.md's table names a fault and the test that must fail
-//! with it. A fault that nothing catches is a failure.
+//! with it. A fault that nothing catches is a failure; so is one whose test fails without it, too, for that
+//! shows nothing.
 
+use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,7 +13,12 @@ use crate::run::{Result, cargo, side_target};
 use crate::watch::end_started_by;
 
 const TABLE: &str = "docs/testing.md";
+const CAUGHT: &str = "caught";
 const ROTATING: usize = 4;
+/// A fault is caught by then: one that loses a wake-up shows as a run that never ends.
+const CAUGHT_WITHIN: Duration = Duration::from_secs(120);
+/// What passes without a fault has done so by then.
+const PASSED_WITHIN: Duration = Duration::from_secs(600);
 
 /// A planted fault.
 struct Mutant {
@@ -27,7 +34,7 @@ pub fn mutants(root: &Path, names: &[String]) -> Result<()> {
         return Err(format!("no mutant is called \"{unknown}\" in {TABLE}"));
     }
     let chosen = all.iter().filter(|it| names.is_empty() || names.contains(&it.name));
-    let count = run(root, chosen)?;
+    let count = run(root, chosen, Without::Run)?;
     println!("{} passed, {} failed", count.passed, count.failed);
     if count.failed == 0 { Ok(()) } else { Err("a fault was not caught".to_owned()) }
 }
@@ -37,24 +44,76 @@ pub fn rotating(root: &Path) -> Result<Count> {
     let all = read(root)?;
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let start = (since.as_secs() / 86_400) as usize * ROTATING;
-    run(root, (0..ROTATING).map(|at| &all[(start + at) % all.len()]))
+    run(root, (0..ROTATING).map(|at| &all[(start + at) % all.len()]), Without::KnownToPass)
 }
 
-fn run<'a>(root: &Path, chosen: impl Iterator<Item = &'a Mutant>) -> Result<Count> {
-    let mut count = Count::default();
+/// What is known of the catchers when there is no fault.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Without {
+    /// Nothing: each is run.
+    Run,
+    /// They pass: other stages run them.
+    KnownToPass,
+}
+
+fn run<'a>(
+    root: &Path,
+    chosen: impl Iterator<Item = &'a Mutant>,
+    without: Without,
+) -> Result<Count> {
+    let (mut count, mut passing) = (Count::default(), HashMap::new());
     for mutant in chosen {
         let began = Instant::now();
         let caught = is_caught(root, mutant)?;
         let seconds = began.elapsed().as_secs_f64();
-        let verdict = if caught { "caught" } else { "NOT CAUGHT" };
+        let verdict = match caught {
+            false => "NOT CAUGHT",
+            true if without == Without::Run && !passes_without(root, mutant, &mut passing)? => {
+                "FAILS WITHOUT IT, TOO"
+            }
+            true => CAUGHT,
+        };
         println!("{:<36} {:<40} {verdict} in {seconds:.1} s", mutant.name, mutant.catcher);
-        let failed = || Count::failed(format!("{} was not caught", mutant.name));
-        count.add(if caught { Count::passed() } else { failed() });
+        let failed = || Count::failed(format!("{}: {verdict}", mutant.name));
+        count.add(if verdict == CAUGHT { Count::passed() } else { failed() });
     }
     Ok(count)
 }
 
 fn is_caught(root: &Path, mutant: &Mutant) -> Result<bool> {
+    let (succeeded, text) = run_catcher(root, mutant, Fault::Planted)?;
+    match mutant.catcher.split_once(' ') {
+        // The images must catch it; a recording that fails shows nothing.
+        Some(("images", _)) if succeeded.is_some() => {
+            Ok(counted(&text, true).is_ok_and(|count| count.failed > 0))
+        }
+        _ => Ok(succeeded != Some(true)),
+    }
+}
+
+/// Whether what catches the fault passes without it. `passing` has what is known, by catcher.
+fn passes_without<'a>(
+    root: &Path,
+    mutant: &'a Mutant,
+    passing: &mut HashMap<&'a str, bool>,
+) -> Result<bool> {
+    if let Some(passes) = passing.get(&*mutant.catcher) {
+        return Ok(*passes);
+    }
+    let passes = run_catcher(root, mutant, Fault::None)?.0 == Some(true);
+    passing.insert(&mutant.catcher, passes);
+    Ok(passes)
+}
+
+/// Whether a catcher is run with the fault that it is to catch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Planted,
+    None,
+}
+
+/// As [`run_for`].
+fn run_catcher(root: &Path, mutant: &Mutant, fault: Fault) -> Result<(Option<bool>, String)> {
     let (kind, rest) = mutant.catcher.split_once(' ').ok_or("a catcher is KIND and ARGUMENTS")?;
     let (program, what): (&str, &[&str]) = match kind {
         "test" | "loom" => {
@@ -65,7 +124,10 @@ fn is_caught(root: &Path, mutant: &Mutant) -> Result<bool> {
     };
     let command = |program: &str| {
         let mut command = cargo(root, &[program, "--quiet", "--profile", "quick"]);
-        command.args(what).env("ATOLL_MUTANT", &mutant.name);
+        command.args(what);
+        if fault == Fault::Planted {
+            command.env("ATOLL_MUTANT", &mutant.name);
+        }
         if kind == "loom" {
             command.env("RUSTFLAGS", "--cfg loom").env("LOOM_MAX_PREEMPTIONS", "3");
             command.env("CARGO_TARGET_DIR", side_target(root, "loom"));
@@ -85,15 +147,8 @@ fn is_caught(root: &Path, mutant: &Mutant) -> Result<bool> {
         _ => &mut catcher,
     };
     catcher.args(rest.split(' '));
-    let (succeeded, text) = run_for(Duration::from_secs(120), catcher)?;
-    match kind {
-        // The images must catch it; a recording that fails shows nothing.
-        "images" if succeeded.is_some() => {
-            Ok(counted(&text, true).is_ok_and(|count| count.failed > 0))
-        }
-        // A fault that loses a wake-up shows as a run that never ends.
-        _ => Ok(succeeded != Some(true)),
-    }
+    let within = if fault == Fault::Planted { CAUGHT_WITHIN } else { PASSED_WITHIN };
+    run_for(within, catcher)
 }
 
 /// Whether it succeeded, if it ended in time, and what it wrote. What takes longer is ended with all that it has started.
