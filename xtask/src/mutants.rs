@@ -36,7 +36,11 @@ pub fn mutants(root: &Path, names: &[String]) -> Result<()> {
     let chosen = all.iter().filter(|it| names.is_empty() || names.contains(&it.name));
     let count = run(root, chosen, Without::Run)?;
     println!("{} passed, {} failed", count.passed, count.failed);
-    if count.failed == 0 { Ok(()) } else { Err("a fault was not caught".to_owned()) }
+    if count.failed == 0 {
+        Ok(())
+    } else {
+        Err("not every fault was caught by what passes without it".to_owned())
+    }
 }
 
 /// A few that change with the day, and the count of those caught.
