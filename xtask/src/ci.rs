@@ -115,12 +115,8 @@ fn with_known_seed(command: &mut Command) {
 
 /// What is counted, and then that the program prints it.
 fn ledger(root: &Path) -> Result<Count> {
-    let mut count = Count::default();
-    for command in [run::ledger(root), run::ledger_program(root)] {
-        let (text, succeeded) = tee(command)?;
-        count.add(counted(&text, succeeded)?);
-    }
-    Ok(count)
+    let (text, succeeded) = tee(run::ledger(root))?;
+    counted(&text, succeeded)
 }
 
 fn models(root: &Path) -> Result<Count> {

@@ -59,19 +59,12 @@ pub fn bench(root: &Path, rest: &[String]) -> Result<()> {
     must(command)
 }
 
-/// The test that counts a small TPC-C and compares its sites with docs/scaling.md.
+/// The tests that count a small TPC-C and compare its sites with docs/scaling.md, and those that run
+/// `atoll bench WORKLOAD --ledger` as a program.
 pub fn ledger(root: &Path) -> Command {
-    let arguments = ["test", "--profile", "quick", "--package", "atoll-bench"];
+    let arguments = ["test", "--profile", "quick", "--no-fail-fast", "--package", "atoll-bench"];
     let mut command = cargo(root, &arguments);
-    command.args(["--features", "ledger", "--test", "ledger"]);
-    command
-}
-
-/// The tests that run `atoll bench WORKLOAD --ledger` as a program.
-pub fn ledger_program(root: &Path) -> Command {
-    let arguments = ["test", "--profile", "quick", "--package", "atoll"];
-    let mut command = cargo(root, &arguments);
-    command.args(["--features", "ledger", "--test", "ledger"]);
+    command.args(["--package", "atoll", "--features", "atoll/ledger", "--test", "ledger"]);
     command
 }
 
@@ -93,12 +86,11 @@ pub fn fuzz(root: &Path, rest: &[String]) -> Result<()> {
 }
 
 /// Every `fuzz_*` test for so many seconds: a seeded loop within the test's process, on stable.
-/// Those that test one crate run side by side.
+/// Those that test one crate run side by side. (Of the whole workspace: some packages alone would have
+/// fewer features of what they depend on, and be built once more for it, in five minutes.)
 pub fn fuzzing(root: &Path, seconds: &str) -> Command {
-    let packages =
-        ["--package", "atoll-kernel", "--package", "atoll-sql", "--package", "atoll-server"];
-    let mut command = cargo(root, &["test", "--profile", "quick", "--lib"]);
-    command.args(packages).args(["--", "fuzz_"]).env("ATOLL_FUZZ_SECONDS", seconds);
+    let mut command = cargo(root, &["test", "--profile", "quick", "--workspace", "--lib"]);
+    command.args(["--", "fuzz_"]).env("ATOLL_FUZZ_SECONDS", seconds);
     command
 }
 
