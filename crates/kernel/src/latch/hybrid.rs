@@ -32,6 +32,8 @@ const SPINS_MAX: u32 = 400;
 const YIELDS_MAX: u32 = 200;
 #[cfg(loom)]
 const SPINS_MAX: u32 = 1;
+#[cfg(loom)]
+const YIELDS_MAX: u32 = 0;
 
 /// What an optimistic reader remembers of a latch: the word without its state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,10 +84,7 @@ impl HybridLatch {
         if word & STATE != EXCLUSIVE {
             return Ok(Version(word & !STATE));
         }
-        self.wait_until(|latch| {
-            let word = latch.word.load(Ordering::Acquire);
-            (word & STATE != EXCLUSIVE).then_some(Version(word & !STATE))
-        })
+        self.wait_to_read()
     }
 
     /// Whether nothing was changed since `version` was read. Everything read racily in between
@@ -126,7 +125,7 @@ impl HybridLatch {
         if self.try_exclusive().is_some() {
             return Ok(());
         }
-        self.wait_until(|latch| latch.try_exclusive())
+        self.wait_exclusive()
     }
 
     /// Takes the latch exclusively if it is free; one attempt.
@@ -171,7 +170,7 @@ impl HybridLatch {
         if let Some(version) = self.try_shared() {
             return Ok(version);
         }
-        self.wait_until(|latch| latch.try_shared())
+        self.wait_shared()
     }
 
     /// Takes the latch shared if no one holds it exclusively; one attempt.
@@ -202,24 +201,67 @@ impl HybridLatch {
         self.word.load(Ordering::Relaxed) & STATE == EXCLUSIVE
     }
 
+    // Loops, and not one function that takes a closure: a closure cannot be `track_caller`, and the ledger
+    // is to say whose latch it was that was taken behind a wait.
+
     #[cold]
     #[cfg_attr(feature = "ledger", track_caller)]
-    fn wait_until<T>(&self, mut attempt: impl FnMut(&HybridLatch) -> Option<T>) -> Outcome<T> {
-        let _waits = ledger::timed(ledger::What::LatchWait);
-        for _ in 0..SPINS_MAX {
-            if let Some(done) = attempt(self) {
-                return Ok(done);
+    fn wait_to_read(&self) -> Outcome<Version> {
+        let mut patience = Patience::begin();
+        loop {
+            let word = self.word.load(Ordering::Acquire);
+            if word & STATE != EXCLUSIVE {
+                return Ok(Version(word & !STATE));
             }
-            spin();
+            patience.pause()?;
         }
-        // The holder may have been descheduled in the middle of its few nanoseconds.
-        #[cfg(not(loom))]
-        for _ in 0..YIELDS_MAX {
-            if let Some(done) = attempt(self) {
-                return Ok(done);
+    }
+
+    #[cold]
+    #[cfg_attr(feature = "ledger", track_caller)]
+    fn wait_exclusive(&self) -> Outcome<()> {
+        let mut patience = Patience::begin();
+        while self.try_exclusive().is_none() {
+            patience.pause()?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    #[cfg_attr(feature = "ledger", track_caller)]
+    fn wait_shared(&self) -> Outcome<Version> {
+        let mut patience = Patience::begin();
+        loop {
+            if let Some(version) = self.try_shared() {
+                return Ok(version);
             }
+            patience.pause()?;
+        }
+    }
+}
+
+/// How long one wait for a latch goes on, and the ledger's count of it.
+struct Patience {
+    pauses: u32,
+    _waits: ledger::Timed,
+}
+
+impl Patience {
+    #[cfg_attr(feature = "ledger", track_caller)]
+    fn begin() -> Patience {
+        Patience { pauses: 0, _waits: ledger::timed(ledger::What::LatchWait) }
+    }
+
+    /// Spins for a moment; later, offers the processor: the holder may have been descheduled in the
+    /// middle of its few nanoseconds. `Retry` when it has been long enough.
+    fn pause(&mut self) -> Outcome<()> {
+        if self.pauses < SPINS_MAX {
+            spin();
+        } else {
+            #[cfg(not(loom))]
             std::thread::yield_now();
         }
-        Err(Stop::Retry)
+        self.pauses += 1;
+        if self.pauses < SPINS_MAX + YIELDS_MAX { Ok(()) } else { Err(Stop::Retry) }
     }
 }
