@@ -71,15 +71,17 @@ impl RowGuesses {
     /// Four groups that follow each other are neighbours: a cache line has the guesses of 1,024 keys.
     #[inline]
     fn place(&self, tree: TreeId, group: &[u8]) -> (&Cell<Guess>, u32) {
-        let (number, head) = group.split_last().map_or((0, group), |(last, head)| (*last, head));
-        let hash = hints::hash_of(hints::hash(tree, head) ^ u64::from(number / 4));
-        let place = hints::place_of_four(hash, self.log2, u64::from(number));
+        let (beginning, number) = hints::numbered(tree, group);
+        let hash = hints::hash_of(beginning.wrapping_add(number / 4));
+        let place = hints::place_of_four(hash, self.log2, number);
         (&self.guesses[place], (hash >> 16) as u32)
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     const TREE: TreeId = TreeId(7);
@@ -108,6 +110,29 @@ mod tests {
         // One that does not agree, and all begins anew.
         note(&guesses, &[0x1208], |_| 5);
         assert_eq!(guesses.row(TREE, &key(0x1250)), None);
+    }
+
+    #[test]
+    fn groups_that_follow_each_other_have_a_place_each() {
+        let guesses = RowGuesses::new(16);
+        let place = |tree, number| guesses.place(TreeId(tree), &key(number)[..3]).0.as_ptr();
+        // One table of ten million rows, or eight of a million.
+        let tables: [(&[u32], u32); 2] =
+            [(&[5], 10_000_000), (&[20, 21, 22, 23, 24, 25, 26, 27], 1_000_000)];
+        for (trees, rows) in tables {
+            let groups = trees.len() * rows.div_ceil(256) as usize;
+            let of = |tree| (0..rows).step_by(256).map(move |number| (tree, 0x8000_0000 | number));
+            let places: HashSet<_> = trees
+                .iter()
+                .flat_map(|tree| of(*tree))
+                .map(|(tree, number)| place(tree, number))
+                .collect();
+            let shared = groups - places.len();
+            assert!(
+                if trees.len() == 1 { shared == 0 } else { shared < groups / 4 },
+                "{shared} of {groups}"
+            );
+        }
     }
 
     #[test]

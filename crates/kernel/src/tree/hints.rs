@@ -68,17 +68,32 @@ const ROWS_LOG2: u32 = 4;
 const HINTS_LOG2: u32 = 16;
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Of the beginning of a key of a tree, with its best bits at the top.
+/// What the bytes of a tree's key are by number: that of the last eight of them, and where those of their
+/// beginning begin.
+///
+/// So `hash_of(beginning + number)` gives consecutive numbers a place each, as long as there are so many
+/// places: the golden ratio spreads them evenly (Knuth, The Art of Computer Programming, volume 3, section
+/// 6.4). Beginnings, and trees, are spread at random.
 #[inline]
-pub(super) fn hash(tree: TreeId, bytes: &[u8]) -> u64 {
-    let mut hash = u64::from(tree.0);
-    let mut words = bytes.chunks_exact(8);
+pub(super) fn numbered(tree: TreeId, bytes: &[u8]) -> (u64, u64) {
+    let (head, tail) = bytes.split_at(bytes.len().saturating_sub(8));
+    let number_of = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+    let number =
+        tail.first_chunk().map_or_else(|| number_of(tail), |tail| u64::from_be_bytes(*tail));
+    let mut beginning = u64::from(tree.0);
+    let mut words = head.chunks_exact(8);
     for word in &mut words {
         let word = word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-        hash = (hash ^ word).wrapping_mul(MIX).rotate_left(29);
+        beginning = (beginning ^ word).wrapping_mul(MIX).rotate_left(29);
     }
-    let rest = words.remainder().iter().fold(0, |rest, byte| rest << 8 | u64::from(*byte));
-    hash_of(hash ^ rest)
+    (beginning_of(beginning ^ number_of(words.remainder())), number)
+}
+
+/// Where the numbers of a tree begin, or those behind the beginning of a key.
+#[inline]
+fn beginning_of(whole: u64) -> u64 {
+    let mixed = whole.wrapping_mul(MIX);
+    (mixed ^ (mixed >> 32)).wrapping_mul(MIX)
 }
 
 /// Of a number, with its best bits at the top.
@@ -120,7 +135,7 @@ impl LeafHints {
     #[inline]
     pub fn of_row(&self, tree: TreeId, row: RowId) -> &Cell<LeafHint> {
         let group = row.0 >> ROWS_LOG2;
-        let hash = hash_of((group / 4) ^ (u64::from(tree.0) << 40));
+        let hash = hash_of(beginning_of(u64::from(tree.0)).wrapping_add(group / 4));
         &self.hints[place_of_four(hash, self.log2, group)]
     }
 
@@ -152,7 +167,8 @@ impl LeafHints {
 
     #[inline]
     fn of_bytes(&self, tree: TreeId, bytes: &[u8]) -> &Cell<LeafHint> {
-        self.at(hash(tree, bytes))
+        let (beginning, number) = numbered(tree, bytes);
+        self.at(hash_of(beginning.wrapping_add(number)))
     }
 
     /// As `of_key`; asks for its cache line.
