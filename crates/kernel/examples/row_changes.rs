@@ -110,7 +110,7 @@ fn open(rows: u64) -> (Database, SlotChanges) {
     let tree = TableTree::create(&pool, HomeId(0), TreeId(1), layout, space.clone());
     let tree = Arc::new(tree.expect("room for a tree"));
     let table = Arc::new(TableAccess::new(tree, Vec::new(), space.clone()));
-    let versions = InstanceVersions::new(space, InstanceId(0), 256 << 20);
+    let versions = InstanceVersions::new(space, InstanceId(0), 256 << 20, LeafHints::new(16));
     let changes = SlotChanges::new(&versions, SlotId(0));
     (Database { table, versions, clock: Cell::new(10) }, changes)
 }
@@ -172,7 +172,7 @@ fn read(database: &Database, snapshot: SnapshotView, what: &str, among: u64) {
     let mut random = fastrand::Rng::with_seed(2);
     let mut out = RowBuffer::new();
     let mut observed: Vec<Observed> = Vec::new();
-    let hints = LeafHints::default();
+    let hints = LeafHints::new(16);
     timed(what, 1_000_000, || {
         let mut columns = 0;
         for _ in 0..1_000_000 {

@@ -27,6 +27,7 @@ use crate::recovery::{
 };
 use crate::runtime::{Clock, Hub};
 use crate::store::PageStore;
+use crate::tree::hints::LeafHints;
 use crate::tree::table::SideTables;
 use crate::txn::{TxnLocal, TxnOptions, TxnShared};
 use crate::version::{InstanceVersions, VersionSpace};
@@ -473,12 +474,13 @@ impl Recovered {
                 }
             }
             let tables = Rc::new(LocalTables::new(shared.registry.clone()));
+            let hints = LeafHints::of_pool(shared.pool.frames(), hub.instances());
             let environment = KernelEnvironment {
                 home,
                 log: LogWriter::open(disk, &manifest, home, log, marks.clone())?
                     .with_times(hub.time().clone()),
                 marks,
-                versions: InstanceVersions::new(shared.versions.clone(), id, undo_bytes),
+                versions: InstanceVersions::new(shared.versions.clone(), id, undo_bytes, hints),
                 tables: tables.clone(),
                 pool: shared.pool.clone(),
             };

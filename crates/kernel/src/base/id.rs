@@ -12,7 +12,9 @@ const SLOT_BITS: u32 = 16;
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident($width:ty)) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        #[derive(
+            Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, bytemuck::Zeroable,
+        )]
         pub struct $name(pub $width);
 
         impl std::fmt::Display for $name {

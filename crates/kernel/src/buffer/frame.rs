@@ -107,7 +107,11 @@ impl Default for Frame {
 /// keeps the pool's `Arc`: trees do). Says nothing about what page is in the frame now: that is
 /// for latches and versions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(transparent)]
 pub struct FrameRef(NonNull<Frame>);
+
+// SAFETY: it is a `NonNull` and nothing else, of which all zero bytes are `None`.
+unsafe impl bytemuck::ZeroableInOption for FrameRef {}
 
 // SAFETY: a frame is shared memory whose fields are atomics, and whose page is read racily or
 // changed under its latch.

@@ -9,28 +9,32 @@
 //! nothing and may be kept over waits. Hints are an instance's own: neither shared nor waited for.
 
 use std::cell::Cell;
+use std::ops::RangeInclusive;
 
 use super::guesses::RowGuesses;
-use crate::base::{RowId, TreeId};
+use crate::base::{PAGE_BYTES, RowId, TreeId};
 use crate::buffer::{FrameRef, PageRead, PageWrite};
 use crate::latch::{PageBytes, prefetch_line};
 use crate::page::{PageKind, header};
 
-/// Where something was found last.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LeafHint(Option<(TreeId, FrameRef)>);
+/// Where something was found last; all zero bytes: nowhere.
+#[derive(Clone, Copy, Debug, Default, bytemuck::Zeroable)]
+pub struct LeafHint {
+    frame: Option<FrameRef>,
+    tree: TreeId,
+}
 
 impl LeafHint {
     /// The leaf of `tree` in this frame.
     #[inline]
     pub(super) fn new(tree: TreeId, frame: FrameRef) -> LeafHint {
-        LeafHint(Some((tree, frame)))
+        LeafHint { frame: Some(frame), tree }
     }
 
     /// The frame, if the leaf is in `tree`.
     #[inline]
     pub(super) fn frame(&self, tree: TreeId) -> Option<FrameRef> {
-        self.0.filter(|place| place.0 == tree).map(|place| place.1)
+        self.frame.filter(|_| self.tree == tree)
     }
 
     /// Asks for the cache lines of the frame's header and of the leaf's first `bytes`.
@@ -64,16 +68,18 @@ pub(super) fn upgrade(page: PageRead) -> Option<PageWrite> {
 
 /// Consecutive rows that share a hint: fewer than most leaves hold, so most hints are right.
 const ROWS_LOG2: u32 = 4;
-/// Hints that an instance keeps, of 16 bytes each.
-const HINTS_LOG2: u32 = 16;
+/// Places that follow each other for numbers that do: a kilobyte, so that what is used together lies in few
+/// cache lines and pages.
+const RUN_LOG2: u32 = 6;
+/// The part of the pool's memory that all instances' hints and guesses may take, and what an instance has
+/// of each at least and at most.
+const POOL_PART: usize = 64;
+const PLACES_LOG2: RangeInclusive<u32> = 10..=20;
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What the bytes of a tree's key are by number: that of the last eight of them, and where those of their
 /// beginning begin.
 ///
-/// So `hash_of(beginning + number)` gives consecutive numbers a place each, as long as there are so many
-/// places: the golden ratio spreads them evenly (Knuth, The Art of Computer Programming, volume 3, section
-/// 6.4). Beginnings, and trees, are spread at random.
 #[inline]
 pub(super) fn numbered(tree: TreeId, bytes: &[u8]) -> (u64, u64) {
     let (head, tail) = bytes.split_at(bytes.len().saturating_sub(8));
@@ -96,17 +102,18 @@ fn beginning_of(whole: u64) -> u64 {
     (mixed ^ (mixed >> 32)).wrapping_mul(MIX)
 }
 
-/// Of a number, with its best bits at the top.
+/// The place, of `1 << log2`, of a number behind a beginning, and a hash that others that share it do not
+/// have, most likely.
+///
+/// Consecutive numbers have a place each as long as there are so many: those of a run follow each other, and
+/// the golden ratio spreads the runs evenly (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+/// Beginnings, and trees, are spread at random.
 #[inline]
-pub(super) fn hash_of(number: u64) -> u64 {
-    number.wrapping_mul(MIX)
-}
-
-/// The place, of `1 << log2`, of what has this number among four that follow each other and share this hash,
-/// and a cache line.
-#[inline]
-pub(super) fn place_of_four(hash: u64, log2: u32, number: u64) -> usize {
-    ((hash >> (64 - log2)) as usize & !3) | (number as usize & 3)
+pub(super) fn place_of((beginning, number): (u64, u64), log2: u32) -> (usize, u64) {
+    let run = RUN_LOG2.min(log2);
+    let hash = beginning.wrapping_add(number >> run).wrapping_mul(MIX);
+    let within = (1 << run) - 1;
+    ((hash >> (64 - log2)) as usize & !within | number as usize & within, hash)
 }
 
 /// Where an instance has found leaves of all its trees: of those that share a place in here, the
@@ -118,25 +125,24 @@ pub struct LeafHints {
     pub guesses: RowGuesses,
 }
 
-impl Default for LeafHints {
-    fn default() -> LeafHints {
-        LeafHints::new(HINTS_LOG2)
-    }
-}
-
 impl LeafHints {
-    /// `1 << log2` hints, at least four.
+    /// `1 << log2` hints, at least four. Memory is taken from the system when it is used.
     pub fn new(log2: u32) -> LeafHints {
-        let hints = (0..1 << log2).map(|_| Cell::default()).collect();
+        let hints = bytemuck::zeroed_slice_box(1 << log2);
         LeafHints { hints, log2, guesses: RowGuesses::new(log2) }
+    }
+
+    /// As many as are worth it for one of so many instances that use a pool of so many frames.
+    pub fn of_pool(frames: usize, instances: usize) -> LeafHints {
+        let bytes = frames * PAGE_BYTES / POOL_PART / instances.max(1);
+        let places = bytes / (size_of::<LeafHint>() + RowGuesses::BYTES_EACH);
+        LeafHints::new(places.max(1).ilog2().clamp(*PLACES_LOG2.start(), *PLACES_LOG2.end()))
     }
 
     /// Of a row and its neighbours; those behind are in the same cache line.
     #[inline]
     pub fn of_row(&self, tree: TreeId, row: RowId) -> &Cell<LeafHint> {
-        let group = row.0 >> ROWS_LOG2;
-        let hash = hash_of(beginning_of(u64::from(tree.0)).wrapping_add(group / 4));
-        &self.hints[place_of_four(hash, self.log2, group)]
+        self.at((beginning_of(u64::from(tree.0)), row.0 >> ROWS_LOG2))
     }
 
     /// Notes that these rows of a leaf, in the order of their ids, are where the first of them is.
@@ -167,8 +173,7 @@ impl LeafHints {
 
     #[inline]
     fn of_bytes(&self, tree: TreeId, bytes: &[u8]) -> &Cell<LeafHint> {
-        let (beginning, number) = numbered(tree, bytes);
-        self.at(hash_of(beginning.wrapping_add(number)))
+        self.at(numbered(tree, bytes))
     }
 
     /// As `of_key`; asks for its cache line.
@@ -188,7 +193,38 @@ impl LeafHints {
     }
 
     #[inline]
-    fn at(&self, hash: u64) -> &Cell<LeafHint> {
-        &self.hints[(hash >> (64 - self.log2)) as usize]
+    fn at(&self, numbered: (u64, u64)) -> &Cell<LeafHint> {
+        &self.hints[place_of(numbered, self.log2).0]
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn a_pool_has_a_64th_of_its_memory_in_hints_and_guesses_within_bounds() {
+        let places = |mib: usize, instances| {
+            LeafHints::of_pool((mib << 20) / PAGE_BYTES, instances).hints.len()
+        };
+        assert_eq!(size_of::<LeafHint>() + RowGuesses::BYTES_EACH, 32);
+        assert_eq!((places(1 << 10, 2), places(1 << 12, 2)), (1 << 18, 1 << 20));
+        assert_eq!((places(1, 2), places(1 << 20, 2)), (1 << 10, 1 << 20));
+        assert_eq!(places(1 << 18, 128), 1 << 20);
+    }
+
+    #[test]
+    fn rows_and_keys_that_follow_each_other_have_a_hint_each() {
+        let hints = LeafHints::new(12);
+        let row = |number| hints.of_row(TreeId(7), RowId(number)).as_ptr();
+        assert_eq!(row(0x5000), row(0x500f));
+        assert_eq!(row(0x5010), row(0x500f).wrapping_add(1));
+        let rows: HashSet<_> = (0..1 << 11).map(|group| row(group << ROWS_LOG2)).collect();
+        assert_eq!(rows.len(), 1 << 11);
+        let key = |group: u32| hints.of_key(TreeId(8), &(group << 8).to_be_bytes()).as_ptr();
+        let keys: HashSet<_> = (0..1 << 11).map(key).collect();
+        assert_eq!(keys.len(), 1 << 11);
     }
 }

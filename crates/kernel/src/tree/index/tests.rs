@@ -423,7 +423,7 @@ fn who_gives_a_row_another_key_clears_both_bits() {
 #[test]
 fn a_place_found_ahead_is_good_until_its_leaf_changes() {
     let tree = IndexTree::create(pool(16), HomeId(0), TreeId(1)).unwrap();
-    let hints = LeafHints::default();
+    let hints = LeafHints::new(16);
     for n in 0..3000_u64 {
         let key = n.to_be_bytes();
         tree.insert(Near::Hints(&hints), (&key, RowId(n)), Keys::One).unwrap();

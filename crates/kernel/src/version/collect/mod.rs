@@ -187,7 +187,12 @@ pub struct InstanceVersions {
 impl InstanceVersions {
     /// Creates the instance's share; its undo takes at most `undo_bytes_max` (at least one chunk
     /// of 16 KiB per transaction that writes at a time).
-    pub fn new(space: Arc<VersionSpace>, instance: InstanceId, undo_bytes_max: u64) -> Rc<Self> {
+    pub fn new(
+        space: Arc<VersionSpace>,
+        instance: InstanceId,
+        undo_bytes_max: u64,
+        hints: LeafHints,
+    ) -> Rc<Self> {
         Rc::new(InstanceVersions {
             pool: Rc::new(ChunkPool::new(Arc::clone(&space), instance, undo_bytes_max)),
             twin_bytes_max: (undo_bytes_max * space.instances() as u64).max(1 << 20),
@@ -195,7 +200,7 @@ impl InstanceVersions {
             space,
             instance,
             cursors: RefCell::default(),
-            hints: LeafHints::default(),
+            hints,
             queue: RefCell::default(),
             twins: RefCell::default(),
             queued: Cell::new(0),

@@ -60,7 +60,7 @@ fn what_no_hint_or_a_wrong_one_leads_to_is_found_by_a_descent() {
     let access = &*world.table;
     let (index, table) = (&access.indexes[0], &access.tree);
     // Of two hints nearly all are another leaf's.
-    for hints in [LeafHints::default(), LeafHints::new(2)] {
+    for hints in [LeafHints::new(16), LeafHints::new(2)] {
         let mut random = fastrand::Rng::with_seed(seed(12));
         for _ in 0..200 {
             let asked: Vec<usize> = (0..40).map(|_| random.usize(..rows.len())).collect();

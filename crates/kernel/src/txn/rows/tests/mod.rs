@@ -32,6 +32,7 @@ use crate::base::{
 };
 use crate::buffer::BufferPool;
 use crate::page::{ColumnType, Layout};
+use crate::tree::hints::LeafHints;
 use crate::tree::index::{IndexBatch, IndexTree, Keyed, Near, ScanDirection};
 use crate::tree::key::{KeyPart, encode_key};
 use crate::tree::table::TableTree;
@@ -168,7 +169,10 @@ impl World {
         let space = VersionSpace::new(instances);
         let pool = BufferPool::new(instances, 64 << 20).expect("memory");
         let table = access(&pool, &space);
-        let make = |i| InstanceVersions::new(Arc::clone(&space), InstanceId(i as u16), undo_bytes);
+        let make = |i| {
+            let hints = LeafHints::of_pool(pool.frames(), instances);
+            InstanceVersions::new(Arc::clone(&space), InstanceId(i as u16), undo_bytes, hints)
+        };
         World {
             table,
             instances: (0..instances).map(make).collect(),

@@ -371,7 +371,8 @@ impl Worker<'_> {
 
 /// Works until then, and until at least so much of each kind was done: a busy machine takes longer.
 fn work(shared: &Shared, me: usize, seed: u64, (until, least): (Instant, u64)) -> [u64; 4] {
-    let versions = InstanceVersions::new(Arc::clone(&shared.space), InstanceId(me as u16), 8 << 20);
+    let (space, instance) = (Arc::clone(&shared.space), InstanceId(me as u16));
+    let versions = InstanceVersions::new(space, instance, 8 << 20, LeafHints::new(12));
     let changes = SlotChanges::new(&versions, SlotId(0));
     let mut worker = Worker {
         shared,
