@@ -20,11 +20,12 @@ use super::copy::{SegmentPiece, copy_segment};
 use super::reached::Reached;
 use super::{Point, Watch};
 use crate::base::{Error, HomeId, LogPosition, Result};
-use crate::io::{Direct, Disk, IoBuffer, OpenHow};
+use crate::io::{Direct, Disk, IoBuffer, LOCK_NAME, OpenHow};
 use crate::log::manifest::Manifest;
 use crate::log::{
     HeaderFault, SEGMENT_HEADER_BYTES, SegmentHeader, segment_folder, segment_name, segments,
 };
+use crate::sync::mutant;
 
 pub(super) const REACHED: &str = ".reached";
 const SEGMENT: &str = ".seg";
@@ -130,6 +131,19 @@ impl Archive {
         self.disk.exists(&self.folder)
     }
 
+    /// What `look` finds in the folder. Where its disk has just gone away everything seems to be missing, so it must be
+    /// there before and behind it: whoever writes to it has locked it, and so a file in it. `Unusable` if it is not.
+    pub(super) fn looked<T>(&self, look: impl FnOnce() -> Result<T>) -> Result<T> {
+        let must_be_there = || match self.disk.exists(&self.path(LOCK_NAME))? {
+            false if !mutant("archive-that-went-is-new") => Err(self.nothing()),
+            _ => Ok(()),
+        };
+        must_be_there()?;
+        let found = look();
+        must_be_there()?;
+        found
+    }
+
     /// The error of an archive that has nothing.
     pub fn nothing(&self) -> Error {
         let detail = format!(
@@ -141,7 +155,7 @@ impl Archive {
     }
 
     /// Archives what earlier incarnations than the running one, `incarnation`, have left on `source`,
-    /// and how each began of which the archive does not know. Nobody else writes to it. Blocks; may be called
+    /// and how each began of which the archive does not know. Its folder is locked. Blocks; may be called
     /// again. `Unusable` if the archive has another history of it, or was set back; `Corrupt` if
     /// `source` does not know how it began, or lacks a segment; `DiskFull`, `Io`, `Cancelled`.
     pub fn begin(&self, source: &dyn Disk, incarnation: u32, watch: &Watch) -> Result<u64> {
@@ -151,11 +165,11 @@ impl Archive {
             return Err(Error::Corrupt { page: None, detail });
         };
         self.check(source, &known)?;
-        self.disk.create_dir(&self.folder)?;
         self.disk.sync_dir("")?;
         // Before the archive gets another, which may be the next one that is forgotten.
         if let Some(forgotten) = &known.forgotten {
-            begun::settle_forgotten(source, self.begun(forgotten.incarnation())?.is_some())?;
+            let found = self.looked(|| self.begun(forgotten.incarnation()))?;
+            begun::settle_forgotten(source, found.is_some())?;
         }
         let mut copied = 0;
         for point in &known.pending {

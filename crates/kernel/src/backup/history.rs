@@ -1,6 +1,7 @@
 //! Whether an archive has the history of a data directory, and all that it had (backup rule 9).
 //!
-//! Invariants: only reads the archive; asked before anything is written to it, while nobody else does.
+//! Invariants: only reads the archive; asked before anything is written to it, under its folder's lock. Nothing is
+//! concluded from what is missing in a folder that may have gone away meanwhile.
 
 use super::archive::{Archive, REACHED};
 use super::begun::{BEGUN, Beginnings, begun_name, numbers};
@@ -9,19 +10,31 @@ use super::{Point, reached};
 use crate::base::{Error, Result};
 use crate::io::Disk;
 
+/// What an archive has that is not refused.
+enum History {
+    /// No points: it is a new one.
+    New,
+    /// The directory's own, and the newest point up to which it has everything.
+    Own(Option<Box<Point>>),
+}
+
 impl Archive {
     /// Refuses an archive that has another history than `known`, or lacks what it had; answers the newest
     /// point up to which it has everything. Two copies of a directory begin their next incarnation
     /// alike, but not at one moment; one that was set back lacks what was archived since. An archive without
     /// any points is a new one, whatever an earlier one had. `Unusable`, `Corrupt`, `Io`.
     pub(super) fn check(&self, source: &dyn Disk, known: &Beginnings) -> Result<Option<Point>> {
+        let noted = Reached::read(source)?;
+        match self.looked(|| self.judge(known, &noted))? {
+            History::New => noted.forget(source).map(|()| None),
+            History::Own(point) => Ok(point.map(|point| *point)),
+        }
+    }
+
+    fn judge(&self, known: &Beginnings, noted: &Reached) -> Result<History> {
         let names = self.disk().list(self.folder())?;
         let (begun, reached) = (numbers(&names, BEGUN), numbers(&names, REACHED));
-        let noted = Reached::read(source)?;
-        let Some(newest) = begun.last().max(reached.last()) else {
-            noted.forget(source)?;
-            return Ok(None);
-        };
+        let Some(newest) = begun.last().max(reached.last()) else { return Ok(History::New) };
         let archived = known.archived.as_ref().map(Point::incarnation);
         if let Some(archived) = archived.filter(|it| it > newest) {
             return Err(self.set_back(&begun_name(archived)));
@@ -40,12 +53,12 @@ impl Archive {
         let Some(&last) = reached.last() else {
             return match archived.filter(|archived| noted.had(*archived)) {
                 Some(archived) => Err(self.set_back(&Archive::reached_name(archived))),
-                None => Ok(None),
+                None => Ok(History::Own(None)),
             };
         };
-        let Some(point) = self.reached(last)? else { return Ok(None) };
+        let Some(point) = self.reached(last)? else { return Ok(History::Own(None)) };
         match noted.knows(&point)? {
-            Known::Own => Ok(Some(point)),
+            Known::Own => Ok(History::Own(Some(Box::new(point)))),
             Known::Older => Err(self.set_back(&Archive::reached_name(last))),
             Known::No => Err(self.unknown(&Archive::reached_name(last))),
         }
@@ -81,5 +94,34 @@ impl Archive {
             self.folder()
         );
         Error::Unusable { detail }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::reached::tests::point;
+    use super::*;
+    use crate::io::{Direct, IoChoice, LOCK_NAME, MemoryDisk, OpenHow};
+
+    /// What was noted of it was forgotten, and when it was back it seemed to be another copy's.
+    #[test]
+    fn an_archive_that_has_just_gone_away_is_not_taken_for_a_new_one() {
+        let source = MemoryDisk::new(IoChoice::Threads);
+        Reached::note(&source, None, &point(1, 1)).unwrap();
+        Reached::settle(&source, &point(1, 1)).unwrap();
+        let (known, had) =
+            (Beginnings::read(&source).unwrap(), || Reached::read(&source).unwrap().had(1));
+        let disk = Arc::new(MemoryDisk::new(IoChoice::Threads));
+        let archive = Archive::new(disk.clone(), 9);
+        let told = archive.check(&source, &known).unwrap_err().to_string();
+        assert!(told.contains("has nothing of this database"), "{told}");
+        assert!(had());
+        // An empty folder that somebody has put there, and the lock of who asks.
+        disk.create_dir(archive.folder()).unwrap();
+        disk.open(&archive.path(LOCK_NAME), OpenHow::CreateNew, Direct::No).unwrap();
+        assert!(matches!(archive.check(&source, &known), Ok(None)));
+        assert!(!had());
     }
 }

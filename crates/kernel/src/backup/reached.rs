@@ -242,13 +242,13 @@ impl Reached {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::base::LogPosition;
     use crate::io::{IoChoice, MemoryDisk};
     use crate::log::manifest::{Checkpoint, Incarnation, LogSpan, Manifest};
 
-    fn point(incarnation: u32, checkpoint: u64) -> Point {
+    pub(in crate::backup) fn point(incarnation: u32, checkpoint: u64) -> Point {
         let span = LogSpan { start: LogPosition(0), cut: None };
         let timestamp = Cts(checkpoint * 10);
         let checkpoint = Checkpoint {

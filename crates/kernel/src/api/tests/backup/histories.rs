@@ -197,6 +197,7 @@ fn a_machine_that_was_set_back_keeps_out_of_the_archive() {
     let id = history.folder().file_name().unwrap().to_str().unwrap().to_owned();
     let archive = Archive::new(Arc::new(disk), u128::from_str_radix(&id, 16).unwrap());
     let early = RealDisk::open(&history.path("early"), IoChoice::Threads).unwrap();
+    let _lock = RealDisk::existing(&history.folder()).lock("a test").unwrap();
     // The checkpoint that it makes next.
     let path = history.archived_files(".reached").pop().unwrap();
     let point = Point::decode(&std::fs::read(&path).unwrap(), "reached").unwrap();
