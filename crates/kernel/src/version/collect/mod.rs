@@ -186,7 +186,7 @@ pub struct InstanceVersions {
 
 impl InstanceVersions {
     /// Creates the instance's share; its undo takes at most `undo_bytes_max` (at least one chunk
-    /// of 16 KiB per transaction that writes at a time).
+    /// of 16 KiB per transaction that writes at a time), and `hints` are where it finds rows and keys.
     pub fn new(
         space: Arc<VersionSpace>,
         instance: InstanceId,
