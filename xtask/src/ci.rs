@@ -113,7 +113,7 @@ fn with_known_seed(command: &mut Command) {
     }
 }
 
-/// What is counted, and then that the program prints it.
+/// What is counted, and that the program prints it.
 fn ledger(root: &Path) -> Result<Count> {
     let (text, succeeded) = tee(run::ledger(root))?;
     counted(&text, succeeded)

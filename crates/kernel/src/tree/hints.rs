@@ -79,7 +79,6 @@ const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What the bytes of a tree's key are by number: that of the last eight of them, and where those of their
 /// beginning begin.
-///
 #[inline]
 pub(super) fn numbered(tree: TreeId, bytes: &[u8]) -> (u64, u64) {
     let (head, tail) = bytes.split_at(bytes.len().saturating_sub(8));
@@ -139,7 +138,7 @@ impl LeafHints {
         LeafHints::new(places.max(1).ilog2().clamp(*PLACES_LOG2.start(), *PLACES_LOG2.end()))
     }
 
-    /// Of a row and its neighbours; those behind are in the same cache line.
+    /// Of a row and its neighbours; those behind are in the same cache line, mostly.
     #[inline]
     pub fn of_row(&self, tree: TreeId, row: RowId) -> &Cell<LeafHint> {
         self.at((beginning_of(u64::from(tree.0)), row.0 >> ROWS_LOG2))
