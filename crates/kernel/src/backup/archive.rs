@@ -188,7 +188,7 @@ impl Archive {
         watch: &Watch,
     ) -> Result<u64> {
         let number = point.incarnation();
-        match self.begun(number)? {
+        match self.looked(|| self.begun(number))? {
             Some(found) if found == *point => return Ok(0),
             Some(_) => return Err(self.another_copy(number)),
             None => {}
@@ -213,8 +213,9 @@ impl Archive {
     }
 
     /// What the incarnation before that of `point` must have left of a log: behind what the archive has of it, which
-    /// alone was let go of. None if that is not known: another one was between, or the archive is a new one.
-    fn left(
+    /// alone was let go of. None if that is not known: another one was between, or the archive is a new one. `Unusable`
+    /// if its folder went away.
+    pub(super) fn left(
         &self,
         point: &Point,
         known: &Beginnings,
@@ -223,7 +224,7 @@ impl Archive {
         let (number, home) = (point.incarnation() - 1, usize::from(home.0));
         let ended = point.manifest.incarnations.iter().find(|it| it.number == number);
         let cut = ended.and_then(|it| it.logs.get(home)?.cut);
-        let from = match (self.reached(number)?, self.begun(number)?) {
+        let from = match self.looked(|| Ok((self.reached(number)?, self.begun(number)?)))? {
             (Some(reached), _) => reached.ends.get(home).copied(),
             (None, Some(begun)) => begun.manifest.current().logs.get(home).map(|it| it.start),
             (None, None) => None,

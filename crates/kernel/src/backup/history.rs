@@ -103,7 +103,9 @@ mod tests {
 
     use super::super::reached::tests::point;
     use super::*;
+    use crate::base::{Cts, HomeId, LogPosition};
     use crate::io::{Direct, IoChoice, LOCK_NAME, MemoryDisk, OpenHow};
+    use crate::log::manifest::Cut;
 
     /// What was noted of it was forgotten, and when it was back it seemed to be another copy's.
     #[test]
@@ -123,5 +125,28 @@ mod tests {
         disk.open(&archive.path(LOCK_NAME), OpenHow::CreateNew, Direct::No).unwrap();
         assert!(matches!(archive.check(&source, &known), Ok(None)));
         assert!(!had());
+    }
+
+    /// What the incarnation before has left was not looked for then, though the archive knew of it.
+    #[test]
+    fn of_an_archive_that_has_just_gone_away_nothing_is_told_about_what_is_left() {
+        let source = MemoryDisk::new(IoChoice::Threads);
+        point(1, 1).write(&source, "", &begun_name(1)).unwrap();
+        let known = Beginnings::read(&source).unwrap();
+        let mut before = point(1, 1).manifest.incarnations.remove(0);
+        let cut = Cut { home: HomeId(0), position: LogPosition(50), cts: Cts(20) };
+        before.logs[0].cut = Some(cut);
+        let mut next = point(2, 1);
+        next.manifest.incarnations.insert(0, before);
+        let disk = Arc::new(MemoryDisk::new(IoChoice::Threads));
+        let archive = Archive::new(disk.clone(), 9);
+        let left = || archive.left(&next, &known, HomeId(0));
+        let told = left().unwrap_err().to_string();
+        assert!(told.contains("has nothing of this database"), "{told}");
+        disk.create_dir(archive.folder()).unwrap();
+        disk.open(&archive.path(LOCK_NAME), OpenHow::CreateNew, Direct::No).unwrap();
+        assert_eq!(left().unwrap(), None);
+        point(1, 1).write(&*disk, archive.folder(), &begun_name(1)).unwrap();
+        assert_eq!(left().unwrap(), Some(LogPosition(0)..LogPosition(50)));
     }
 }
