@@ -206,13 +206,12 @@ impl Core {
 }
 
 impl CoreInner {
-    fn poll_log(&self, instance: &Instance) -> Poll {
+    fn poll_log(&self, instance: &Instance, now_ns: u64) -> Poll {
         let log = &self.txn.environment().log;
         let open = match instance.processor() {
             Processor::Enough => 0,
             Processor::Short => self.txn.open(),
         };
-        let now_ns = instance.time().now_ns();
         let load = Load { now_ns, ready_tasks: instance.ready_tasks(), open };
         let polled = log.poll(instance.ring(), load);
         self.stop_if_poisoned();
@@ -247,7 +246,7 @@ impl CoreInner {
         }
     }
 
-    fn collect_if_due(&self, instance: &Instance) -> Poll {
+    fn collect_if_due(&self, instance: &Instance, now_ns: u64) -> Poll {
         let waiting = self.txn.environment().versions.finished();
         if self.collecting.get() || self.txn.environment().versions.is_clean() {
             return Poll::Idle;
@@ -258,7 +257,7 @@ impl CoreInner {
             _ => COLLECT_BUSY_NS,
         };
         let due = self.collected_ns.get() + pause;
-        if instance.time().now_ns() < due {
+        if now_ns < due {
             return Poll::Until(due);
         }
         self.collecting.set(true);
@@ -328,12 +327,13 @@ impl InstanceState for Core {
             return Poll::Idle;
         }
         self.inner.end_orphans(instance);
-        let log = self.inner.poll_log(instance);
+        // Once: a turn is short, and reading the clock takes as long as some of its steps.
         let now_ns = instance.time().now_ns();
+        let log = self.inner.poll_log(instance, now_ns);
         self.inner.provide_if_due(instance, now_ns);
         self.inner.checkpoint_if_due(instance, now_ns);
         let woke = if self.inner.txn.poll() { Poll::Busy } else { Poll::Idle };
-        log.and(woke).and(self.inner.collect_if_due(instance))
+        log.and(woke).and(self.inner.collect_if_due(instance, now_ns))
     }
 
     fn completed(&self, _instance: &Instance, completion: Completion) {

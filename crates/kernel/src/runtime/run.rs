@@ -25,24 +25,27 @@ impl<S: InstanceState> Instance<S> {
             Slice::TimeNs(ns) => (TASKS_PER_TURN_MAX, self.hub.cycles_of_ns(ns / 2)),
             Slice::Calls(_) => (1, 0),
         };
-        let start = if budget == 0 { 0 } else { self.time().cycles() };
+        // Where one ends the next begins: the counter is read once for both.
+        let start = self.slice_cycles();
+        let mut now = start;
         let mut ran = 0;
         while ran < tasks_max {
             let admission = self.admission();
             let Some(key) = self.ready.borrow_mut().pick(admission) else { break };
-            self.resume(key);
+            self.resume(key, now);
             ran += 1;
             // Whom it has handed a row to comes next, not after all others: a queue at a hot row
             // is emptied at once, and they do not stand there when they come to it.
             self.take_wakes();
-            if budget != 0 && self.time().cycles().wrapping_sub(start) >= budget {
+            now = self.slice_cycles();
+            if budget != 0 && now.wrapping_sub(start) >= budget {
                 break;
             }
         }
         if ran == 0 || self.turns.get().is_multiple_of(SYSTEM_EVERY_TURNS) {
             let system = self.ready.borrow_mut().pick_system();
             if let Some(key) = system {
-                self.resume(key);
+                self.resume(key, now);
                 ran += 1;
             }
         }
@@ -108,7 +111,8 @@ impl<S: InstanceState> Instance<S> {
         active
     }
 
-    fn resume(&self, key: TaskKey) {
+    /// Runs a task until it waits or ends; its slice begins at `now`, a reading of [`Self::slice_cycles`].
+    fn resume(&self, key: TaskKey, now: u64) {
         let taken = self.tasks.borrow_mut().get_mut(key).map(|task| {
             let stage = std::mem::replace(&mut task.stage, Stage::Running);
             // Only a context that begins refers to the cell.
@@ -126,7 +130,7 @@ impl<S: InstanceState> Instance<S> {
             },
             _ => return,
         };
-        self.begin_slice();
+        self.begin_slice(now);
         let own = ledger::switch(label);
         let result = body.resume(answer);
         let label = ledger::switch(own);
@@ -207,11 +211,17 @@ impl<S: InstanceState> Instance<S> {
         }
     }
 
-    fn begin_slice(&self) {
+    /// The cycle counter, if slices go by it: a simulator's moves when it is read.
+    fn slice_cycles(&self) -> u64 {
         match self.hub.options().slice {
-            Slice::TimeNs(ns) => {
-                self.slice_end.set(self.time().cycles().wrapping_add(self.hub.cycles_of_ns(ns)));
-            }
+            Slice::TimeNs(_) => self.time().cycles(),
+            Slice::Calls(_) => 0,
+        }
+    }
+
+    fn begin_slice(&self, now: u64) {
+        match self.hub.options().slice {
+            Slice::TimeNs(ns) => self.slice_end.set(now.wrapping_add(self.hub.cycles_of_ns(ns))),
             Slice::Calls(calls) => self.slice_calls.set(calls),
         }
     }
