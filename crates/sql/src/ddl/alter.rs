@@ -215,7 +215,7 @@ pub(super) fn rename(
 ) -> SqlResult<()> {
     match (kind, definer.now().find(name)) {
         (RenameKind::Table | RenameKind::Index, Some(Found::Index(index))) => {
-            rename_index(definer, index.def.oid, to)
+            rename_index(definer, (index.def.oid, &index.def.name), to)
         }
         (
             RenameKind::Table | RenameKind::Index | RenameKind::Sequence,
@@ -231,6 +231,7 @@ pub(super) fn rename(
             let mut def = table.def.clone();
             match kind {
                 RenameKind::Table | RenameKind::Index | RenameKind::Sequence => {
+                    check_other_name(&def.name, to)?;
                     to.clone_into(&mut def.name);
                 }
                 RenameKind::Column(column) => {
@@ -260,7 +261,7 @@ pub(super) fn rename(
                             ),
                         )
                     })?;
-                    return rename_index(definer, index.def.oid, to);
+                    return rename_index(definer, (index.def.oid, constraint), to);
                 }
             }
             definer.statement.alter_table(def).map_err(|error| match error {
@@ -271,7 +272,17 @@ pub(super) fn rename(
     }
 }
 
-fn rename_index(definer: &mut Definer<'_, '_>, oid: Oid, to: &str) -> SqlResult<()> {
+/// A relation cannot be given the name that it has (42P07), as no other's.
+pub(super) fn check_other_name(from: &str, to: &str) -> SqlResult<()> {
+    if from == to { Err(exists(to)) } else { Ok(()) }
+}
+
+fn rename_index(
+    definer: &mut Definer<'_, '_>,
+    (oid, from): (Oid, &str),
+    to: &str,
+) -> SqlResult<()> {
+    check_other_name(from, to)?;
     definer.statement.rename_index(oid, to).map_err(|error| match error {
         Error::AlreadyExists { name } => exists(&name),
         other => other.into(),

@@ -54,18 +54,20 @@ impl Definer<'_, '_> {
 }
 
 impl Session {
-    /// Runs a definition; answers its tag.
+    /// Runs a definition; answers its tag. `several`: it is one of several of a simple query.
     pub(crate) fn definition(
         &mut self,
         context: &Context,
         utility: &Utility,
+        several: bool,
         client: &mut dyn Client,
     ) -> SqlResult<String> {
         self.ensure_transaction(context)?;
         self.queried = true;
         let tag = tag_of(utility);
-        if !matches!(utility, Utility::LockTable { .. }) {
-            self.check_writable(&tag)?;
+        match utility {
+            Utility::LockTable { .. } => self.require_block(&tag, several)?,
+            _ => self.check_writable(&tag)?,
         }
         let view = self.view();
         self.context.view.borrow_mut().clone_from(&view);

@@ -376,6 +376,7 @@ pub(super) fn drop(
 /// ALTER SEQUENCE .. RENAME TO.
 pub(super) fn rename(definer: &mut Definer<'_, '_>, name: &Name, to: &str) -> SqlResult<bool> {
     let Some(Found::Sequence(found)) = definer.now().find(name) else { return Ok(false) };
+    super::alter::check_other_name(&found.def.name, to)?;
     let mut def = found.def.clone();
     to.clone_into(&mut def.name);
     let renamed = definer.statement.alter_sequence(def, None);

@@ -6,12 +6,12 @@
 //! cursor WITH HOLD the rows stay, read by that snapshot before its transaction commits (`held`).
 //! A cursor in which a fetch failed cannot be fetched from any more.
 
+use super::Session;
 use super::cache::{CachedStatement, PlanEntry};
 use super::client::{Announce, Client, ColumnDescription, Format, Room};
 use super::execute::{ATTEMPTS_MAX, Done, Sending, may_run};
 use super::extended::{Portal, State, not_runnable};
 use super::walk::{Giving, Source, Walk};
-use super::{Phase, Session};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::exec::run::{self, Pull};
 use crate::exec::spill::{Memory, RowStore};
@@ -156,12 +156,8 @@ impl Session {
         several: bool,
     ) -> SqlResult<Done> {
         check_query(declare)?;
-        let outside = self.phase != Phase::Block && !several;
-        if outside && declare.span == CursorSpan::Transaction {
-            return Err(SqlError::new(
-                SqlState::NO_ACTIVE_SQL_TRANSACTION,
-                "DECLARE CURSOR can only be used in transaction blocks",
-            ));
+        if declare.span == CursorSpan::Transaction {
+            self.require_block("DECLARE CURSOR", several)?;
         }
         if self.portals.contains_key(&declare.name) {
             return Err(SqlError::new(

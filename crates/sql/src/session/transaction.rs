@@ -311,6 +311,18 @@ impl Session {
         Ok(())
     }
 
+    /// What would end with its transaction is refused outside a transaction block (25P01); statements of one simple query are
+    /// one, too.
+    pub(crate) fn require_block(&self, what: &str, several: bool) -> SqlResult<()> {
+        if self.phase == Phase::Block || several {
+            return Ok(());
+        }
+        Err(SqlError::new(
+            SqlState::NO_ACTIVE_SQL_TRANSACTION,
+            format!("{what} can only be used in transaction blocks"),
+        ))
+    }
+
     /// Changes are refused in read-only transactions (25006).
     pub(crate) fn check_writable(&self, command: &str) -> SqlResult<()> {
         let read_only = self.transaction.as_ref().is_some_and(|t| t.access() == Access::ReadOnly);

@@ -87,7 +87,7 @@ impl Session {
             }
             Utility::Checkpoint => Done::all(self.checkpoint(context)?),
             Utility::Backup(to) => self.backup(context, to, (sending, several), client),
-            definition => Done::all(self.definition(context, definition, client)?),
+            definition => Done::all(self.definition(context, definition, several, client)?),
         }
     }
 

@@ -314,6 +314,20 @@ fn texts_without_a_statement_are_empty() {
 }
 
 #[test]
+fn a_relation_is_not_given_its_own_name() {
+    check(&[
+        ("create table t (a int primary key); create sequence s", "CREATE TABLE\nCREATE SEQUENCE"),
+        ("alter table t rename to t", "ERROR 42P07: relation \"t\" already exists"),
+        ("alter index t_pkey rename to t_pkey", "ERROR 42P07: relation \"t_pkey\" already exists"),
+        (
+            "alter table t rename constraint t_pkey to t_pkey",
+            "ERROR 42P07: relation \"t_pkey\" already exists",
+        ),
+        ("alter sequence s rename to s", "ERROR 42P07: relation \"s\" already exists"),
+    ]);
+}
+
+#[test]
 fn transactions_commit_fail_and_roll_back() {
     check(&[
         ("create table t (a int primary key)", "CREATE TABLE"),
@@ -351,6 +365,8 @@ fn transactions_commit_fail_and_roll_back() {
             "ERROR 0A000: the isolation level SERIALIZABLE is not supported",
         ),
         ("savepoint s", "ERROR 25P01: SAVEPOINT can only be used in transaction blocks"),
+        ("lock table t", "ERROR 25P01: LOCK TABLE can only be used in transaction blocks"),
+        ("lock table t; select 1", "LOCK TABLE\n1\nSELECT 1"),
         ("begin; vacuum", "BEGIN\nERROR 25001: VACUUM cannot run inside a transaction block"),
         ("rollback", "ROLLBACK"),
         (
