@@ -17,8 +17,33 @@ use crate::sync::mutant;
 const GATHER_NS_MAX: u64 = 1_000_000;
 /// How long it waits for open transactions at most.
 const GATHER_OPEN_NS_MAX: u64 = 300_000;
-/// So many flushes wait for no open transactions when one has waited in vain.
-const HASTY_FLUSHES: u32 = 16;
+/// So many flushes go on without the open transactions that one has waited for, if none of them came.
+const NONE_CAME_FLUSHES: u32 = 16;
+/// If some did: most of the others are only late, and will come next time.
+const SOME_CAME_FLUSHES: u32 = 2;
+
+/// Open transactions that a flush has waited for in vain: idle ones, or long ones. The next flushes wait only for those
+/// above so many, for a while.
+#[derive(Default)]
+pub(super) struct Absent {
+    open: u64,
+    flushes: u32,
+}
+
+impl Absent {
+    /// A flush with so many commits begins without these.
+    fn note(&mut self, open: u64, gathered: u64) {
+        let flushes = if gathered > 1 { SOME_CAME_FLUSHES } else { NONE_CAME_FLUSHES };
+        *self = Absent { open, flushes: flushes + 1 };
+    }
+
+    fn flushed(&mut self) {
+        self.flushes = self.flushes.saturating_sub(1);
+        if self.flushes == 0 {
+            self.open = 0;
+        }
+    }
+}
 
 impl Inner {
     pub(super) fn poll(&mut self, ring: &dyn Ring, load: Load) -> LogPoll {
@@ -80,8 +105,8 @@ impl Inner {
     /// much again when the flush flies. Not for long, not if the buffer fills, and not if another
     /// instance or a transaction without room waits. An instance that has nothing else to do
     /// flushes at once, if there are processors enough. Where they are short, a flush is dear, for it costs as much
-    /// whatever it carries: then it waits for open transactions, a fraction of a millisecond, until as many have
-    /// committed as are open. If they do not come (they are idle), the next flushes wait for none.
+    /// whatever it carries: then it waits for all open transactions, a fraction of a millisecond, but for as many as
+    /// one has waited for in vain lately.
     fn gathers(&mut self, load: Load) -> bool {
         self.gathers_until = None;
         if !self.has_bytes() || !self.flights.is_empty() {
@@ -95,12 +120,12 @@ impl Inner {
         if may && self.gathered < load.ready_tasks as u64 && waited < GATHER_NS_MAX {
             return true;
         }
-        let are_open = may && self.hasty == 0 && self.gathered < load.open;
+        let are_open = may && load.open > self.absent.open;
         let waits = are_open && waited < GATHER_OPEN_NS_MAX;
         if waits {
             self.gathers_until = Some(since + GATHER_OPEN_NS_MAX);
-        } else if are_open && self.gathered == 1 {
-            self.hasty = HASTY_FLUSHES + 1;
+        } else if are_open {
+            self.absent.note(load.open, self.gathered);
         }
         waits
     }
@@ -156,7 +181,7 @@ impl Inner {
         ring.submit(op, token);
         self.flights.push_back(Flight { token, end, bytes: padded, state: FlightState::Flying });
         (self.gathers_since, self.gathered) = (None, 0);
-        self.hasty = self.hasty.saturating_sub(1);
+        self.absent.flushed();
         self.counters.flushes += 1;
         self.counters.bytes_padded += padded as u64;
         self.previous_end = end;

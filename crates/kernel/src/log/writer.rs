@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::flush::Absent;
 use super::format::{
     BLOCK_BYTES, COMMIT_HEADER_BYTES, OBSERVED_BYTES, Place, RECORD_HEADER_BYTES,
     SEGMENT_HEADER_BYTES, SegmentHeader, encode_chunk, encode_commit, flush_head_bytes,
@@ -82,9 +83,9 @@ pub(super) struct Inner {
     /// Commits since the last flush began, and when a poll first saw bytes of theirs.
     pub(super) gathered: u64,
     pub(super) gathers_since: Option<u64>,
-    /// Until when it waits for open transactions, and how many flushes wait for none, as that brought nothing.
+    /// Until when it waits for open transactions, and for how many of them it does not.
     pub(super) gathers_until: Option<u64>,
-    pub(super) hasty: u32,
+    pub(super) absent: Absent,
     pub(super) room: bool,
     scratch: Vec<Observed>,
     /// Where flushes have it from when they start.
@@ -328,7 +329,7 @@ impl Inner {
             gathered: 0,
             gathers_since: None,
             gathers_until: None,
-            hasty: 0,
+            absent: Absent::default(),
             room: false,
             scratch: Vec::new(),
             time: None,

@@ -86,15 +86,15 @@ fn a_flush_waits_while_more_are_ready_than_have_committed() {
 }
 
 #[test]
-fn where_processors_are_short_it_waits_for_as_many_as_are_open() {
+fn where_processors_are_short_it_waits_for_all_that_are_open() {
     let mut world = World::new();
     let before = world.flushes();
     world.commit();
-    assert_eq!(world.poll(0, 0, 3), Some(300));
+    assert_eq!(world.poll(0, 0, 2), Some(300));
     world.commit();
-    assert_eq!((world.poll(50, 0, 3), world.flushes()), (Some(250), before));
+    assert_eq!((world.poll(50, 0, 1), world.flushes()), (Some(250), before));
     world.commit();
-    assert_eq!((world.poll(50, 0, 3), world.flushes()), (None, before + 1));
+    assert_eq!((world.poll(50, 0, 0), world.flushes()), (None, before + 1));
     world.home.settle();
     // Somebody waits for room: for nobody any more.
     world.commit();
@@ -125,13 +125,37 @@ fn who_has_waited_in_vain_does_not_for_a_while() {
 }
 
 #[test]
-fn who_has_waited_for_some_waits_again() {
+fn it_goes_on_without_as_many_as_did_not_come() {
     let mut world = World::new();
-    for _ in 0..3 {
+    world.commit();
+    assert_eq!(world.poll(0, 0, 4), Some(300));
+    world.commit();
+    assert_eq!(world.poll(299, 0, 3), Some(1));
+    assert_eq!(world.poll(1, 0, 3), None);
+    world.home.settle();
+    // Three are idle; a fourth comes each time.
+    for _ in 0..2 {
+        let before = world.flushes();
         world.commit();
-        assert_eq!(world.poll(0, 0, 9), Some(300));
+        assert_eq!((world.poll(0, 0, 4), world.flushes()), (Some(300), before));
         world.commit();
-        assert_eq!(world.poll(300, 0, 9), None);
+        assert_eq!((world.poll(10, 0, 3), world.flushes()), (None, before + 1));
         world.home.settle();
     }
+    world.commit();
+    assert_eq!(world.poll(0, 0, 3), Some(300), "tried again");
+}
+
+#[test]
+fn who_does_not_come_either_is_counted_too() {
+    let mut world = World::new();
+    for open in [3, 5] {
+        world.commit();
+        assert_eq!(world.poll(0, 0, open), Some(300));
+        assert_eq!(world.poll(300, 0, open), None);
+        world.home.settle();
+    }
+    let before = world.flushes();
+    world.commit();
+    assert_eq!((world.poll(0, 0, 5), world.flushes()), (None, before + 1));
 }
