@@ -30,10 +30,7 @@ impl Session {
         if matches!(self.phase, Phase::Block | Phase::Failed) {
             return Ok(());
         }
-        Err(SqlError::new(
-            SqlState::NO_ACTIVE_SQL_TRANSACTION,
-            format!("{what} can only be used in transaction blocks"),
-        ))
+        Err(super::transaction::only_in_blocks(what))
     }
 
     fn savepoint_named(&self, name: &str) -> SqlResult<usize> {

@@ -17,6 +17,14 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::parse::statement::{IsolationName, TransactionModes};
 use atoll_kernel::api::{Access, Context, Isolation, Transaction};
 
+/// The error of a command that only a transaction block has a use for (25P01).
+pub(super) fn only_in_blocks(what: &str) -> SqlError {
+    SqlError::new(
+        SqlState::NO_ACTIVE_SQL_TRANSACTION,
+        format!("{what} can only be used in transaction blocks"),
+    )
+}
+
 impl Session {
     /// The transaction of the statement that is about to run; begun now if there is none.
     pub(crate) fn ensure_transaction(&mut self, context: &Context) -> SqlResult<()> {
@@ -217,10 +225,7 @@ impl Session {
 
     fn outside(&self, chain: bool, what: &str, client: &mut dyn Client) -> SqlResult<()> {
         if chain {
-            return Err(SqlError::new(
-                SqlState::NO_ACTIVE_SQL_TRANSACTION,
-                format!("{what} can only be used in transaction blocks"),
-            ));
+            return Err(only_in_blocks(what));
         }
         let text = "there is no transaction in progress";
         let warning = SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, text);
@@ -282,9 +287,7 @@ impl Session {
         client: &mut dyn Client,
     ) -> SqlResult<()> {
         if self.phase != Phase::Block {
-            let text = "SET TRANSACTION can only be used in transaction blocks";
-            let warning = SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, text);
-            self.notice(client, Severity::Warning, &warning);
+            self.notice(client, Severity::Warning, &only_in_blocks("SET TRANSACTION"));
             wanted_isolation(modes)?;
             return Ok(());
         }
@@ -314,13 +317,7 @@ impl Session {
     /// What would end with its transaction is refused outside a transaction block (25P01); statements of one simple query are
     /// one, too.
     pub(crate) fn require_block(&self, what: &str, several: bool) -> SqlResult<()> {
-        if self.phase == Phase::Block || several {
-            return Ok(());
-        }
-        Err(SqlError::new(
-            SqlState::NO_ACTIVE_SQL_TRANSACTION,
-            format!("{what} can only be used in transaction blocks"),
-        ))
+        if self.phase == Phase::Block || several { Ok(()) } else { Err(only_in_blocks(what)) }
     }
 
     /// Changes are refused in read-only transactions (25006).
