@@ -14,7 +14,10 @@ use crate::sync::ledger::share;
 use crate::sync::mutant;
 
 /// How long a flush waits for more commits at most, while others run.
-const GATHER_NS_MAX: u64 = 1_000_000;
+const GATHER_NS_MAX: u64 = 2_000_000;
+/// So many must have committed for each task that is ready before it goes without that task's commit: what is
+/// left to run is to fill the time that it flies, not more.
+const COMMITS_PER_READY: u64 = 2;
 /// How long it waits for open transactions at most.
 const GATHER_OPEN_NS_MAX: u64 = 300_000;
 /// So many flushes go on without the open transactions that one has waited for, if none of them came.
@@ -100,9 +103,9 @@ impl Inner {
         self.fill.as_ref().is_some_and(|fill| fill.used > self.head_bytes)
     }
 
-    /// Whether the next flush waits for more commits although none is in flight: while more tasks
-    /// are ready to run than have committed, so that the processor has work all the while and as
-    /// much again when the flush flies. Not for long, not if the buffer fills, and not if another
+    /// Whether the next flush waits for more commits although none is in flight: while more than half as many tasks
+    /// are ready to run as have committed, so that the processor has work all the while and
+    /// when the flush flies. Not for long, not if the buffer fills, and not if another
     /// instance or a transaction without room waits. An instance that has nothing else to do
     /// flushes at once, if there are processors enough. Where they are short, a flush is dear, for it costs as much
     /// whatever it carries: then it waits for all open transactions, a fraction of a millisecond, but for as many as
@@ -117,7 +120,8 @@ impl Inner {
         let may = self.fill.as_ref().is_some_and(|fill| fill.used < self.options.buffer_bytes / 2)
             && !self.waited
             && !self.marks.is_asked(self.home);
-        if may && self.gathered < load.ready_tasks as u64 && waited < GATHER_NS_MAX {
+        let enough = COMMITS_PER_READY * load.ready_tasks as u64;
+        if may && self.gathered < enough && waited < GATHER_NS_MAX {
             return true;
         }
         let are_open = may && load.open > self.absent.open;
