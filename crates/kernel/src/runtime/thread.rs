@@ -18,7 +18,7 @@ use crate::sync::spin;
 use super::hub::Hub;
 use super::instance::{Instance, InstanceState, Turn};
 use super::options::Pin;
-use super::processor::{Pressure, allowed_processors, bind_to};
+use super::processor::{Pressure, Processor, allowed_processors, bind_to};
 use super::task::end_process;
 
 /// Opens an instance's ring, on its thread.
@@ -126,6 +126,7 @@ fn turn_until_closed<S: InstanceState>(instance: &Rc<Instance<S>>) {
     let options = instance.hub().options();
     let (spin_ns, grace_ns) = (options.spin_ns, options.close_grace_ns);
     let mut idle_since: Option<u64> = None;
+    let mut offers = 0;
     let mut gaps = Gaps::new(spin_ns);
     let mut pressure = Pressure::of_this_thread(options.processor);
     let mut turns = 0_u64;
@@ -147,6 +148,7 @@ fn turn_until_closed<S: InstanceState>(instance: &Rc<Instance<S>>) {
             return;
         }
         let Turn::Idle { until } = turn else {
+            offers = 0;
             // A completed write is only half of a durable one: a kernel thread then has to flush
             // the disk's cache, and the system's scheduler lets it wait for this thread's whole
             // slice (0.2 to 0.3 ms were seen) unless this thread offers the processor.
@@ -162,6 +164,11 @@ fn turn_until_closed<S: InstanceState>(instance: &Rc<Instance<S>>) {
         let since = *idle_since.get_or_insert(now);
         if gaps.are_short() && now.saturating_sub(since) < spin_ns {
             spin();
+            continue;
+        }
+        if offers < OFFERS_MAX && instance.processor.get() == Processor::Short {
+            offers += 1;
+            std::thread::yield_now();
             continue;
         }
         let until = if instance.is_stopping() {
@@ -195,6 +202,10 @@ impl Gaps {
         self.mean_ns < self.short_ns
     }
 }
+
+/// Where processors are short, an instance without work offers its own so many times before it sleeps: whoever
+/// stands in the queue for it may be about to send what would wake it at once.
+const OFFERS_MAX: u32 = 3;
 
 /// In how many turns the clock is read once to see whether it is time to look for processors.
 const LOOK_TURNS: u64 = 16;
