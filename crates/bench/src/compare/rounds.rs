@@ -111,15 +111,7 @@ impl Plan {
 
     /// One line for what cannot be run.
     pub fn validate(&self) -> Result<()> {
-        if has_twice(&self.clients) {
-            return Err("a number of clients is named twice".to_owned());
-        }
-        let closed = |tool: &Tool| matches!(tool, Tool::Sysbench(_) | Tool::GoTpc);
-        match (self.rate, self.workloads.iter().find(|it| closed(&it.tool))) {
-            // sysbench does not say from when its latencies count, go-tpc has no rate.
-            (Some(_), Some(it)) => Err(format!("a rate is not for {}", it.name)),
-            _ => Ok(()),
-        }
+        check_options(&self.clients, self.rate, &self.workloads)
     }
 
     /// Runs one workload on new servers. Errors are one line, and leave nothing behind.
@@ -179,6 +171,19 @@ impl Plan {
             }
         }
         Ok(Measured { workload: *workload, date: machine::today(), series })
+    }
+}
+
+/// One line for what no comparison takes, whatever is installed.
+pub fn check_options(clients: &[u64], rate: Option<Rate>, workloads: &[Workload]) -> Result<()> {
+    if has_twice(clients) {
+        return Err("a number of clients is named twice".to_owned());
+    }
+    let closed = |tool: &Tool| matches!(tool, Tool::Sysbench(_) | Tool::GoTpc);
+    match (rate, workloads.iter().find(|it| closed(&it.tool))) {
+        // sysbench does not say from when its latencies count, go-tpc has no rate.
+        (Some(_), Some(it)) => Err(format!("a rate is not for {}", it.name)),
+        _ => Ok(()),
     }
 }
 

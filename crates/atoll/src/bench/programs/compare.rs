@@ -7,7 +7,7 @@ use atoll_bench::arrivals::Rate;
 use atoll_bench::compare::clients::{Length, Tools};
 use atoll_bench::compare::contender::{Contender, Wanted, program_at};
 use atoll_bench::compare::engine::{Atoll, Checkpoints, Tuning};
-use atoll_bench::compare::rounds::Plan;
+use atoll_bench::compare::rounds::{Plan, check_options};
 use atoll_bench::compare::workload::{Chosen, Sizes};
 use atoll_bench::compare::{self, Targets};
 
@@ -93,6 +93,8 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 
 impl Arguments {
     fn plan(&self) -> Result<Plan, String> {
+        // Before anything is looked for, or installed.
+        check_options(&self.clients, self.rate, &self.workloads.0)?;
         let this = std::env::current_exe().map_err(|error| error.to_string())?;
         let places = places(self.install);
         let subject = Atoll { program: self.atoll.clone().unwrap_or_else(|| this.clone()) };
