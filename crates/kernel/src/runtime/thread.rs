@@ -124,10 +124,7 @@ fn main<S: InstanceState>(
 
 fn turn_until_closed<S: InstanceState>(instance: &Rc<Instance<S>>) {
     let options = instance.hub().options();
-    let (spin_ns, grace_ns) = (options.spin_ns, options.close_grace_ns);
-    let mut idle_since: Option<u64> = None;
-    let mut offers = 0;
-    let mut gaps = Gaps::new(spin_ns);
+    let mut idle = Idle::new(options.spin_ns);
     let mut pressure = Pressure::of_this_thread(options.processor);
     let mut turns = 0_u64;
     let mut end_by = u64::MAX;
@@ -139,7 +136,7 @@ fn turn_until_closed<S: InstanceState>(instance: &Rc<Instance<S>>) {
         }
         if instance.must_notice_stop() {
             instance.begin_stop();
-            end_by = instance.time().now_ns().saturating_add(grace_ns);
+            end_by = instance.time().now_ns().saturating_add(options.close_grace_ns);
             continue;
         }
         if instance.is_stopping()
@@ -148,64 +145,85 @@ fn turn_until_closed<S: InstanceState>(instance: &Rc<Instance<S>>) {
             return;
         }
         let Turn::Idle { until } = turn else {
-            offers = 0;
             // A completed write is only half of a durable one: a kernel thread then has to flush
             // the disk's cache, and the system's scheduler lets it wait for this thread's whole
             // slice (0.2 to 0.3 ms were seen) unless this thread offers the processor.
             if instance.state().durable_write_in_flight(instance) {
                 std::thread::yield_now();
             }
-            if let Some(since) = idle_since.take() {
-                gaps.note(instance.time().now_ns().saturating_sub(since));
+            idle.end(|| instance.time().now_ns());
+            continue;
+        };
+        let now_ns = instance.time().now_ns();
+        match idle.next(now_ns, instance.processor.get()) {
+            Rest::Spin => spin(),
+            Rest::Offer => std::thread::yield_now(),
+            Rest::Sleep if instance.is_stopping() => {
+                instance.sleep(Some(until.unwrap_or(u64::MAX).min(now_ns + STOP_LOOK_NS)));
             }
-            continue;
-        };
-        let now = instance.time().now_ns();
-        let since = *idle_since.get_or_insert(now);
-        if gaps.are_short() && now.saturating_sub(since) < spin_ns {
-            spin();
-            continue;
+            Rest::Sleep => instance.sleep(until),
         }
-        if offers < OFFERS_MAX && instance.processor.get() == Processor::Short {
-            offers += 1;
-            std::thread::yield_now();
-            continue;
-        }
-        let until = if instance.is_stopping() {
-            Some(until.unwrap_or(u64::MAX).min(now + STOP_LOOK_NS))
-        } else {
-            until
-        };
-        instance.sleep(until);
     }
 }
 
-/// How long the instance's idle times were lately: spinning pays only while work comes back
-/// sooner than a sleep and a wake-up take, and otherwise burns what others could use.
-struct Gaps {
+/// What an instance without work does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rest {
+    /// It looks again at once.
+    Spin,
+    /// It lets whoever stands in the queue for its processor run, and looks again.
+    Offer,
+    /// It sleeps until something comes.
+    Sleep,
+}
+
+/// An instance's idle time, from the first turn without work to the next with some (rule 2.5): first it spins, but only
+/// while idle times were short lately, for spinning pays only while work comes back sooner than a sleep and a wake-up
+/// take, and otherwise burns what others could use; then, where processors are short, it offers its own a few times; then
+/// it sleeps.
+struct Idle {
+    spin_ns: u64,
+    since_ns: Option<u64>,
+    offers: u32,
+    /// How long idle times were lately.
     mean_ns: u64,
-    short_ns: u64,
-}
-
-impl Gaps {
-    fn new(spin_ns: u64) -> Gaps {
-        Gaps { mean_ns: 0, short_ns: 3 * spin_ns }
-    }
-
-    fn note(&mut self, gap_ns: u64) {
-        // A long sleep says as much as one that is a little too long.
-        let gap_ns = gap_ns.min(4 * self.short_ns);
-        self.mean_ns = (7 * self.mean_ns + gap_ns) / 8;
-    }
-
-    fn are_short(&self) -> bool {
-        self.mean_ns < self.short_ns
-    }
 }
 
 /// Where processors are short, an instance without work offers its own so many times before it sleeps: whoever
 /// stands in the queue for it may be about to send what would wake it at once.
 const OFFERS_MAX: u32 = 3;
+
+impl Idle {
+    fn new(spin_ns: u64) -> Idle {
+        Idle { spin_ns, since_ns: None, offers: 0, mean_ns: 0 }
+    }
+
+    /// After a turn without work, at `now_ns`.
+    fn next(&mut self, now_ns: u64, processor: Processor) -> Rest {
+        let since_ns = *self.since_ns.get_or_insert(now_ns);
+        if self.mean_ns < self.short_ns() && now_ns.saturating_sub(since_ns) < self.spin_ns {
+            Rest::Spin
+        } else if self.offers < OFFERS_MAX && processor == Processor::Short {
+            self.offers += 1;
+            Rest::Offer
+        } else {
+            Rest::Sleep
+        }
+    }
+
+    /// After a turn with work; the time is asked for only if there was an idle one before it.
+    fn end(&mut self, now_ns: impl FnOnce() -> u64) {
+        let Some(since_ns) = self.since_ns.take() else { return };
+        self.offers = 0;
+        // A long sleep says as much as one that is a little too long.
+        let gap_ns = now_ns().saturating_sub(since_ns).min(4 * self.short_ns());
+        self.mean_ns = (7 * self.mean_ns + gap_ns) / 8;
+    }
+
+    fn short_ns(&self) -> u64 {
+        3 * self.spin_ns
+    }
+}
 
 /// In how many turns the clock is read once to see whether it is time to look for processors.
 const LOOK_TURNS: u64 = 16;
@@ -232,15 +250,49 @@ fn guard_latches_against_panics() {
 mod tests {
     use super::*;
 
+    const SPIN_NS: u64 = 5_000;
+
+    /// What an idle time of `gap_ns` from 0 on begins with; it is over after that.
+    fn begins_with(idle: &mut Idle, gap_ns: u64) -> Rest {
+        let rest = idle.next(0, Processor::Enough);
+        idle.end(|| gap_ns);
+        rest
+    }
+
     #[test]
     fn spinning_stops_when_idle_times_get_long_and_comes_back() {
-        let mut gaps = Gaps::new(5_000);
-        assert!(gaps.are_short());
-        gaps.note(1_000_000);
-        assert!(gaps.are_short(), "one long sleep decides nothing");
-        (0..4).for_each(|_| gaps.note(70_000));
-        assert!(!gaps.are_short());
-        (0..16).for_each(|_| gaps.note(8_000));
-        assert!(gaps.are_short());
+        let mut idle = Idle::new(SPIN_NS);
+        assert_eq!(begins_with(&mut idle, 1_000_000), Rest::Spin);
+        for _ in 0..4 {
+            assert_eq!(
+                begins_with(&mut idle, 10_000),
+                Rest::Spin,
+                "one long sleep decides nothing"
+            );
+        }
+        (0..8).for_each(|_| _ = begins_with(&mut idle, 70_000));
+        assert_eq!(begins_with(&mut idle, 8_000), Rest::Sleep);
+        (0..16).for_each(|_| _ = begins_with(&mut idle, 8_000));
+        assert_eq!(begins_with(&mut idle, 8_000), Rest::Spin);
+    }
+
+    #[test]
+    fn who_has_nothing_to_do_spins_then_offers_its_processor_then_sleeps() {
+        let mut idle = Idle::new(SPIN_NS);
+        for _ in 0..2 {
+            let rests: Vec<Rest> =
+                (0..7).map(|n| idle.next(n * SPIN_NS / 2, Processor::Short)).collect();
+            let (spin, offer) = (Rest::Spin, Rest::Offer);
+            assert_eq!(rests, [spin, spin, offer, offer, offer, Rest::Sleep, Rest::Sleep]);
+            idle.end(|| 4 * SPIN_NS);
+        }
+    }
+
+    #[test]
+    fn a_processor_that_nobody_wants_is_not_offered() {
+        let mut idle = Idle::new(SPIN_NS);
+        assert_eq!(idle.next(0, Processor::Enough), Rest::Spin);
+        assert_eq!(idle.next(SPIN_NS, Processor::Enough), Rest::Sleep);
+        assert_eq!(idle.next(SPIN_NS, Processor::Short), Rest::Offer, "it became short meanwhile");
     }
 }
