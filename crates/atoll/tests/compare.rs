@@ -165,9 +165,50 @@ fn a_server_that_goes_away_ends_the_comparison() {
     // The subject is the first that is measured: it leaves in the middle of that.
     desk.script(&format!("exec timeout --signal KILL 6 {ATOLL} \"$@\""));
     let long = without_first(&[&SHORT[..], &["--seconds", "60"]].concat(), "--seconds");
-    let mut command = desk.command(&format!("atoll={ATOLL}"), &long);
-    let output = command.arg("--atoll").arg(desk.path("server.sh")).output().unwrap();
-    desk.failed(&output, "Atoll 0.1.0 ended (");
+    for more in [&[][..], &["--slice", "100"]] {
+        let mut command = desk.command(&format!("atoll={ATOLL}"), &[&long, more].concat());
+        let output = command.arg("--atoll").arg(desk.path("server.sh")).output().unwrap();
+        desk.failed(&output, "Atoll 0.1.0 ended (");
+    }
+}
+
+/// All servers are under way at once, and each is measured over the slices that were its own.
+#[test]
+fn servers_are_compared_in_slices() {
+    let (desk, began) = (Desk::new(), std::time::Instant::now());
+    let against = format!("postgres,atoll={ATOLL}");
+    let more = ["--warmup", "1", "--rounds", "2", "--slice", "50"];
+    let arguments = without_first(&[&SHORT[..], &more].concat(), "--warmup");
+    let arguments = without_first(&arguments, "--rounds");
+    let output = desk.command(&against, &arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}; is there no PostgreSQL? run .ci/setup tests");
+    let took = began.elapsed().as_secs_f64();
+    let report = String::from_utf8(output.stdout).unwrap().replace('\n', " ");
+    assert!(report.contains("in slices of about 50 ms"), "{report}");
+    let json = std::fs::read_to_string(desk.path("all.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["slice_ms"], 50);
+    let series = json["results"][0]["series"].as_array().unwrap();
+    assert_eq!(series.len(), 3, "{json}");
+    let mut ran = 0.0;
+    for round in series.iter().flat_map(|it| it["rounds"].as_array().unwrap()) {
+        let number = |pointer: &str| round.pointer(pointer).unwrap().as_f64().unwrap();
+        let own = number("/transactions") / number("/tps");
+        // Its client was told to run for as long as the slices of all three come to.
+        assert!(own > 0.3, "{round}");
+        let clients = number("/latency_us/mean") * number("/tps") / 1e6;
+        assert!((clients - 2.0).abs() < 0.01, "{round}");
+        assert!(number("/server_cpu_seconds") > 0.0 && number("/client_cpu_seconds") > 0.0);
+        let machine =
+            ["busy", "idle", "stolen"].map(|it| number(&format!("/machine_seconds/{it}")));
+        let processors = machine.iter().sum::<f64>() / own;
+        let all = std::thread::available_parallelism().unwrap().get() as f64;
+        assert!((0.7..1.5).contains(&(processors / all)), "{processors} of {all}: {round}");
+        ran += own;
+    }
+    assert!(ran < took, "no two ran at once: {ran} s of {took}");
+    desk.is_left_alone();
 }
 
 /// pgbench's arrivals and ours come at the rate that was asked for, not at what the servers can do.
@@ -268,6 +309,9 @@ fn what_cannot_be_compared_is_refused_at_once() {
     tried(&own, &["--rounds", "0"], "0 is not in 1..");
     tried(&own, &["--workloads", "tpc-z"], "is none of");
     tried(&own, &["--rate", "0"], "the rate must be from");
+    tried(&own, &["--slice", "5"], "5 is not in 10..");
+    tried(&own, &["--slice", "100", "--rate", "100"], "cannot be used with");
+    tried(&own, &["--slice", "100", "--workloads", "go-tpc,tpcc"], "slices are not for tpcc");
     let desk = Desk::new();
     std::fs::write(desk.path("doc.md"), "<!-- compare:begin -->\n").unwrap();
     let output = desk.command(&own, &SHORT).output().unwrap();

@@ -5,6 +5,7 @@
 //! of `io_uring`'s workers (`iou-wrk`, which are threads of it), and of children it has waited for;
 //! the kernel's own threads (`kworker`) and interrupts belong to nobody and are in the machine's.
 
+use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
 /// How often a tree is looked at again while its processes come and go.
@@ -49,6 +50,14 @@ pub struct Machine {
     pub idle: Duration,
     /// Were taken away by the host of a virtual machine.
     pub stolen: Duration,
+}
+
+impl AddAssign for Machine {
+    fn add_assign(&mut self, more: Machine) {
+        self.busy += more.busy;
+        self.idle += more.idle;
+        self.stolen += more.stolen;
+    }
 }
 
 impl Machine {

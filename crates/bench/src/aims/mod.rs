@@ -24,7 +24,8 @@ pub use aim::Aim;
 
 use crate::compare::output::Marks;
 use crate::compare::process::{self, Watch};
-use crate::compare::rounds::{has_twice, in_turns};
+use crate::compare::rounds::in_turns;
+use crate::compare::runs::has_twice;
 use crate::compare::server::Folder;
 use crate::compare::{Result, Targets, machine, own};
 

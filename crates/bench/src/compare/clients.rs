@@ -44,6 +44,13 @@ pub struct Length {
     pub warmup_seconds: u64,
 }
 
+impl Length {
+    /// What a run may take.
+    pub fn limit(self) -> Duration {
+        Duration::from_secs(self.seconds + self.warmup_seconds) + RUN_GRACE
+    }
+}
+
 /// Programs that clients are run with.
 #[derive(Clone, Debug)]
 pub struct Tools {
@@ -169,22 +176,31 @@ impl Clients<'_> {
         let server_cpu = server.cpu()?.saturating_sub(server_before);
         let watching = cpu::own().saturating_sub(own_before).saturating_sub(finished.cpu);
         machine.busy = machine.busy.saturating_sub(watching);
-        let named = |told: String| format!("{}: {told}", self.what(workload, server, clients));
-        let (client, server) = (finished.cpu, server_cpu);
+        self.sample(workload, &finished, (server_cpu, machine))
+            .map_err(|told| format!("{}: {told}", self.what(workload, server, clients)))
+    }
+
+    /// A run as a sample: what its client has printed, with the server's processor time and what the machine did.
+    pub fn sample(
+        &self,
+        workload: &Workload,
+        finished: &Finished,
+        (server, machine): (Duration, Machine),
+    ) -> Result<Sample> {
         let told = match workload.tool {
-            Tool::Pgbench(_) => parse::pgbench(&finished.stdout, &self.pgbench_latencies()?),
-            Tool::Sysbench(_) => parse::sysbench(&finished.stdout),
-            Tool::GoTpc => go_tpc::told(&finished.stdout),
+            Tool::Pgbench(_) => parse::pgbench(&finished.stdout, &self.pgbench_latencies()?)?,
+            Tool::Sysbench(_) => parse::sysbench(&finished.stdout)?,
+            Tool::GoTpc => go_tpc::told(&finished.stdout)?,
             Tool::Own(_) => {
-                let own = parse::own(&finished.stdout).map_err(named)?;
-                let (told, client, server, machine) = own;
+                let (told, client, server, machine) = parse::own(&finished.stdout)?;
                 return Ok(Sample { told, client, server, machine });
             }
         };
-        Ok(Sample { told: told.map_err(named)?, client, server, machine })
+        Ok(Sample { told, client: finished.cpu, server, machine })
     }
 
-    fn what(&self, workload: &Workload, server: &Server, clients: u64) -> String {
+    /// A run, for a person.
+    pub fn what(&self, workload: &Workload, server: &Server, clients: u64) -> String {
         format!("{}, {clients} clients, {}", workload.name, server.contender.version)
     }
 
@@ -195,8 +211,21 @@ impl Clients<'_> {
         clients: u64,
         length: Length,
     ) -> Result<Finished> {
+        let command = self.command(workload, server, clients, length)?;
+        let what = self.what(workload, server, clients);
+        process::run(&what, command, self.folder, length.limit(), self.watch)
+    }
+
+    /// The client of a run, whose output goes to [`Clients::folder`].
+    pub fn command(
+        &self,
+        workload: &Workload,
+        server: &Server,
+        clients: u64,
+        length: Length,
+    ) -> Result<Command> {
         let seconds = length.seconds.to_string();
-        let command = match workload.tool {
+        Ok(match workload.tool {
             Tool::Pgbench(script) => {
                 self.forget_pgbench_log()?;
                 let mut command = self.pgbench(server)?;
@@ -229,10 +258,7 @@ impl Clients<'_> {
                 }
                 command
             }
-        };
-        let limit = Duration::from_secs(length.seconds + length.warmup_seconds) + RUN_GRACE;
-        let what = self.what(workload, server, clients);
-        process::run(&what, command, self.folder, limit, self.watch)
+        })
     }
 
     fn pgbench(&self, server: &Server) -> Result<Command> {

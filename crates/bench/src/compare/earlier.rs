@@ -68,7 +68,7 @@ impl Earlier {
         for (series, stored) in series.iter_mut().zip(stored) {
             let rounds = stored["rounds"].as_array().into_iter().flatten();
             let samples: Option<Vec<Sample>> = rounds.map(sample).collect();
-            let whole = samples.filter(|it| it.len() as u64 == plan.rounds);
+            let whole = samples.filter(|it| it.len() as u64 == plan.runs.rounds);
             series.samples = whole.ok_or_else(|| named("its rounds are not all there"))?;
         }
         let date = found["date"].as_str().ok_or_else(|| named("it has no date"))?.to_owned();

@@ -82,9 +82,7 @@ impl Figures {
             unserved: samples.iter().map(|it| it.told.unserved).sum(),
             client_us: median(&|it| each(it, it.client)),
             server_us: Spread::of(samples.iter().map(|it| each(it, it.server))),
-            server_and_kernel_us: Spread::of(
-                samples.iter().map(|it| each(it, it.machine.busy.saturating_sub(it.client))),
-            ),
+            server_and_kernel_us: Spread::of(samples.iter().map(server_and_kernel_us)),
             busy_percent: median(&|it| share(it.machine.busy, it.machine.busy + it.machine.idle)),
             stolen_percent: median(&|it| {
                 let machine = it.machine;
@@ -99,14 +97,19 @@ fn each(sample: &Sample, time: Duration) -> f64 {
     time.as_secs_f64() * 1e6 / sample.told.transactions.max(1) as f64
 }
 
+/// What the whole machine worked but for the client, in microseconds a transaction.
+fn server_and_kernel_us(sample: &Sample) -> f64 {
+    each(sample, sample.machine.busy.saturating_sub(sample.client))
+}
+
 /// The subject of a comparison beside one other server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Against {
     /// The subject's median of transactions a second by the other's; the least and the most are
     /// those of single rounds.
     pub ratio: Spread,
-    /// The same of the server's processor time a transaction.
-    pub cpu_ratio: f64,
+    /// The same of the server's processor time a transaction, the kernel's with it.
+    pub cpu_ratio: Spread,
     /// What `ratio` would be if the subject cost nothing; none where no client's time was seen.
     pub ceiling: Option<f64>,
 }
@@ -115,12 +118,14 @@ impl Against {
     /// Of rounds that were interleaved.
     pub fn of(subject: &[Sample], other: &[Sample]) -> Against {
         let (own, its) = (Figures::of(subject), Figures::of(other));
-        let rounds = subject.iter().zip(other);
-        let rounds = Spread::of(rounds.map(|(a, b)| a.told.per_second / b.told.per_second));
+        let rounds = |of: fn(&Sample) -> f64| {
+            Spread::of(subject.iter().zip(other).map(|(a, b)| of(a) / of(b)))
+        };
         let median = own.per_second.median / its.per_second.median;
+        let cpu_median = own.server_and_kernel_us.median / its.server_and_kernel_us.median;
         Against {
-            ratio: Spread { median, ..rounds },
-            cpu_ratio: own.server_and_kernel_us.median / its.server_and_kernel_us.median,
+            ratio: Spread { median, ..rounds(|it| it.told.per_second) },
+            cpu_ratio: Spread { median: cpu_median, ..rounds(server_and_kernel_us) },
             ceiling: ceiling(own.client_us, its.server_and_kernel_us.median),
         }
     }
@@ -232,7 +237,11 @@ pub(super) mod tests {
         let other = [sample(5_000, 400, 1400, 1900), sample(3_000, 100, 800, 1000)];
         let against = Against::of(&subject, &other);
         assert_eq!(against.ratio, Spread { median: 2.75, least: 2.0, most: 4.0 });
-        assert!((against.cpu_ratio - 1.0 / 3.0).abs() < 1e-9, "{against:?}");
+        // 100 by 300 each, of the rounds' medians; 100 by 300 in either round.
+        let Spread { median, least, most } = against.cpu_ratio;
+        for ratio in [median, least, most] {
+            assert!((ratio - 1.0 / 3.0).abs() < 1e-9, "{against:?}");
+        }
         assert_eq!(against.ceiling, Some(7.0));
         assert_eq!(ceiling(48.0, 63.0).map(|it| (it * 100.0).round()), Some(231.0));
         assert_eq!(ceiling(0.0, 63.0), None);

@@ -2,7 +2,7 @@
 //!
 //! `contender` finds (`install` installs) the servers, `engine` knows how each kind is started,
 //! `server` keeps one running, `clients` runs pgbench, sysbench, go-tpc (`go_tpc`) and our own drivers and `parse`
-//! reads what they print, `rounds` lets the servers take turns, `earlier` takes what was measured before,
+//! reads what they print, `runs` says what is run, `rounds` lets the servers take turns (`slices` by fifths of a second), `earlier` takes what was measured before,
 //! `figures` draws medians and ratios from it, `report`, `plot` and `output` write them down. `process` is
 //! how all programs are run.
 //!
@@ -25,7 +25,9 @@ pub mod plot;
 pub mod process;
 pub mod report;
 pub mod rounds;
+pub mod runs;
 pub mod server;
+pub mod slices;
 pub mod workload;
 
 use std::path::{Path, PathBuf};
@@ -105,7 +107,6 @@ pub fn run(
     watch: &Watch<'_>,
     say: &mut dyn FnMut(&str),
 ) -> Result<String> {
-    plan.validate()?;
     // Before hours go by: a document that cannot take the report is refused now.
     let document = targets.check(Marks::COMPARE)?;
     let within = plan.folder.parent().unwrap_or(Path::new("/"));
@@ -113,10 +114,10 @@ pub fn run(
     let names: Vec<&str> = plan.contenders.iter().map(|it| it.version.as_str()).collect();
     say(&format!("comparing {}", names.join(", ")));
     let taken = take(earlier, &plan, &machine, say)?;
-    let left = plan.workloads.iter().zip(&taken).filter(|(_, taken)| taken.is_none());
+    let left = plan.runs.workloads.iter().zip(&taken).filter(|(_, taken)| taken.is_none());
     let minutes = left.map(|(it, _)| plan.seconds(it)).sum::<u64>() / 60;
     say(&format!("clients will run for {minutes} minutes, and loading comes to that"));
-    let workloads = plan.workloads.clone();
+    let workloads = plan.runs.workloads.clone();
     let (measured, date) = (Vec::new(), machine::today());
     let mut comparison = Comparison { plan, measured, command, machine, date };
     for (workload, taken) in workloads.iter().zip(taken) {
@@ -142,7 +143,7 @@ fn take(
     let read = |path: &PathBuf| Earlier::read(path, plan, machine);
     let earlier: Vec<Earlier> = earlier.iter().map(read).collect::<Result<_>>()?;
     let mut all = Vec::new();
-    for workload in &plan.workloads {
+    for workload in &plan.runs.workloads {
         let mut taken = None;
         for earlier in &earlier {
             if taken.is_none()

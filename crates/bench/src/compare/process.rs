@@ -17,7 +17,7 @@ use super::Result;
 use crate::cpu;
 
 /// Between two looks at a program that runs.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Asks whether to go on.
 pub struct Watch<'a>(&'a dyn Fn() -> Wish);
@@ -107,25 +107,15 @@ impl Guarded {
         }
     }
 
-    /// Waits for its end without forgetting it, so that /proc still says what it used.
-    fn wait_until(&self, limit: Duration, watch: &Watch<'_>) -> Result<Waited> {
+    /// Whether it has ended; it is not forgotten by that, so that its id stays its own, and /proc still says what it
+    /// used.
+    pub fn has_ended(&self) -> Result<bool> {
         let pid = pid_of(self.id()).ok_or("a process without an id")?;
-        let (until, options) = (
-            Instant::now() + limit,
-            WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT,
-        );
-        loop {
-            match waitid(WaitId::Pid(pid), options) {
-                Ok(None) => {}
-                Ok(Some(_)) => return Ok(Waited::Ended),
-                Err(error) => return Err(format!("waiting for process {}: {error}", self.id())),
-            }
-            watch.check()?;
-            if Instant::now() >= until {
-                return Ok(Waited::TooLong);
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let status = waitid(WaitId::Pid(pid), options);
+        let status =
+            status.map_err(|error| format!("waiting for process {}: {error}", self.id()))?;
+        Ok(status.is_some())
     }
 }
 
@@ -137,11 +127,6 @@ impl Drop for Guarded {
             let _ = self.child.wait();
         }
     }
-}
-
-enum Waited {
-    Ended,
-    TooLong,
 }
 
 /// Whether a process runs: zombies, which wait for a parent that is slow, do not.
@@ -177,25 +162,67 @@ pub struct Finished {
     pub cpu: Duration,
 }
 
-/// Runs a program to its end. `what` names it in errors, which are one line, with the last thing
-/// it said; `folder` gets its output.
+/// A program that runs to its end.
+pub struct Running {
+    what: String,
+    process: Guarded,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+impl Running {
+    /// Starts it. `what` names it in errors, which are one line, with the last thing it said; `folder` gets its output.
+    pub fn start(what: &str, mut command: Command, folder: &Path) -> Result<Running> {
+        let (out, err) = (folder.join("client.out"), folder.join("client.err"));
+        command.stdout(create(&out)?).stderr(create(&err)?).env("LC_ALL", "C");
+        let process = Guarded::start(command).map_err(|error| format!("{what}: {error}"))?;
+        Ok(Running { what: what.to_owned(), process, out, err })
+    }
+
+    /// Stops it and its descendants where they are.
+    pub fn pause(&self) {
+        self.process.signal_tree(Signal::STOP);
+    }
+
+    /// Lets them go on.
+    pub fn resume(&self) {
+        self.process.signal_tree(Signal::CONT);
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> Result<bool> {
+        self.process.has_ended()
+    }
+
+    /// Waits for its end; what it leaves.
+    pub fn finish(mut self) -> Result<Finished> {
+        while !self.has_ended()? {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        let cpu = cpu::of_process(self.process.id()).unwrap_or_default();
+        let status =
+            self.process.child.wait().map_err(|error| format!("{}: {error}", self.what))?;
+        Ok(Finished { stdout: printed(&self.what, status, &self.out, &self.err)?, cpu })
+    }
+}
+
+/// Runs a program to its end, as [`Running::start`] does, no longer than `limit`.
 pub fn run(
     what: &str,
-    mut command: Command,
+    command: Command,
     folder: &Path,
     limit: Duration,
     watch: &Watch<'_>,
 ) -> Result<Finished> {
-    let (out, err) = (folder.join("client.out"), folder.join("client.err"));
-    command.stdout(create(&out)?).stderr(create(&err)?).env("LC_ALL", "C");
-    let mut running = Guarded::start(command).map_err(|error| format!("{what}: {error}"))?;
-    let waited = running.wait_until(limit, watch)?;
-    let cpu = cpu::of_process(running.id()).unwrap_or_default();
-    if matches!(waited, Waited::TooLong) {
-        return Err(format!("{what} did not end within {} s", limit.as_secs()));
+    let (running, until) = (Running::start(what, command, folder)?, Instant::now() + limit);
+    while !running.has_ended()? {
+        watch.check()?;
+        if Instant::now() >= until {
+            return Err(format!("{what} did not end within {} s", limit.as_secs()));
+        }
+        std::thread::sleep(LOOK_EVERY);
     }
-    let status = running.child.wait().map_err(|error| format!("{what}: {error}"))?;
-    Ok(Finished { stdout: printed(what, status, &out, &err)?, cpu })
+    running.finish()
 }
 
 /// What a program that has ended printed to `out`; if it failed, an error with the last thing it said.

@@ -51,7 +51,8 @@ impl Comparison {
     pub fn svg(&self, measured: &Measured) -> String {
         let all: Vec<(&Series, Figures)> =
             measured.series.iter().map(|it| (it, Figures::of(&it.samples))).collect();
-        let place = |series: &Series| self.plan.clients.iter().position(|it| *it == series.clients);
+        let place =
+            |series: &Series| self.plan.runs.clients.iter().position(|it| *it == series.clients);
         let contenders = self.plan.contenders.iter().enumerate();
         let lines = contenders.filter_map(|(at, contender)| {
             let its = all.iter().filter(|(series, _)| series.contender == at);
@@ -60,7 +61,7 @@ impl Comparison {
             (!points.is_empty()).then(|| Line { name: &contender.version, points })
         });
         let lines: Vec<Line<'_>> = lines.collect();
-        plot::svg(measured.workload.name, &self.plan.clients, &lines)
+        plot::svg(measured.workload.name, &self.plan.runs.clients, &lines)
     }
 
     /// The section of a document.
@@ -75,13 +76,12 @@ impl Comparison {
     }
 
     fn write_head(&self, out: &mut String) -> std::fmt::Result {
-        let (plan, length) = (&self.plan, self.plan.length);
+        let (plan, length) = (&self.plan, self.plan.runs.length);
         let versions: Vec<&str> = plan.contenders.iter().map(|it| it.version.as_str()).collect();
         let Some((subject, others)) = versions.split_first() else { return Ok(()) };
         let text = format!(
             "## {subject} beside {}\n\n`{}`, {}, on {}.\n\n\
-             Runs of {} s after {} s of warm-up, over unix sockets, {}; rounds: {}. In a round the servers \
-             take turns, who begins changes, and those who wait are paused. Every workload begins \
+             Runs of {} s after {} s of warm-up, over unix sockets, {}; rounds: {}. {} Every workload begins \
              with new servers and newly loaded tables: {}. Medians of the rounds, the least and the \
              most in parentheses.\n\n\
              Processor times are microseconds a transaction. *Client* is the client program's, \
@@ -97,7 +97,8 @@ impl Comparison {
             length.seconds,
             length.warmup_seconds,
             self.how_begun(),
-            plan.rounds,
+            plan.runs.rounds,
+            self.how_in_turns(),
             self.sizes(),
         );
         writeln!(out, "{}", wrapped(&text))?;
@@ -111,8 +112,8 @@ impl Comparison {
 
     /// When clients begin transactions.
     fn how_begun(&self) -> String {
-        let told = arrivals::told(self.plan.rate);
-        match self.plan.rate {
+        let told = arrivals::told(self.plan.runs.pace.rate());
+        match self.plan.runs.pace.rate() {
             None => told,
             Some(_) => {
                 format!("{told} (pgbench's by Poisson's law, ours even) from which latencies count")
@@ -120,10 +121,24 @@ impl Comparison {
         }
     }
 
+    /// How servers follow each other.
+    fn how_in_turns(&self) -> String {
+        match self.plan.runs.pace.slice() {
+            None => "In a round the servers take turns, who begins changes, and those who wait are paused."
+                .to_owned(),
+            Some(slice) => format!(
+                "In a round all are under way at once, in slices of about {} ms in which all but one are stopped with \
+                 their clients; who begins changes. Figures are of a server's own slices; latencies hold the time in \
+                 which a client was stopped.",
+                slice.as_millis()
+            ),
+        }
+    }
+
     /// How large the tables of what was run are.
     fn sizes(&self) -> String {
         let sizes = self.plan.sizes;
-        let runs = |is: fn(&Tool) -> bool| self.plan.workloads.iter().any(|it| is(&it.tool));
+        let runs = |is: fn(&Tool) -> bool| self.plan.runs.workloads.iter().any(|it| is(&it.tool));
         let mut told = Vec::new();
         if runs(|it| matches!(it, Tool::Pgbench(_))) {
             told.push(format!("pgbench's scale {}", sizes.scale));
@@ -161,13 +176,13 @@ impl Comparison {
         writeln!(out, "|{}", " --- |".repeat(11 + usize::from(is_tpcc)))?;
         for (series, figures) in measured.series.iter().zip(&all) {
             let against = against(measured, series);
-            let ratio = against.map_or_else(String::new, |it| ratio(it.ratio));
+            let faster = against.map_or_else(String::new, |it| ratio(it.ratio));
             let ceiling = against.and_then(|it| it.ceiling);
-            let cpu_ratio = against.map_or_else(String::new, |it| format!("{:.2}", it.cpu_ratio));
+            let cpu_ratio = against.map_or_else(String::new, |it| ratio(it.cpu_ratio));
             let [_, p50, p95, p99] = figures.latency.map(number);
             writeln!(
                 out,
-                "| {} | {} | {} |{} {ratio} | {} | {p50}, {p95}, {p99} | {:.1} | {:.1} | {:.1} | \
+                "| {} | {} | {} |{} {faster} | {} | {p50}, {p95}, {p99} | {:.1} | {:.1} | {:.1} | \
                  {cpu_ratio} | {:.0} % |",
                 series.clients,
                 self.plan.contenders[series.contender].version,
@@ -245,7 +260,7 @@ impl Comparison {
         let against = against(measured, series).map(|it| {
             json!({
                 "ratio": spread_json(it.ratio),
-                "server_cpu_ratio": it.cpu_ratio,
+                "server_cpu_ratio": spread_json(it.cpu_ratio),
                 "ceiling": it.ceiling,
             })
         });

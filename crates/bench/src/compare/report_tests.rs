@@ -11,6 +11,7 @@ use crate::compare::contender::{Contender, tests::places};
 use crate::compare::engine::{Atoll, Checkpoints, Postgres, Tuning};
 use crate::compare::figures::tests::sample;
 use crate::compare::output::{Document, Marks};
+use crate::compare::runs::{Pace, Runs};
 use crate::compare::workload::{ALL, Sizes};
 use crate::compare::{Targets, write};
 
@@ -39,11 +40,13 @@ pub fn comparison() -> Comparison {
             contender("Atoll 1", Box::new(Atoll { program: "/a".into() })),
             contender("PostgreSQL 99", Box::new(Postgres { bin: "/p".into() })),
         ],
-        workloads: vec![ALL[0]],
-        clients: vec![8, 32],
-        length: Length { seconds: 60, warmup_seconds: 10 },
-        rate: None,
-        rounds: 2,
+        runs: Runs {
+            workloads: vec![ALL[0]],
+            clients: vec![8, 32],
+            pace: Pace::Closed,
+            length: Length { seconds: 60, warmup_seconds: 10 },
+            rounds: 2,
+        },
         sizes: Sizes { scale: 100, tables: 8, table_rows: 100_000, warehouses: 4 },
         tuning: Tuning { memory_bytes: 4 << 30, clients_max: 32, checkpoints: Checkpoints::Rare },
         tools: Tools::find(&places(Path::new("/nonexistent")), &[], Path::new("/a")).unwrap(),
@@ -66,7 +69,7 @@ fn figures_stand_in_their_rows() {
     assert_eq!(
         rows[1],
         "| 8 | PostgreSQL 99 | 4,000 (3,000 to 5,000) | 2.75 (2.00 to 4.00) | 7.0 | 267, 533, 800 \
-         | 56.7 | 273.3 | 300.0 | 0.33 | 72 % |"
+         | 56.7 | 273.3 | 300.0 | 0.33 (0.33 to 0.33) | 72 % |"
     );
     assert!(rows[3].contains("| 1.00 (1.00 to 1.00) | 3.0 |"), "{}", rows[3]);
     for part in [
@@ -130,18 +133,27 @@ fn new_orders_a_minute_stand_beside_transactions() {
 }
 
 #[test]
+fn slices_are_told() {
+    let mut comparison = comparison();
+    assert_eq!(comparison.json()["slice_ms"], Value::Null);
+    comparison.plan.runs.pace = Pace::Slices(std::time::Duration::from_millis(200));
+    let text = comparison.markdown(Pictures::None).replace('\n', " ");
+    assert!(
+        text.contains("closed loop; rounds: 2. In a round all are under way at once"),
+        "{text}"
+    );
+    assert!(text.contains("in slices of about 200 ms"), "{text}");
+    assert_eq!(comparison.json()["slice_ms"], 200);
+}
+
+#[test]
 fn an_open_loop_is_told() {
     let mut comparison = comparison();
-    comparison.plan.rate = Some(Rate::new(3500.0).unwrap());
+    comparison.plan.runs.pace = Pace::Open(Rate::new(3500.0).unwrap());
     let text = comparison.markdown(Pictures::None).replace('\n', " ");
     let told = "open loop of 3500 arrivals a second (pgbench's by Poisson's law, ours even)";
     assert!(text.contains(told), "{text}");
     assert_eq!(comparison.json()["rate"], 3500.0);
-    assert!(comparison.plan.validate().is_ok());
-    // sysbench's does not say from when its latencies count.
-    comparison.plan.workloads = ALL.to_vec();
-    let refused = comparison.plan.validate().unwrap_err();
-    assert_eq!(refused, "a rate is not for sysbench-point-select");
 }
 
 #[test]

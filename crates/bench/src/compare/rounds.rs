@@ -2,8 +2,8 @@
 //! take turns.
 //!
 //! Invariants: a round runs every number of clients against every server; who begins changes from
-//! round to round. Only the server whose turn it is runs, the others are paused. The first error
-//! ends everything, servers included.
+//! round to round. Only the server whose turn it is runs, the others are paused; a turn is a whole run, or a slice of
+//! runs that are all under way (`slices`). The first error ends everything, servers included.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -11,29 +11,23 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use super::Result;
-use super::clients::{Clients, Length, Sample, Tools};
+use super::clients::{Clients, Sample, Tools};
 use super::contender::Contender;
 use super::engine::Tuning;
 use super::machine;
 use super::process::Watch;
+use super::runs::Runs;
 use super::server::{Folder, Server};
-use super::workload::{Sizes, Tool, Workload};
+use super::slices::Sliced;
+use super::workload::{Sizes, Workload};
 use crate::arrivals::Rate;
 
 /// What is compared, and how.
 pub struct Plan {
     /// Who takes part; the first is the subject, which is set beside each of the others.
     pub contenders: Vec<Rc<Contender>>,
-    /// What is run.
-    pub workloads: Vec<Workload>,
-    /// With how many clients, in this order.
-    pub clients: Vec<u64>,
-    /// How long a run is.
-    pub length: Length,
-    /// Transactions that arrive a second (open loop); none: closed loop.
-    pub rate: Option<Rate>,
-    /// How often all is run.
-    pub rounds: u64,
+    /// What is run, how long and how often.
+    pub runs: Runs,
     /// How large tables are.
     pub sizes: Sizes,
     /// What servers are given.
@@ -75,8 +69,9 @@ impl Plan {
 
     /// Seconds that clients run a workload, loading left out.
     pub fn seconds(&self, workload: &Workload) -> u64 {
-        let run = self.length.seconds + self.length.warmup_seconds;
-        self.takes_part(workload).len() as u64 * self.clients.len() as u64 * self.rounds * run
+        let Runs { clients, length, rounds, .. } = &self.runs;
+        let run = length.seconds + length.warmup_seconds;
+        self.takes_part(workload).len() as u64 * clients.len() as u64 * rounds * run
     }
 
     /// All that figures depend on besides the machine and the workload, as JSON.
@@ -85,11 +80,13 @@ impl Plan {
             let settings = it.engine.settings(&self.tuning);
             json!({"server": it.version, "build": it.build, "settings": settings})
         });
+        let Runs { pace, length, rounds, .. } = &self.runs;
         json!({
-            "seconds": self.length.seconds,
-            "warmup_seconds": self.length.warmup_seconds,
-            "rounds": self.rounds,
-            "rate": self.rate.map(Rate::per_second),
+            "seconds": length.seconds,
+            "warmup_seconds": length.warmup_seconds,
+            "rounds": rounds,
+            "rate": pace.rate().map(Rate::per_second),
+            "slice_ms": pace.slice().map(|it| it.as_millis() as u64),
             "scale": self.sizes.scale,
             "tables": self.sizes.tables,
             "table_rows": self.sizes.table_rows,
@@ -106,12 +103,7 @@ impl Plan {
             let series = move |contender| Series { contender, clients, samples: Vec::new() };
             takes_part.clone().into_iter().map(series)
         };
-        self.clients.iter().flat_map(of).collect()
-    }
-
-    /// One line for what cannot be run.
-    pub fn validate(&self) -> Result<()> {
-        check_options(&self.clients, self.rate, &self.workloads)
+        self.runs.clients.iter().flat_map(of).collect()
     }
 
     /// Runs one workload on new servers. Errors are one line, and leave nothing behind.
@@ -122,17 +114,39 @@ impl Plan {
         say: &mut dyn FnMut(&str),
     ) -> Result<Measured> {
         let (folder, sizes) = (Folder::new(self.folder.clone())?, self.sizes);
-        let clients =
-            Clients { tools: &self.tools, sizes, rate: self.rate, folder: folder.path(), watch };
-        self.one(workload, &clients, say)
+        let rate = self.runs.pace.rate();
+        let clients = Clients { tools: &self.tools, sizes, rate, folder: folder.path(), watch };
+        let mut servers = self.loaded(workload, &clients, say)?;
+        let mut series = self.series(workload);
+        for round in 0..self.runs.rounds {
+            for count in &self.runs.clients {
+                let mut told = |at: usize, sample: Sample| {
+                    let its = |it: &&mut Series| it.contender == at && it.clients == *count;
+                    if let Some(series) = series.iter_mut().find(its) {
+                        series.samples.push(sample);
+                    }
+                    say(&format!(
+                        "{}: round {} of {}, {count} clients, {}: {:.0} a second",
+                        workload.name,
+                        round + 1,
+                        self.runs.rounds,
+                        self.contenders[at].version,
+                        sample.told.per_second
+                    ));
+                };
+                self.round(workload, (&clients, *count), (&mut servers, round), &mut told)?;
+            }
+        }
+        Ok(Measured { workload: *workload, date: machine::today(), series })
     }
 
-    fn one(
+    /// New servers with newly loaded tables, paused, by their places.
+    fn loaded(
         &self,
         workload: &Workload,
         clients: &Clients<'_>,
         say: &mut dyn FnMut(&str),
-    ) -> Result<Measured> {
+    ) -> Result<Vec<(usize, Server)>> {
         let mut servers = Vec::new();
         for at in self.takes_part(workload) {
             let contender = &self.contenders[at];
@@ -144,54 +158,36 @@ impl Plan {
             server.pause();
             servers.push((at, server));
         }
-        let mut series = self.series(workload);
-        for round in 0..self.rounds {
-            for count in &self.clients {
-                for turn in turns(servers.len(), round) {
-                    let (at, server) = &mut servers[turn];
-                    server.resume()?;
-                    let sample = clients.measure(workload, server, *count, self.length);
-                    // A server that has ended says why better than its client.
-                    server.check()?;
-                    let sample = sample?;
-                    server.pause();
-                    say(&format!(
-                        "{}: round {} of {}, {count} clients, {}: {:.0} a second",
-                        workload.name,
-                        round + 1,
-                        self.rounds,
-                        server.contender.version,
-                        sample.told.per_second
-                    ));
-                    let its = |it: &&mut Series| it.contender == *at && it.clients == *count;
-                    if let Some(series) = series.iter_mut().find(its) {
-                        series.samples.push(sample);
-                    }
-                }
-            }
+        Ok(servers)
+    }
+
+    /// So many clients against every server; `told` gets each one's sample, with its place.
+    fn round(
+        &self,
+        workload: &Workload,
+        (clients, count): (&Clients<'_>, u64),
+        (servers, round): (&mut [(usize, Server)], u64),
+        told: &mut dyn FnMut(usize, Sample),
+    ) -> Result<()> {
+        let length = self.runs.length;
+        if let Some(slice) = self.runs.pace.slice() {
+            let sliced = Sliced { clients, workload, count, length, slice };
+            let samples = sliced.measure(servers, round)?;
+            servers.iter().zip(samples).for_each(|((at, _), sample)| told(*at, sample));
+            return Ok(());
         }
-        Ok(Measured { workload: *workload, date: machine::today(), series })
+        for turn in turns(servers.len(), round) {
+            let (at, server) = &mut servers[turn];
+            server.resume()?;
+            let sample = clients.measure(workload, server, count, length);
+            // A server that has ended says why better than its client.
+            server.check()?;
+            let sample = sample?;
+            server.pause();
+            told(*at, sample);
+        }
+        Ok(())
     }
-}
-
-/// One line for what no comparison takes, whatever is installed.
-pub fn check_options(clients: &[u64], rate: Option<Rate>, workloads: &[Workload]) -> Result<()> {
-    if has_twice(clients) {
-        return Err("a number of clients is named twice".to_owned());
-    }
-    let closed = |tool: &Tool| matches!(tool, Tool::Sysbench(_) | Tool::GoTpc);
-    match (rate, workloads.iter().find(|it| closed(&it.tool))) {
-        // sysbench does not say from when its latencies count, go-tpc has no rate.
-        (Some(_), Some(it)) => Err(format!("a rate is not for {}", it.name)),
-        _ => Ok(()),
-    }
-}
-
-/// Whether one of the values is named again.
-pub fn has_twice<T: Ord + Clone>(values: &[T]) -> bool {
-    let mut seen = values.to_vec();
-    seen.sort_unstable();
-    seen.windows(2).any(|two| two[0] == two[1])
 }
 
 /// The order of servers in a round: who begins changes, and so does who follows whom.

@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use atoll_bench::arrivals::Rate;
 use atoll_bench::compare::clients::{Length, Tools};
 use atoll_bench::compare::contender::{Contender, Wanted, program_at};
 use atoll_bench::compare::engine::{Atoll, Checkpoints, Tuning};
-use atoll_bench::compare::rounds::{Plan, check_options};
+use atoll_bench::compare::rounds::Plan;
+use atoll_bench::compare::runs::{Pace, Runs};
 use atoll_bench::compare::workload::{Chosen, Sizes};
 use atoll_bench::compare::{self, Targets};
 
@@ -20,7 +22,7 @@ const DOCUMENTED: (u64, u64, u64) = (60, 3, 100);
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Without --output, within the repository, docs/benchmarks.md gets the report of runs of at \
-    least 60 seconds, 3 rounds and scale 100 in a closed loop, of all of pgbench's workloads beside \
+    least 60 seconds, 3 rounds and scale 100 in a closed loop and whole runs, of all of pgbench's workloads beside \
     PostgreSQL. JSON is written after each workload, of what has been measured so far."
 )]
 pub struct Arguments {
@@ -50,6 +52,12 @@ pub struct Arguments {
     /// arrival); for pgbench's workloads and our own [default: closed loop]
     #[arg(long)]
     rate: Option<Rate>,
+    /// Runs all servers at once, in slices of about so many milliseconds in which all but one are stopped with their
+    /// clients, so that they meet the same moods of the machine; for pgbench, sysbench and go-tpc, in a closed loop
+    /// [default: whole runs take turns]
+    #[arg(long, value_name = "MS", conflicts_with = "rate",
+        value_parser = clap::value_parser!(u64).range(10..=60_000))]
+    slice: Option<u64>,
     /// How often everything is run; the servers take turns.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     rounds: u64,
@@ -94,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 impl Arguments {
     fn plan(&self) -> Result<Plan, String> {
         // Before anything is looked for, or installed.
-        check_options(&self.clients, self.rate, &self.workloads.0)?;
+        let runs = self.runs()?;
         let this = std::env::current_exe().map_err(|error| error.to_string())?;
         let places = places(self.install);
         let subject = Atoll { program: self.atoll.clone().unwrap_or_else(|| this.clone()) };
@@ -102,14 +110,8 @@ impl Arguments {
         for wanted in &self.against {
             contenders.push(Rc::new(places.contender(wanted)?));
         }
-        let mut clients = self.clients.clone();
-        clients.sort_unstable();
         Ok(Plan {
             contenders,
-            workloads: self.workloads.0.clone(),
-            length: Length { seconds: self.seconds, warmup_seconds: self.warmup },
-            rate: self.rate,
-            rounds: self.rounds,
             sizes: Sizes {
                 scale: self.scale,
                 tables: self.tables,
@@ -118,13 +120,21 @@ impl Arguments {
             },
             tuning: Tuning {
                 memory_bytes: memory_bytes(self.memory)?,
-                clients_max: clients.last().copied().unwrap_or(1),
+                clients_max: runs.clients_max(),
                 checkpoints: Checkpoints::Rare,
             },
-            clients,
-            tools: Tools::find(&places, &self.workloads.0, &this)?,
+            tools: Tools::find(&places, runs.workloads(), &this)?,
+            runs,
             folder: self.reported.folder("compare")?,
         })
+    }
+
+    fn runs(&self) -> Result<Runs, String> {
+        let slice = self.slice.map(|it| Pace::Slices(Duration::from_millis(it)));
+        let pace = self.rate.map(Pace::Open).or(slice).unwrap_or(Pace::Closed);
+        let length = Length { seconds: self.seconds, warmup_seconds: self.warmup };
+        let what = (self.workloads.0.clone(), self.clients.clone());
+        Runs::new(what, pace, (length, self.rounds))
     }
 
     /// The document that gets the report. Runs shorter than documented do not go into the
@@ -138,13 +148,14 @@ impl Arguments {
         let document = here.ancestors().find(is_root)?.join("docs/benchmarks.md");
         let (seconds, rounds, scale) = DOCUMENTED;
         let is_whole = self.rate.is_none()
+            && self.slice.is_none()
             && self.seconds >= seconds
             && self.rounds >= rounds
             && self.scale >= scale;
         let is_documented = self.is_of_postgres() && self.has_pgbench();
         if !(is_whole && is_documented) {
             say(&format!(
-                "shorter than {seconds} s, {rounds} rounds, scale {scale}, with a rate, without all of pgbench's \
+                "shorter than {seconds} s, {rounds} rounds, scale {scale}, with a rate or in slices, without all of pgbench's \
                  workloads, or not of PostgreSQL and MariaDB alone: {} stays as it is unless --output names it",
                 document.display()
             ));

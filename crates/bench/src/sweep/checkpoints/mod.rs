@@ -19,7 +19,8 @@ use serde_json::Value;
 use crate::compare::output::{Document, Marks};
 use crate::compare::own::{self, figure};
 use crate::compare::process::Watch;
-use crate::compare::rounds::{has_twice, in_turns};
+use crate::compare::rounds::in_turns;
+use crate::compare::runs::has_twice;
 use crate::compare::server::Folder;
 use crate::compare::{PICTURES, Result, Targets, machine};
 

@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use crate::compare::figures::{Spread, least_by_most};
 use crate::compare::own::figure;
-use crate::compare::rounds::{has_twice, in_turns};
+use crate::compare::rounds::in_turns;
+use crate::compare::runs::has_twice;
 
 /// What went wrong, as one line for a person.
 type Result<T> = std::result::Result<T, String>;

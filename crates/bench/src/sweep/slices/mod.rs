@@ -1,16 +1,13 @@
-//! Two builds in slices: both run the same benchmark at once on the same processors, and one of them is always
-//! stopped.
+//! Two builds in slices ([`crate::compare::slices`]): both run the same benchmark at once on the same processors, and one
+//! of them is always stopped.
 //!
-//! Where a machine changes its speed from second to second, two runs one after the other tell little. In slices of
-//! a fifth of a second both meet the same moods, and so few transactions are under way when a slice ends that it
-//! costs none of them much. Only the processor time of a transaction tells: each stands still for half of the time.
+//! Only the processor time of a transaction tells: each stands still for half of the time.
 //!
-//! Invariants: a slice's length is drawn, so that it beats with nothing that comes at intervals; who begins changes
-//! from round to round. A ratio is of one round. Neither process nor data outlives its round.
+//! Invariants: who begins changes from round to round. A ratio is of one round. Neither process nor data outlives its
+//! round.
 
 use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -20,13 +17,13 @@ use crate::compare::Result;
 use crate::compare::figures::Spread;
 use crate::compare::process::{Guarded, Watch, create, on_core, printed};
 use crate::compare::report::spread_json;
+use crate::compare::rounds::turns;
 use crate::compare::server::Folder;
+use crate::compare::slices::{self, Party};
 use crate::random::Random;
 
 /// What a round may take.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// Between two looks at a program that is about to end.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -56,53 +53,64 @@ pub struct Sliced {
 }
 
 impl Plan {
-    fn start(&self, which: usize, folder: &Path) -> Result<Guarded> {
-        let mut command = on_core(&self.programs[which], self.core);
-        command.arg("bench").args(&self.words).arg("--json");
-        command.arg("--data").arg(folder.join(format!("data-{which}")));
-        let [out, err] = files(folder, which);
-        command.stdout(create(&out)?).stderr(create(&err)?).env("LC_ALL", "C");
-        Guarded::start(command)
-    }
-
     /// Both at once; the reports of both.
     fn round(&self, number: u64, random: &mut Random, watch: &Watch<'_>) -> Result<[Value; 2]> {
         let folder = Folder::new(self.folder.join("round"))?;
-        let mut both = [self.start(0, folder.path())?, self.start(1, folder.path())?];
+        let one =
+            |which| One { plan: self, which, folder: folder.path(), process: None, report: None };
+        let mut both = [one(0), one(1)];
         let until = Instant::now() + LIMIT;
         let in_time = || {
             let late = || Err(format!("a round did not end within {} s", LIMIT.as_secs()));
             if Instant::now() < until { watch.check() } else { late() }
         };
-        let mut turn = usize::from(!number.is_multiple_of(2));
-        while both.iter_mut().all(|it| it.ended().is_none()) {
-            both[1 - turn].signal_tree(Signal::STOP);
-            both[turn].signal_tree(Signal::CONT);
-            std::thread::sleep(self.slice.mul_f64(f64::from(random.number(75, 125)) / 100.0));
-            in_time()?;
-            turn = 1 - turn;
+        slices::run(&mut both, turns(2, number), (self.slice, random), &in_time)?;
+        Ok(both.map(|it| it.report.unwrap_or_default()))
+    }
+}
+
+/// One of the two in its round.
+struct One<'a> {
+    plan: &'a Plan,
+    which: usize,
+    folder: &'a Path,
+    process: Option<Guarded>,
+    report: Option<Value>,
+}
+
+impl Party for One<'_> {
+    fn go_on(&mut self) -> Result<()> {
+        if let Some(process) = &self.process {
+            process.signal_tree(Signal::CONT);
+            return Ok(());
         }
-        both.iter().for_each(|it| it.signal_tree(Signal::CONT));
-        let mut reports = [Value::Null, Value::Null];
-        // Who has ended may have failed: the other one is not waited for then.
-        let order = if both[0].ended().is_some() { [0, 1] } else { [1, 0] };
-        for which in order {
-            reports[which] = loop {
-                if let Some(status) = both[which].ended() {
-                    break self.report(which, status, folder.path())?;
-                }
-                in_time()?;
-                std::thread::sleep(LOOK_EVERY);
-            };
-        }
-        Ok(reports)
+        let mut command = on_core(&self.plan.programs[self.which], self.plan.core);
+        command.arg("bench").args(&self.plan.words).arg("--json");
+        command.arg("--data").arg(self.folder.join(format!("data-{}", self.which)));
+        let [out, err] = files(self.folder, self.which);
+        command.stdout(create(&out)?).stderr(create(&err)?).env("LC_ALL", "C");
+        self.process = Some(Guarded::start(command)?);
+        Ok(())
     }
 
-    fn report(&self, which: usize, status: ExitStatus, folder: &Path) -> Result<Value> {
-        let program = self.programs[which].display().to_string();
-        let [out, err] = files(folder, which);
+    fn stop(&mut self) -> Result<()> {
+        self.process.iter().for_each(|it| it.signal_tree(Signal::STOP));
+        Ok(())
+    }
+
+    fn has_ended(&mut self) -> Result<bool> {
+        self.process.as_ref().map_or(Ok(true), Guarded::has_ended)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let program = self.plan.programs[self.which].display().to_string();
+        let status = self.process.as_mut().and_then(Guarded::ended);
+        let status = status.ok_or_else(|| format!("{program} has not ended"))?;
+        let [out, err] = files(self.folder, self.which);
         let printed = printed(&program, status, &out, &err)?;
-        serde_json::from_str(&printed).map_err(|error| format!("{program}: {error}"))
+        let report = serde_json::from_str(&printed);
+        self.report = Some(report.map_err(|error| format!("{program}: {error}"))?);
+        Ok(())
     }
 }
 
