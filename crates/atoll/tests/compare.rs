@@ -186,6 +186,7 @@ fn servers_are_compared_in_slices() {
     let took = began.elapsed().as_secs_f64();
     let report = String::from_utf8(output.stdout).unwrap().replace('\n', " ");
     assert!(report.contains("in slices of about 50 ms"), "{report}");
+    assert!(!desk.path("plots").exists(), "a picture of latencies that are not told");
     let json = std::fs::read_to_string(desk.path("all.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["slice_ms"], 50);

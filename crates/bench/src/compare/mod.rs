@@ -160,12 +160,13 @@ fn take(
 
 /// Writes everything beside its place, and then moves it there.
 fn write(comparison: &Comparison, document: Option<Document>, targets: &Targets) -> Result<String> {
+    let draws = comparison.tells_latencies();
     let report = comparison.markdown(match document {
-        Some(_) => Pictures::In(PICTURES),
-        None => Pictures::None,
+        Some(_) if draws => Pictures::In(PICTURES),
+        _ => Pictures::None,
     });
     let drawn = |measured| (Comparison::picture(measured), comparison.svg(measured));
-    let pictures: Vec<_> = comparison.measured.iter().map(drawn).collect();
+    let pictures: Vec<_> = comparison.measured.iter().filter(|_| draws).map(drawn).collect();
     targets.publish(&comparison.json(), document.map(|it| (it, report.as_str(), &*pictures)))?;
     Ok(report)
 }

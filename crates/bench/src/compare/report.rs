@@ -47,6 +47,11 @@ impl Comparison {
         format!("compare-{}.svg", measured.workload.name)
     }
 
+    /// Whether clients ran through, so that what they say of latencies, and its picture, tell something.
+    pub fn tells_latencies(&self) -> bool {
+        self.plan.runs.pace.slice().is_none()
+    }
+
     /// A workload's picture.
     pub fn svg(&self, measured: &Measured) -> String {
         let all: Vec<(&Series, Figures)> =
@@ -128,8 +133,8 @@ impl Comparison {
                 .to_owned(),
             Some(slice) => format!(
                 "In a round all are under way at once, in slices of about {} ms in which all but one are stopped with \
-                 their clients; who begins changes. Figures are of a server's own slices; latencies hold the time in \
-                 which a client was stopped.",
+                 their clients; who begins changes. Figures are of a server's own slices; latencies are not told, for \
+                 clients were stopped within transactions.",
                 slice.as_millis()
             ),
         }
@@ -180,9 +185,11 @@ impl Comparison {
             let ceiling = against.and_then(|it| it.ceiling);
             let cpu_ratio = against.map_or_else(String::new, |it| ratio(it.cpu_ratio));
             let [_, p50, p95, p99] = figures.latency.map(number);
+            let latencies =
+                if self.tells_latencies() { format!("{p50}, {p95}, {p99}") } else { String::new() };
             writeln!(
                 out,
-                "| {} | {} | {} |{} {faster} | {} | {p50}, {p95}, {p99} | {:.1} | {:.1} | {:.1} | \
+                "| {} | {} | {} |{} {faster} | {} | {latencies} | {:.1} | {:.1} | {:.1} | \
                  {cpu_ratio} | {:.0} % |",
                 series.clients,
                 self.plan.contenders[series.contender].version,
@@ -257,6 +264,7 @@ impl Comparison {
     fn series_json(&self, measured: &Measured, series: &Series) -> Value {
         let figures = Figures::of(&series.samples);
         let [mean, p50, p95, p99] = figures.latency;
+        let latencies = json!({"mean": mean, "p50": p50, "p95": p95, "p99": p99});
         let against = against(measured, series).map(|it| {
             json!({
                 "ratio": spread_json(it.ratio),
@@ -269,7 +277,7 @@ impl Comparison {
             "clients": series.clients,
             "tps": spread_json(figures.per_second),
             "tpmc": figures.new_orders_per_minute.map(spread_json),
-            "latency_us": {"mean": mean, "p50": p50, "p95": p95, "p99": p99},
+            "latency_us": self.tells_latencies().then_some(latencies),
             "failed": figures.failed,
             "unserved": figures.unserved,
             "client_cpu_us_per_txn": figures.client_us,

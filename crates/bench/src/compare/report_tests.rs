@@ -143,6 +143,8 @@ fn slices_are_told() {
         "{text}"
     );
     assert!(text.contains("in slices of about 200 ms"), "{text}");
+    assert!(text.contains("| 11,000 (10,000 to 12,000) |  |  |  | 50.0 |"), "{text}");
+    assert_eq!(comparison.json()["results"][0]["series"][0]["latency_us"], Value::Null);
     assert_eq!(comparison.json()["slice_ms"], 200);
 }
 

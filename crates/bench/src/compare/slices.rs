@@ -5,7 +5,8 @@
 //!
 //! Invariants: only the one whose slice it is runs, the others are stopped; a slice's length is drawn, so that it beats
 //! with nothing that comes at intervals. A pair of server and client is measured over its own slices: what the machine
-//! does in those of others is not its. Latencies hold the time in which a client was stopped.
+//! does in those of others is not its. What clients say of latencies holds the time in which they were stopped: it is not
+//! told.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
