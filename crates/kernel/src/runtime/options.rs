@@ -34,7 +34,7 @@ pub struct RuntimeOptions {
     pub admission_max: usize,
     /// The slice of a task.
     pub slice: Slice,
-    /// How long an idle instance looks around before it sleeps.
+    /// How long an idle instance looks around before it sleeps, if processors are not short.
     pub spin_ns: u64,
     /// A routed task that has waited longer may be taken by an idle instance (rule 2.5).
     pub steal_after_ns: u64,

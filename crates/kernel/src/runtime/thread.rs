@@ -177,10 +177,10 @@ enum Rest {
     Sleep,
 }
 
-/// An instance's idle time, from the first turn without work to the next with some (rule 2.5): first it spins, but only
-/// while idle times were short lately, for spinning pays only while work comes back sooner than a sleep and a wake-up
-/// take, and otherwise burns what others could use; then, where processors are short, it offers its own a few times; then
-/// it sleeps.
+/// An instance's idle time, from the first turn without work to the next with some (rule 2.5). With processors enough it
+/// first spins, but only while idle times were short lately, for spinning pays only while work comes back sooner than a
+/// sleep and a wake-up take. Where they are short, spinning burns what those who would bring work stand in the queue for:
+/// it offers its processor a few times instead. Then it sleeps.
 struct Idle {
     spin_ns: u64,
     since_ns: Option<u64>,
@@ -201,13 +201,15 @@ impl Idle {
     /// After a turn without work, at `now_ns`.
     fn next(&mut self, now_ns: u64, processor: Processor) -> Rest {
         let since_ns = *self.since_ns.get_or_insert(now_ns);
-        if self.mean_ns < self.short_ns() && now_ns.saturating_sub(since_ns) < self.spin_ns {
-            Rest::Spin
-        } else if self.offers < OFFERS_MAX && processor == Processor::Short {
-            self.offers += 1;
-            Rest::Offer
-        } else {
-            Rest::Sleep
+        let spins =
+            self.mean_ns < self.short_ns() && now_ns.saturating_sub(since_ns) < self.spin_ns;
+        match processor {
+            Processor::Enough if spins => Rest::Spin,
+            Processor::Short if self.offers < OFFERS_MAX => {
+                self.offers += 1;
+                Rest::Offer
+            }
+            _ => Rest::Sleep,
         }
     }
 
@@ -277,14 +279,12 @@ mod tests {
     }
 
     #[test]
-    fn who_has_nothing_to_do_spins_then_offers_its_processor_then_sleeps() {
+    fn where_processors_are_short_one_is_offered_at_once_then_it_sleeps() {
         let mut idle = Idle::new(SPIN_NS);
         for _ in 0..2 {
-            let rests: Vec<Rest> =
-                (0..7).map(|n| idle.next(n * SPIN_NS / 2, Processor::Short)).collect();
-            let (spin, offer) = (Rest::Spin, Rest::Offer);
-            assert_eq!(rests, [spin, spin, offer, offer, offer, Rest::Sleep, Rest::Sleep]);
-            idle.end(|| 4 * SPIN_NS);
+            let rests: Vec<Rest> = (0..5).map(|n| idle.next(n, Processor::Short)).collect();
+            assert_eq!(rests, [Rest::Offer, Rest::Offer, Rest::Offer, Rest::Sleep, Rest::Sleep]);
+            idle.end(|| 4);
         }
     }
 
