@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Result;
-use super::process::{self, Watch};
+use super::process::{self, Finished, Watch};
 
 /// Runs a benchmark to its end, as [`process::run`] does; its report.
 pub fn report(
@@ -19,7 +19,11 @@ pub fn report(
     limit: Duration,
     watch: &Watch<'_>,
 ) -> Result<Value> {
-    let finished = process::run(what, command, folder, limit, watch)?;
+    read(what, &process::run(what, command, folder, limit, watch)?)
+}
+
+/// The report of a benchmark that has run to its end.
+pub fn read(what: &str, finished: &Finished) -> Result<Value> {
     serde_json::from_str(&finished.stdout).map_err(|error| format!("{what}: {error}"))
 }
 

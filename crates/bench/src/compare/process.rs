@@ -109,7 +109,7 @@ impl Guarded {
 
     /// Whether it has ended; it is not forgotten by that, so that its id stays its own, and /proc still says what it
     /// used.
-    pub fn has_ended(&self) -> Result<bool> {
+    fn has_ended(&self) -> Result<bool> {
         let pid = pid_of(self.id()).ok_or("a process without an id")?;
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = waitid(WaitId::Pid(pid), options);
@@ -194,11 +194,8 @@ impl Running {
         self.process.has_ended()
     }
 
-    /// Waits for its end; what it leaves.
+    /// What it leaves, once it has ended.
     pub fn finish(mut self) -> Result<Finished> {
-        while !self.has_ended()? {
-            std::thread::sleep(LOOK_EVERY);
-        }
         let cpu = cpu::of_process(self.process.id()).unwrap_or_default();
         let status =
             self.process.child.wait().map_err(|error| format!("{}: {error}", self.what))?;
@@ -226,7 +223,7 @@ pub fn run(
 }
 
 /// What a program that has ended printed to `out`; if it failed, an error with the last thing it said.
-pub fn printed(what: &str, status: ExitStatus, out: &Path, err: &Path) -> Result<String> {
+fn printed(what: &str, status: ExitStatus, out: &Path, err: &Path) -> Result<String> {
     let stdout = read(out);
     if !status.success() {
         let said = last_words(&read(err)).or_else(|| last_words(&stdout));

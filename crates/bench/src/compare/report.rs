@@ -117,8 +117,9 @@ impl Comparison {
 
     /// When clients begin transactions.
     fn how_begun(&self) -> String {
-        let told = arrivals::told(self.plan.runs.pace.rate());
-        match self.plan.runs.pace.rate() {
+        let rate = self.plan.runs.pace.rate();
+        let told = arrivals::told(rate);
+        match rate {
             None => told,
             Some(_) => {
                 format!("{told} (pgbench's by Poisson's law, ours even) from which latencies count")

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::Result;
 use super::clients::{Clients, Length, Sample};
-use super::process::{LOOK_EVERY, Running};
+use super::process::{LOOK_EVERY, Running, Watch};
 use super::rounds::turns;
 use super::server::{Folder, Server};
 use super::workload::Workload;
@@ -26,29 +26,32 @@ pub trait Party {
     /// Lets it go on; the first time, starts it.
     fn go_on(&mut self) -> Result<()>;
     /// Stops it where it is.
-    fn stop(&mut self) -> Result<()>;
+    fn stop(&mut self);
     /// Whether it has ended; only asked while it goes on.
     fn has_ended(&mut self) -> Result<bool>;
     /// Takes what it leaves, once it has ended; an error if it has failed.
     fn finish(&mut self) -> Result<()>;
 }
 
-/// Lets all run to their ends, in this order again and again, each for about `slice`; `check` says whether to go on.
+/// Lets all run to their ends, in this order again and again, each for about `slice`; no longer than `limit` in all.
 pub fn run<P: Party>(
     parties: &mut [P],
     order: Vec<usize>,
     (slice, random): (Duration, &mut Random),
-    check: &dyn Fn() -> Result<()>,
+    (limit, watch): (Duration, &Watch<'_>),
 ) -> Result<()> {
-    let mut left = VecDeque::from(order);
+    let (mut left, late) = (VecDeque::from(order), Instant::now() + limit);
     while let Some(turn) = left.pop_front() {
         let party = &mut parties[turn];
         party.go_on()?;
         let until = Instant::now() + slice.mul_f64(f64::from(random.number(75, 125)) / 100.0);
-        if ends_until(party, until, check)? {
+        if Instant::now() >= late {
+            return Err(format!("runs in slices did not end within {} s", limit.as_secs()));
+        }
+        if ends_until(party, until, watch)? {
             party.finish()?;
         } else {
-            party.stop()?;
+            party.stop();
             left.push_back(turn);
         }
     }
@@ -56,13 +59,9 @@ pub fn run<P: Party>(
 }
 
 /// Whether it has ended until then.
-fn ends_until<P: Party>(
-    party: &mut P,
-    until: Instant,
-    check: &dyn Fn() -> Result<()>,
-) -> Result<bool> {
+fn ends_until<P: Party>(party: &mut P, until: Instant, watch: &Watch<'_>) -> Result<bool> {
     loop {
-        check()?;
+        watch.check()?;
         if party.has_ended()? {
             return Ok(true);
         }
@@ -115,14 +114,13 @@ impl Sliced<'_> {
         for ((_, server), folder) in servers.iter_mut().zip(&folders) {
             pairs.push(Pair::new(self, length, server, folder.path().to_owned())?);
         }
-        let until = Instant::now() + length.limit();
-        let in_time = || {
-            let limit = length.limit().as_secs();
-            let late = || Err(format!("runs in slices did not end within {limit} s"));
-            if Instant::now() < until { clients.watch.check() } else { late() }
-        };
         let mut random = Random::new(round);
-        run(&mut pairs, turns(count, round), (self.slice, &mut random), &in_time)?;
+        run(
+            &mut pairs,
+            turns(count, round),
+            (self.slice, &mut random),
+            (length.limit(), clients.watch),
+        )?;
         let samples = pairs.into_iter().map(|it| it.sample);
         samples.map(|it| it.ok_or_else(|| "a server was not measured".to_owned())).collect()
     }
@@ -188,11 +186,10 @@ impl Party for Pair<'_> {
         Ok(())
     }
 
-    fn stop(&mut self) -> Result<()> {
+    fn stop(&mut self) {
         self.client.iter().for_each(Running::pause);
         self.server.pause();
         self.end_slice();
-        Ok(())
     }
 
     fn has_ended(&mut self) -> Result<bool> {
@@ -233,6 +230,7 @@ fn in_its_time(mut sample: Sample, clients: u64, ran: Duration) -> Sample {
 mod tests {
     use super::*;
     use crate::compare::figures::tests::sample;
+    use crate::compare::process::Wish;
 
     /// A party that ends in its slice of this number.
     struct Counted {
@@ -254,9 +252,8 @@ mod tests {
             Ok(())
         }
 
-        fn stop(&mut self) -> Result<()> {
+        fn stop(&mut self) {
             self.say("-");
-            Ok(())
         }
 
         fn has_ended(&mut self) -> Result<bool> {
@@ -274,7 +271,9 @@ mod tests {
         let mut parties =
             names.map(|(name, left)| Counted { name, left, said: std::rc::Rc::clone(&said) });
         let slices = (Duration::from_millis(1), &mut Random::new(1));
-        let result = run(&mut parties, order.to_vec(), slices, &|| Ok(()));
+        let go_on = || Wish::GoOn;
+        let limits = (Duration::from_secs(60), &Watch::new(&go_on));
+        let result = run(&mut parties, order.to_vec(), slices, limits);
         let text = said.borrow().trim_end().to_owned();
         (result, text)
     }

@@ -7,15 +7,15 @@
 //! round.
 
 use std::fmt::{Display, Formatter};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::compare::Result;
 use crate::compare::figures::Spread;
-use crate::compare::process::{Guarded, Watch, create, on_core, printed};
+use crate::compare::own;
+use crate::compare::process::{Running, Watch, on_core};
 use crate::compare::report::spread_json;
 use crate::compare::rounds::turns;
 use crate::compare::server::Folder;
@@ -56,15 +56,12 @@ impl Plan {
     /// Both at once; the reports of both.
     fn round(&self, number: u64, random: &mut Random, watch: &Watch<'_>) -> Result<[Value; 2]> {
         let folder = Folder::new(self.folder.join("round"))?;
-        let one =
-            |which| One { plan: self, which, folder: folder.path(), process: None, report: None };
-        let mut both = [one(0), one(1)];
-        let until = Instant::now() + LIMIT;
-        let in_time = || {
-            let late = || Err(format!("a round did not end within {} s", LIMIT.as_secs()));
-            if Instant::now() < until { watch.check() } else { late() }
+        let one = |which: usize| -> Result<One<'_>> {
+            let folder = Folder::new(folder.path().join(which.to_string()))?;
+            Ok(One { plan: self, which, process: None, report: None, folder })
         };
-        slices::run(&mut both, turns(2, number), (self.slice, random), &in_time)?;
+        let mut both = [one(0)?, one(1)?];
+        slices::run(&mut both, turns(2, number), (self.slice, random), (LIMIT, watch))?;
         Ok(both.map(|it| it.report.unwrap_or_default()))
     }
 }
@@ -73,50 +70,45 @@ impl Plan {
 struct One<'a> {
     plan: &'a Plan,
     which: usize,
-    folder: &'a Path,
-    process: Option<Guarded>,
+    process: Option<Running>,
     report: Option<Value>,
+    /// For its data and what it prints; after the process, which must have ended before it goes.
+    folder: Folder,
+}
+
+impl One<'_> {
+    fn program(&self) -> String {
+        self.plan.programs[self.which].display().to_string()
+    }
 }
 
 impl Party for One<'_> {
     fn go_on(&mut self) -> Result<()> {
         if let Some(process) = &self.process {
-            process.signal_tree(Signal::CONT);
+            process.resume();
             return Ok(());
         }
         let mut command = on_core(&self.plan.programs[self.which], self.plan.core);
         command.arg("bench").args(&self.plan.words).arg("--json");
-        command.arg("--data").arg(self.folder.join(format!("data-{}", self.which)));
-        let [out, err] = files(self.folder, self.which);
-        command.stdout(create(&out)?).stderr(create(&err)?).env("LC_ALL", "C");
-        self.process = Some(Guarded::start(command)?);
+        command.arg("--data").arg(self.folder.path().join(format!("data-{}", self.which)));
+        self.process = Some(Running::start(&self.program(), command, self.folder.path())?);
         Ok(())
     }
 
-    fn stop(&mut self) -> Result<()> {
-        self.process.iter().for_each(|it| it.signal_tree(Signal::STOP));
-        Ok(())
+    fn stop(&mut self) {
+        self.process.iter().for_each(Running::pause);
     }
 
     fn has_ended(&mut self) -> Result<bool> {
-        self.process.as_ref().map_or(Ok(true), Guarded::has_ended)
+        self.process.as_ref().map_or(Ok(true), Running::has_ended)
     }
 
     fn finish(&mut self) -> Result<()> {
-        let program = self.plan.programs[self.which].display().to_string();
-        let status = self.process.as_mut().and_then(Guarded::ended);
-        let status = status.ok_or_else(|| format!("{program} has not ended"))?;
-        let [out, err] = files(self.folder, self.which);
-        let printed = printed(&program, status, &out, &err)?;
-        let report = serde_json::from_str(&printed);
-        self.report = Some(report.map_err(|error| format!("{program}: {error}"))?);
+        if let Some(process) = self.process.take() {
+            self.report = Some(own::read(&self.program(), &process.finish()?)?);
+        }
         Ok(())
     }
-}
-
-/// What one of the two prints.
-fn files(folder: &Path, which: usize) -> [PathBuf; 2] {
-    ["out", "err"].map(|it| folder.join(format!("{which}.{it}")))
 }
 
 fn cpu_us(report: &Value) -> Result<f64> {

@@ -1,5 +1,7 @@
 //! Who runs when, what is made of two reports, and what is refused; the programs are scripts.
 
+use std::path::Path;
+
 use super::*;
 use crate::compare::process::{Wish, read};
 use crate::testing;
