@@ -10,6 +10,8 @@ use std::sync::Arc;
 use atoll_kernel::base::InstanceId;
 use atoll_kernel::txn::Interrupt;
 
+use crate::seats::Seat;
+
 use super::conversation::{Progress, Verdict};
 use super::link::Link;
 use super::moving::{Origin, Secret};
@@ -40,6 +42,7 @@ pub(super) struct Connection<B> {
     pub(super) origin: Option<Origin>,
     pub(super) secret: Cell<Secret>,
     pub(super) address: Option<String>,
+    pub(super) seat: Seat,
     pub(super) link: Link,
     pub(super) phase: Cell<Phase>,
     pub(super) running: Cell<bool>,

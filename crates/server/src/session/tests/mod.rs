@@ -3,6 +3,7 @@
 mod ends;
 mod fake;
 mod moves;
+mod seats;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
