@@ -26,8 +26,7 @@
 //! letter frees its number there.
 //!
 //! Invariants: a number of the origin is `Here` or `Away` while the session lives; it is counted there
-//! (`sessions_max`) and nowhere else. No word is shared but the promise's, the interrupt's and the count of its seat
-//! (`seats`).
+//! (`sessions_max`) and nowhere else. No word is shared but the promise's and the interrupt's.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
