@@ -9,7 +9,6 @@ pub mod config;
 mod error;
 pub mod fuzz;
 pub mod listen;
-mod seats;
 mod server;
 pub mod session;
 mod sql_backend;

@@ -3,7 +3,7 @@
 //!
 //! Invariants: every address is a loopback address or the listener is not made; the socket's
 //! folder belongs to nobody else (mode 0700). Connections are accepted on one instance's ring and
-//! given to instances by [`Seats`]. A socket file is removed with its listener.
+//! given to all instances in turn. A socket file is removed with its listener.
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -16,12 +16,12 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use atoll_kernel::io::{Completion, Op, accepted, peer_process};
+use atoll_kernel::base::InstanceId;
+use atoll_kernel::io::{Completion, Op, accepted};
 use atoll_kernel::runtime::{Instance, InstanceState, Poll, Service, ServiceId};
 
 use crate::backend::Backend;
 use crate::error::{Result, ServerError};
-use crate::seats::{Client, Seats};
 use crate::session::Newcomer;
 
 /// A port that a unix socket is named by if nothing else says one.
@@ -164,7 +164,7 @@ pub struct Listener<S: InstanceState, B: Backend<S>> {
     sessions: ServiceId,
     sockets: RefCell<Vec<Socket>>,
     in_flight: RefCell<Vec<bool>>,
-    seats: RefCell<Seats>,
+    next: Cell<usize>,
     // After an error: when to accept again.
     paused_until: Cell<Option<u64>>,
     stopping: Cell<bool>,
@@ -180,7 +180,7 @@ impl<S: InstanceState, B: Backend<S>> Listener<S, B> {
             sessions,
             sockets: RefCell::new(listeners.sockets),
             in_flight: RefCell::new(vec![false; count]),
-            seats: RefCell::new(Seats::new(instance.hub().instances())),
+            next: Cell::new(0),
             paused_until: Cell::new(None),
             stopping: Cell::new(false),
             kind: std::marker::PhantomData,
@@ -203,14 +203,10 @@ impl<S: InstanceState, B: Backend<S>> Listener<S, B> {
     fn spread(&self, instance: &Instance<S>, index: usize, socket: OwnedFd) {
         let is_tcp = matches!(self.sockets.borrow().get(index), Some(Socket::Tcp(_)));
         let (socket, address) = if is_tcp { tcp(socket) } else { (socket, None) };
-        let client = match &address {
-            Some(address) => Some(Client::Host(address.clone())),
-            None => peer_process(&socket).map(Client::Process),
-        };
-        let seat = self.seats.borrow_mut().seat(client, instance.time().now_ns());
-        let to = seat.instance();
-        let newcomer = Newcomer { socket, address, seat, refusals: 0 };
-        newcomer.send::<S, B>(instance, to, self.sessions);
+        let to = self.next.get() % instance.hub().instances();
+        self.next.set(to + 1);
+        let newcomer = Newcomer { socket, address, refusals: 0 };
+        newcomer.send::<S, B>(instance, InstanceId(to as u16), self.sessions);
     }
 }
 

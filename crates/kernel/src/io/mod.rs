@@ -19,7 +19,7 @@ mod threads;
 pub mod trace;
 mod uring;
 
-pub use accepted::{accepted, peer_process};
+pub use accepted::accepted;
 pub use machine::{RealEntropy, RealTime, Seeded, SimEntropy, SimTime};
 pub use memory::MemoryDisk;
 pub use real::{LOCK_NAME, RealDisk, look_for};

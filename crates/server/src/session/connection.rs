@@ -10,8 +10,6 @@ use std::sync::Arc;
 use atoll_kernel::base::InstanceId;
 use atoll_kernel::txn::Interrupt;
 
-use crate::seats::Seat;
-
 use super::conversation::{Progress, Verdict};
 use super::link::Link;
 use super::moving::{Origin, Secret};
@@ -42,7 +40,6 @@ pub(super) struct Connection<B> {
     pub(super) origin: Option<Origin>,
     pub(super) secret: Cell<Secret>,
     pub(super) address: Option<String>,
-    pub(super) seat: Seat,
     pub(super) link: Link,
     pub(super) phase: Cell<Phase>,
     pub(super) running: Cell<bool>,

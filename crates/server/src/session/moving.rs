@@ -29,6 +29,7 @@
 //! (`sessions_max`) and nowhere else. No word is shared but the promise's and the interrupt's.
 
 use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -38,12 +39,10 @@ use atoll_kernel::runtime::{Instance, InstanceState, ServiceId};
 use atoll_kernel::txn::Interrupt;
 
 use crate::backend::Backend;
-use crate::seats::Seat;
 
 use super::connection::{Admitted, Connection, Phase};
 use super::conversation::{Progress, Verdict};
 use super::link::{Link, Parcel, Receiving};
-use super::newcomer::Newcomer;
 use super::sessions::{KIND_SEND, Sessions, shutting_down};
 
 /// Where a session was accepted, and its number there.
@@ -90,7 +89,6 @@ pub(super) enum Place<B> {
 struct Traveller<M> {
     origin: Origin,
     address: Option<String>,
-    seat: Seat,
     parcel: Parcel,
     session: M,
 }
@@ -163,9 +161,8 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             self.free.borrow_mut().push(number);
         }
         let connection = Rc::into_inner(connection).expect("the table's and this one were all");
-        let Connection { address, seat, link, .. } = connection;
-        let parcel = link.into_parcel();
-        let traveller = Traveller { origin, address, seat, parcel, session };
+        let Connection { address, link, .. } = connection;
+        let traveller = Traveller { origin, address, parcel: link.into_parcel(), session };
         let id = self.id.get();
         promise.send(move |instance| {
             if let Some(sessions) = instance.service::<Sessions<S, B>>(id) {
@@ -175,8 +172,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
     }
 
     fn arrive(&self, instance: &Instance<S>, traveller: Traveller<B::Moving>) {
-        let Traveller { origin, address, mut seat, parcel, session } = traveller;
-        seat.move_to(instance.id());
+        let Traveller { origin, address, parcel, session } = traveller;
         let own = (origin.instance == instance.id()).then_some(origin.number);
         let number = own.unwrap_or_else(|| self.free_number());
         let secret = match (own, &self.connections.borrow()[number as usize]) {
@@ -192,7 +188,6 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             origin: own.is_none().then_some(origin),
             secret: Cell::new(secret),
             address,
-            seat,
             link: Link::of_parcel(parcel, receive, send, self.buffers.clone()),
             phase: Cell::new(Phase::Open),
             running: Cell::new(false),
@@ -241,11 +236,11 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
     /// A new connection's place, link and all.
     pub(super) fn new_connection(
         &self,
-        newcomer: Newcomer,
+        socket: OwnedFd,
+        address: Option<String>,
         secret: [u8; 16],
         admitted: Admitted,
     ) -> Rc<Connection<B>> {
-        let Newcomer { socket, address, seat, .. } = newcomer;
         let number = self.free_number();
         let (receive, send) = tokens(self.id.get(), number);
         let connection = Rc::new(Connection {
@@ -254,7 +249,6 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             origin: None,
             secret: Cell::new(Secret::new(secret)),
             address,
-            seat,
             link: Link::new(socket, receive, send, self.buffers.clone()),
             phase: Cell::new(Phase::Starting),
             running: Cell::new(false),

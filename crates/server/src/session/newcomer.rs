@@ -8,7 +8,6 @@ use atoll_kernel::base::InstanceId;
 use atoll_kernel::runtime::{Instance, InstanceState, ServiceId};
 
 use crate::backend::Backend;
-use crate::seats::Seat;
 
 use super::sessions::Sessions;
 
@@ -18,8 +17,6 @@ pub struct Newcomer {
     pub socket: OwnedFd,
     /// The peer's address, for TCP.
     pub address: Option<String>,
-    /// Its place in the count of the instance that it is given to.
-    pub seat: Seat,
     /// How many instances have had no room for it.
     pub refusals: usize,
 }

@@ -148,16 +148,15 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         if !has_room && newcomer.refusals + 1 < instance.hub().instances() {
             newcomer.refusals += 1;
             let next = (usize::from(instance.id().0) + 1) % instance.hub().instances();
-            let next = InstanceId(next as u16);
-            newcomer.seat.move_to(next);
-            return newcomer.send::<S, B>(instance, next, self.id.get());
+            return newcomer.send::<S, B>(instance, InstanceId(next as u16), self.id.get());
         }
+        let Newcomer { socket, address, .. } = newcomer;
         let mut secret = [0; 16];
         if self.random.borrow_mut().read_exact(&mut secret).is_err() {
             return;
         }
         let admitted = if has_room { Admitted::Yes } else { Admitted::No };
-        let connection = self.new_connection(newcomer, secret, admitted);
+        let connection = self.new_connection(socket, address, secret, admitted);
         if self.refused.get() > REFUSED_MAX && !has_room {
             return self.last_words(instance, &connection, &too_many());
         }
@@ -260,7 +259,6 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         *connection.interrupt.borrow_mut() = Some(backend.interrupt());
         *connection.backend.borrow_mut() = Some(Box::new(backend));
         connection.phase.set(Phase::Open);
-        connection.seat.open(instance.time().now_ns());
         let mut out = Out { bytes: connection.link.buffer() };
         welcome(&mut out, &reported, process, secret.told());
         connection.link.send(instance.ring(), out.bytes);

@@ -3,7 +3,6 @@
 mod ends;
 mod fake;
 mod moves;
-mod seats;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

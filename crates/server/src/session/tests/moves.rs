@@ -12,12 +12,12 @@ fn tag(client: &mut Raw, text: &str) -> String {
 }
 
 /// Where the session is.
-pub(super) fn place(client: &mut Raw) -> u16 {
+fn place(client: &mut Raw) -> u16 {
     tag(client, "where").strip_prefix("AT ").unwrap().parse().unwrap()
 }
 
 /// Asks to go to the other of two instances; answers which that is.
-pub(super) fn go(client: &mut Raw) -> u16 {
+fn go(client: &mut Raw) -> u16 {
     let other = 1 - place(client);
     assert_eq!(tag(client, &format!("go {other}")), "GO");
     other
