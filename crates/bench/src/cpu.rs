@@ -99,6 +99,28 @@ impl MachineClock {
     }
 }
 
+/// Where the machine's clocks stand beside this process, which only watches what is measured.
+pub struct Watching {
+    machine: MachineClock,
+    own: Duration,
+}
+
+impl Watching {
+    /// From now on.
+    pub fn now() -> Watching {
+        Watching { machine: MachineClock::now(), own: own() }
+    }
+
+    /// What the machine did since without this process's watching. Of its time `waited_for` was that of what is measured: of
+    /// children that it has waited for since.
+    pub fn elapsed(&self, waited_for: Duration) -> Machine {
+        let mut machine = self.machine.elapsed();
+        let watching = own().saturating_sub(self.own).saturating_sub(waited_for);
+        machine.busy = machine.busy.saturating_sub(watching);
+        machine
+    }
+}
+
 impl Stands {
     /// Busy is what is neither idle nor stolen: the kernel times idleness, but samples work a
     /// hundred times a second, and misses much of what is done in short pieces.

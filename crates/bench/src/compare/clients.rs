@@ -16,7 +16,7 @@ use super::process::{self, Finished, Watch};
 use super::server::Server;
 use super::workload::{Sizes, Tool, Workload};
 use crate::arrivals::Rate;
-use crate::cpu::{self, Machine, MachineClock};
+use crate::cpu::{Machine, Watching};
 use crate::latency::Latencies;
 use crate::wire::Address;
 
@@ -169,13 +169,11 @@ impl Clients<'_> {
         }
         // What others have written to the system's cache is not to be paid by this one.
         rustix::fs::sync();
-        let (own_before, machine_before) = (cpu::own(), MachineClock::now());
+        let watching = Watching::now();
         let server_before = server.cpu()?;
         let finished = self.run(workload, server, clients, length)?;
-        let mut machine = machine_before.elapsed();
+        let machine = watching.elapsed(finished.cpu);
         let server_cpu = server.cpu()?.saturating_sub(server_before);
-        let watching = cpu::own().saturating_sub(own_before).saturating_sub(finished.cpu);
-        machine.busy = machine.busy.saturating_sub(watching);
         self.sample(workload, &finished, (server_cpu, machine))
             .map_err(|told| format!("{}: {told}", self.what(workload, server, clients)))
     }

@@ -18,7 +18,7 @@ use super::process::{LOOK_EVERY, Running, Watch};
 use super::rounds::turns;
 use super::server::{Folder, Server};
 use super::workload::Workload;
-use crate::cpu::{self, Machine, MachineClock};
+use crate::cpu::{Machine, Watching};
 use crate::random::Random;
 
 /// One of those that run in slices.
@@ -135,8 +135,8 @@ struct Pair<'a> {
     client: Option<Running>,
     /// Processor time that the server had used before.
     server_before: Duration,
-    /// Since when its slice lasts, and what this process had used then.
-    slice: (Instant, MachineClock, Duration),
+    /// Since when its slice lasts.
+    slice: (Instant, Watching),
     /// How long its slices were together, and what the machine did in them.
     ran: (Duration, Machine),
     sample: Option<Sample>,
@@ -151,7 +151,7 @@ impl<'a> Pair<'a> {
         folder: PathBuf,
     ) -> Result<Pair<'a>> {
         let (client, sample, ran) = (None, None, (Duration::ZERO, Machine::default()));
-        let slice = (Instant::now(), MachineClock::now(), cpu::own());
+        let slice = (Instant::now(), Watching::now());
         let server_before = server.cpu()?;
         Ok(Pair { sliced, length, server, folder, client, server_before, slice, ran, sample })
     }
@@ -162,17 +162,16 @@ impl<'a> Pair<'a> {
     }
 
     fn end_slice(&mut self) {
-        let (began, machine, own) = &self.slice;
-        let mut machine = machine.elapsed();
-        machine.busy = machine.busy.saturating_sub(cpu::own().saturating_sub(*own));
+        let (began, watching) = &self.slice;
+        // Its client has not been waited for yet.
+        self.ran.1 += watching.elapsed(Duration::ZERO);
         self.ran.0 += began.elapsed();
-        self.ran.1 += machine;
     }
 }
 
 impl Party for Pair<'_> {
     fn go_on(&mut self) -> Result<()> {
-        self.slice = (Instant::now(), MachineClock::now(), cpu::own());
+        self.slice = (Instant::now(), Watching::now());
         self.server.resume()?;
         if let Some(client) = &self.client {
             client.resume();
