@@ -8,11 +8,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-use super::checkpoint::Checkpoints;
+use super::checkpoint::{Checkpoints, Covered};
 use super::environment::KernelEnvironment;
 use super::options::{OnFailure, Options};
 use super::registry::{LocalTables, Registry};
-use crate::base::{Cts, HomeId, LogPosition, NeededPage, Observed, TreeId};
+use crate::base::{Cts, HomeId, NeededPage, Observed, TreeId};
 use crate::buffer::{BufferPool, Watermarks, provide};
 use crate::catalog::{CatalogCache, Oid, Published};
 use crate::io::{Completion, DirLock, Disk};
@@ -161,13 +161,11 @@ pub(super) struct CoreInner {
     collected_ns: Cell<u64>,
     // When index leaves were last swept.
     swept_ns: Cell<u64>,
-    // The end of the own log when this instance last adopted a checkpoint's timestamp.
-    pub adopted: Cell<LogPosition>,
+    // Up to where a checkpoint has the own log.
+    pub covered: Covered,
     // Whether the page provider runs, and when it was last looked whether it must.
     providing: Cell<bool>,
     provider_looked_ns: Cell<u64>,
-    // When it was last looked whether a checkpoint is due.
-    pub due_looked_ns: Cell<u64>,
     // The dependency whose stability this instance has asked to be told of.
     asked: Cell<Option<Observed>>,
 }
@@ -180,14 +178,13 @@ impl Core {
         txn: TxnLocal<KernelEnvironment>,
     ) -> Core {
         let catalog = CatalogCache::new(&shared.published);
-        let adopted = Cell::new(txn.environment().log.end());
+        let covered = Covered::up_to(txn.environment().log.end());
         let inner = CoreInner {
             shared,
             txn,
-            adopted,
+            covered,
             providing: Cell::new(false),
             provider_looked_ns: Cell::new(0),
-            due_looked_ns: Cell::new(0),
             tables,
             catalog,
             hub,
@@ -331,9 +328,9 @@ impl InstanceState for Core {
         let now_ns = instance.time().now_ns();
         let log = self.inner.poll_log(instance, now_ns);
         self.inner.provide_if_due(instance, now_ns);
-        self.inner.checkpoint_if_due(instance, now_ns);
+        let due = self.inner.checkpoint_if_due(instance, now_ns);
         let woke = if self.inner.txn.poll() { Poll::Busy } else { Poll::Idle };
-        log.and(woke).and(self.inner.collect_if_due(instance, now_ns))
+        log.and(woke).and(due).and(self.inner.collect_if_due(instance, now_ns))
     }
 
     fn completed(&self, _instance: &Instance, completion: Completion) {

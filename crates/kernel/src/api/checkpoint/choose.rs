@@ -13,6 +13,7 @@ use super::shares::EndImaging;
 use crate::base::{Cts, HomeId, LogPosition, Result};
 use crate::catalog::Catalog;
 use crate::runtime::Parker;
+use crate::store::Term;
 use crate::txn::CheckpointSnapshot;
 
 /// What one instance answered when it adopted S.
@@ -33,7 +34,11 @@ pub(super) struct Chosen<'a> {
 /// Picks S: registers it, lets every instance adopt it, and answers the catalog as of S. All commits
 /// below S are in the logs, and finished or about to be; all others lie, with their chunks, behind
 /// where replays begin, which was noted before S was picked.
-pub(super) fn choose<'a>(context: &Context, shared: &'a Arc<Shared>) -> Result<Chosen<'a>> {
+pub(super) fn choose<'a>(
+    context: &Context,
+    shared: &'a Arc<Shared>,
+    term: Term,
+) -> Result<Chosen<'a>> {
     loop {
         // Before S is picked: what commits at or above it may be in a log before S is adopted there.
         let starts = ask_all(context, shared, |instance| {
@@ -50,7 +55,9 @@ pub(super) fn choose<'a>(context: &Context, shared: &'a Arc<Shared>) -> Result<C
             let log = &core.txn.environment().log;
             core.txn.adopt(s);
             core.txn.environment().versions.begin_imaging(s);
-            core.adopted.set(log.end());
+            if let Some(checkpoints) = &core.shared.checkpoints {
+                core.covered.adopt(&checkpoints.due, term, log.end());
+            }
             let home = HomeId(instance.id().0);
             Adopted { home, replay_from: starts[&home], last_cts: log.last_cts() }
         })?;

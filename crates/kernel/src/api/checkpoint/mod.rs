@@ -14,6 +14,7 @@ mod archiver;
 mod ask;
 mod backup;
 mod choose;
+mod due;
 mod pace;
 mod report;
 mod shares;
@@ -25,7 +26,7 @@ use rustc_hash::FxHashMap as HashMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
-use super::core::{Context, Core, CoreInner, Instance, Shared};
+use super::core::{Context, Core, Shared};
 use super::options::{OldLogs, Options};
 use crate::base::{Cts, Error, HomeId, LogPosition, Observed, Result, TreeId, Unread};
 use crate::catalog::Catalog;
@@ -33,11 +34,12 @@ use crate::checkpoint::{ImagedTree, Turn, sync};
 use crate::io::Disk;
 use crate::log::manifest::{Checkpoint, HasLongs, Incarnation, LogSpan, Manifest, SequenceImage};
 use crate::log::{Leftovers, remove_leftovers};
-use crate::runtime::{Class, Hub, Parker};
+use crate::runtime::{Hub, Parker};
 use crate::store::{PageStore, Term};
 use crate::sync::{AtomicU64, Ordering, mutant};
 use archiver::Archiving;
 use choose::{Adopted, Chosen, choose};
+use due::Due;
 use pace::{Pace, Paces};
 use report::Listener;
 use shares::{Imaged, image_all};
@@ -47,6 +49,7 @@ pub use archiver::ArchiveStatus;
 pub(super) use archiver::Archiver;
 pub use backup::BackupReport;
 pub(super) use backup::restore;
+pub(super) use due::Covered;
 pub use report::{CheckpointCause, CheckpointCounters, CheckpointEvent, CheckpointReport};
 pub use versions::{PinnedCheckpoint, WhichCheckpoint};
 pub use watch::{CheckpointStatus, CheckpointWatch};
@@ -55,10 +58,6 @@ pub use watch::{CheckpointStatus, CheckpointWatch};
 const STALLED_NS: u64 = 30_000_000_000;
 /// How often who waits looks whether the database closes.
 const LOOK_NS: u64 = 5_000_000;
-/// How often an instance looks whether a checkpoint is due.
-const DUE_NS: u64 = 20_000_000;
-/// How long a checkpoint that was abandoned is left alone before the next attempt.
-const AGAIN_NS: u64 = 1_000_000_000;
 
 /// What a database knows of its checkpoints.
 pub(super) struct Checkpoints {
@@ -67,8 +66,7 @@ pub(super) struct Checkpoints {
     role: Mutex<Role>,
     /// Sign of life of who has the role.
     beat_ns: Arc<AtomicU64>,
-    /// When the next one is due by time, in nanoseconds of the database's clock.
-    due_ns: AtomicU64,
+    due: Due,
     published: Mutex<Published>,
     versions: Versions,
     counters: Mutex<CheckpointCounters>,
@@ -85,8 +83,6 @@ struct Role {
     is_taken: bool,
     /// The manifest is being swapped: nobody takes over.
     is_publishing: bool,
-    /// The term whose checkpoint was published last.
-    published: Term,
     /// Trees dropped while a checkpoint is made.
     graves: Vec<Box<dyn Send>>,
 }
@@ -124,7 +120,7 @@ impl Checkpoints {
             store,
             role: Mutex::default(),
             beat_ns: Arc::new(AtomicU64::new(0)),
-            due_ns: AtomicU64::new(0),
+            due: Due::default(),
             published: Mutex::new(published),
             versions: Versions::default(),
             counters: Mutex::new(counters),
@@ -157,19 +153,15 @@ impl Checkpoints {
 
     /// What the newest checkpoint did, if it was begun after the term `asked`.
     fn published_since(&self, asked: Term) -> Option<CheckpointReport> {
-        if locked(&self.role).published <= asked {
+        if self.due.newest() <= asked {
             return None;
         }
         locked(&self.counters).last
     }
 
-    /// Notes how the attempt of `term` ended.
-    fn note(&self, term: Term, made: &Result<CheckpointReport>, unread: &Unread) {
+    /// Tells how an attempt ended.
+    fn note(&self, made: &Result<CheckpointReport>, unread: &Unread) {
         let event = locked(&self.counters).add(made);
-        if made.is_ok() {
-            let mut role = locked(&self.role);
-            role.published = role.published.max(term);
-        }
         self.send(event, Some(unread));
     }
 
@@ -325,18 +317,20 @@ fn make(
     let pace = checkpoints.paces.of(cause, began_ns, interval_ns);
     let mut made = publish_new(context, shared, &role, pace);
     let now_ns = context.now_ns();
-    let due_ns = match &mut made {
-        Ok(report) => {
-            report.returned = shrink::shrink(context, &checkpoints.store);
-            report.elapsed_ns = now_ns - began_ns;
-            report.cause = cause;
-            // From one's beginning to the next one's, unless it took longer.
-            began_ns.saturating_add(interval_ns).max(now_ns.saturating_add(interval_ns / 8))
+    if let Ok(report) = &mut made {
+        report.returned = shrink::shrink(context, &checkpoints.store);
+        report.elapsed_ns = now_ns - began_ns;
+        report.cause = cause;
+    }
+    checkpoints.note(&made, &shared.pool.unread());
+    match made {
+        // From one's beginning to the next one's, unless it took longer.
+        Ok(_) => {
+            let next_ns = began_ns.saturating_add(interval_ns);
+            checkpoints.due.published(term, next_ns.max(now_ns.saturating_add(interval_ns / 8)));
         }
-        Err(_) => now_ns.saturating_add(AGAIN_NS),
-    };
-    checkpoints.due_ns.store(due_ns, Ordering::Relaxed);
-    checkpoints.note(term, &made, &shared.pool.unread());
+        Err(_) => checkpoints.due.abandoned(term, now_ns),
+    }
     made
 }
 
@@ -349,7 +343,7 @@ fn publish_new(
     let (checkpoints, turn) = (role.checkpoints, &role.turn);
     let before = locked(&checkpoints.published).trees.clone();
     let wall_micros = context.instance().time().wall_micros();
-    let Chosen { snapshot, catalog, adopted, imaging } = choose(context, shared)?;
+    let Chosen { snapshot, catalog, adopted, imaging } = choose(context, shared, turn.term)?;
     let timestamp = snapshot.view().timestamp;
     let (mut stable, sequences) = sequences_of(&catalog);
     stable.extend(adopted.iter().map(|it| Observed { home: it.home, cts: it.last_cts }));
@@ -500,56 +494,4 @@ fn sequences_of(catalog: &Catalog) -> (Vec<Observed>, Vec<SequenceImage>) {
     });
     let images = images.collect();
     (records, images)
-}
-
-impl CoreInner {
-    /// Begins a checkpoint if the interval has passed, or the own log has grown so much, and there
-    /// is something that the last one has not (rule 8.8).
-    pub(super) fn checkpoint_if_due(&self, instance: &Instance, now_ns: u64) {
-        let Some(checkpoints) = &self.shared.checkpoints else { return };
-        if now_ns < self.due_looked_ns.get() + DUE_NS {
-            return;
-        }
-        self.due_looked_ns.set(now_ns);
-        let options = &self.shared.options;
-        let end = self.txn.environment().log.end();
-        let grown = end.0.saturating_sub(self.adopted.get().0);
-        if grown == 0 {
-            return;
-        }
-        let share = options.checkpoint_wal_bytes / self.hub.instances() as u64;
-        let due_ns = checkpoints.due_ns.load(Ordering::Relaxed);
-        let interval_ns = options.checkpoint_interval_ms.saturating_mul(1_000_000);
-        if due_ns == 0 {
-            // The first interval begins now.
-            checkpoints.due_ns.store(now_ns.saturating_add(interval_ns), Ordering::Relaxed);
-            return;
-        }
-        let by_time = interval_ns > 0 && now_ns >= due_ns;
-        let by_log = share > 0 && grown >= share && !self.is_left_alone(checkpoints, now_ns);
-        if !(by_time || by_log) {
-            return;
-        }
-        let Some(turn) = checkpoints.begin(now_ns) else {
-            // What the log has grown by since the one that is being made was adopted asks for another; before it
-            // is adopted here, that is what asked for it.
-            if by_log && grown > share + share / 2 {
-                checkpoints.paces.hurry();
-            }
-            return;
-        };
-        let cause = if by_time { CheckpointCause::Interval } else { CheckpointCause::Log };
-        instance.spawn(Class::System, move |context| {
-            let shared = context.instance().state().inner.shared.clone();
-            let Some(checkpoints) = &shared.checkpoints else { return };
-            // What came of it is in the counters.
-            let _ = make(context, &shared, checkpoints, (turn, cause));
-        });
-    }
-
-    /// Whether the last attempt failed so lately that the next should wait.
-    fn is_left_alone(&self, checkpoints: &Checkpoints, now_ns: u64) -> bool {
-        let failed = locked(&checkpoints.counters).failure.is_some();
-        failed && now_ns < checkpoints.due_ns.load(Ordering::Relaxed)
-    }
 }

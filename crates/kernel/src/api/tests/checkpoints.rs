@@ -260,3 +260,120 @@ fn who_asks_together_shares_a_checkpoint_that_began_later() {
     assert!(database.recovery().pages > 0);
     database.close().unwrap();
 }
+
+/// Where a new manifest is written stands a folder: no checkpoint can be published.
+struct Obstacle(std::path::PathBuf);
+
+impl Obstacle {
+    fn in_the_way(directory: &Path) -> Obstacle {
+        let place = directory.join("MANIFEST.tmp");
+        std::fs::create_dir(&place).expect("the database's directory takes it");
+        Obstacle(place)
+    }
+
+    fn remove(self) {
+        std::fs::remove_dir(self.0).expect("it is empty");
+    }
+}
+
+/// What comes next, within a time in which much more would come.
+fn next(events: &mpsc::Receiver<CheckpointEvent>) -> CheckpointEvent {
+    events.recv_timeout(std::time::Duration::from_secs(30)).expect("an attempt is made")
+}
+
+fn published(events: &mpsc::Receiver<CheckpointEvent>) -> CheckpointReport {
+    match next(events) {
+        CheckpointEvent::Published(report) => report,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn insert_one(database: &Database, table: Oid, id: i64) {
+    let made = transact(database, Isolation::ReadCommitted, |it| insert(it, table, id, 1));
+    made.expect("nothing is in the way");
+}
+
+#[test]
+fn one_is_made_when_it_is_due_though_nobody_does_anything() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { checkpoint_interval_ms: 500, checkpoint_wal_bytes: 0, ..options(2) };
+    let database = Database::open(folder.path(), options).unwrap();
+    let events = database.checkpoint_events().unwrap();
+    let table = make_accounts(&database);
+    for id in 0..2 {
+        insert_one(&database, table, id);
+        let report = published(&events);
+        assert_eq!(report.cause, CheckpointCause::Interval);
+    }
+    database.close().unwrap();
+    drop(database);
+    let again = Database::open(folder.path(), self::options(1)).unwrap();
+    assert_eq!(again.recovery().commits, 0);
+    again.close().unwrap();
+}
+
+#[test]
+fn one_that_came_to_nothing_is_made_again_though_nothing_is_logged_any_more() {
+    let causes = [(200, 0, CheckpointCause::Interval), (0, 1000, CheckpointCause::Log)];
+    for (checkpoint_interval_ms, checkpoint_wal_bytes, cause) in causes {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { checkpoint_interval_ms, checkpoint_wal_bytes, ..options(2) };
+        let database = Database::open(folder.path(), options).unwrap();
+        let obstacle = Obstacle::in_the_way(folder.path());
+        let events = database.checkpoint_events().unwrap();
+        let table = make_accounts(&database);
+        (0..100).for_each(|id| insert_one(&database, table, id));
+        for _ in 0..2 {
+            assert!(matches!(next(&events), CheckpointEvent::Abandoned(_)));
+        }
+        obstacle.remove();
+        // One may have begun, and failed, before that.
+        let report = match next(&events) {
+            CheckpointEvent::Published(report) => report,
+            _ => published(&events),
+        };
+        assert_eq!(report.cause, cause);
+        // With nothing new there is no other.
+        let more = events.recv_timeout(std::time::Duration::from_millis(500));
+        assert!(!matches!(more, Ok(CheckpointEvent::Abandoned(_))), "{more:?}");
+        database.close().unwrap();
+        drop(database);
+        let again = Database::open(folder.path(), self::options(1)).unwrap();
+        assert_eq!(again.recovery().commits, 0);
+        assert_eq!(all(&again, table).len(), 100);
+        again.close().unwrap();
+    }
+}
+
+#[test]
+fn after_one_that_came_to_nothing_logs_that_grow_bring_about_others_as_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let interval = (3_600_000, 100_000);
+    let options = Options {
+        checkpoint_interval_ms: interval.0,
+        checkpoint_wal_bytes: interval.1,
+        ..options(1)
+    };
+    let database = Database::open(folder.path(), options).unwrap();
+    let obstacle = Obstacle::in_the_way(folder.path());
+    let events = database.checkpoint_events().unwrap();
+    let table = make_accounts(&database);
+    database.run(Target::Any, Database::checkpoint).unwrap().expect_err("it is in the way");
+    assert!(matches!(next(&events), CheckpointEvent::Abandoned(_)));
+    obstacle.remove();
+    let mut id = 0;
+    for made in 0..3 {
+        let report = loop {
+            insert_one(&database, table, id);
+            id += 1;
+            match events.try_recv() {
+                Ok(CheckpointEvent::Published(report)) => break report,
+                Ok(other) => panic!("{other:?}"),
+                Err(_) => assert!(id < 100_000, "the log has grown enough"),
+            }
+        };
+        // The first makes up for the one that came to nothing.
+        assert!(made == 0 || report.cause == CheckpointCause::Log, "{report:?}");
+    }
+    database.close().unwrap();
+}
