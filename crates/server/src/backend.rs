@@ -68,6 +68,9 @@ pub trait Backend<S: InstanceState>: Sized + 'static {
     /// The instance that it had rather be on; asked between transactions.
     fn wanted(&self) -> Option<InstanceId>;
 
+    /// Whether it has no wish where to be.
+    fn goes_anywhere(&self) -> bool;
+
     /// Takes it apart, to go on elsewhere; gives it back if it holds what cannot move. Called
     /// between transactions, outside any task.
     fn depart(self) -> Result<Self::Moving, Self>;

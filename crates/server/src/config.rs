@@ -10,7 +10,7 @@ use atoll_kernel::api::{ClockChoice, Instances, Options, Pin};
 use atoll_kernel::io::IoChoice;
 
 use crate::error::{Result, ServerError};
-use crate::session::SessionOptions;
+use crate::session::{Exchanges, SessionOptions};
 
 /// The file in the data directory.
 pub const FILE_NAME: &str = "atoll.toml";
@@ -51,6 +51,7 @@ const SETTINGS: &[Setting] = &[
         name: "sessions_max",
         apply: |config, text| number(text, &mut config.sessions.sessions_max),
     },
+    Setting { name: "exchange_sessions", apply: exchange_sessions },
     Setting { name: "admission_max", apply: admission_max },
     Setting {
         name: "authentication_timeout_ms",
@@ -214,6 +215,15 @@ fn pin(config: &mut Config, text: &str) -> std::result::Result<(), String> {
     Ok(())
 }
 
+fn exchange_sessions(config: &mut Config, text: &str) -> std::result::Result<(), String> {
+    config.sessions.exchanges = match text {
+        "on" => Exchanges::On,
+        "off" => Exchanges::Off,
+        _ => return Err("on or off".to_owned()),
+    };
+    Ok(())
+}
+
 fn number<T: std::str::FromStr>(text: &str, into: &mut T) -> std::result::Result<(), String> {
     *into = text.parse().map_err(|_| "a number that is not negative".to_owned())?;
     Ok(())
@@ -334,7 +344,11 @@ mod tests {
             "ATOLL_ADMISSION_MAX" => Some("10000".to_owned()),
             _ => None,
         };
-        let flags = [("instances", "3".to_owned()), ("listen", "localhost, [::1]:7".to_owned())];
+        let flags = [
+            ("instances", "3".to_owned()),
+            ("listen", "localhost, [::1]:7".to_owned()),
+            ("exchange_sessions", "off".to_owned()),
+        ];
         let config = Config::gather(folder.path(), variables, &flags).unwrap();
         assert_eq!(config.options.instances, Instances::Count(3));
         assert_eq!(config.options.clock, ClockChoice::Counter);
@@ -344,6 +358,7 @@ mod tests {
         assert_eq!(config.options.checkpoint_interval_ms, 300_000);
         assert_eq!(config.options.checkpoint_wal_bytes, 0);
         assert_eq!(config.options.runtime.admission_max, 10_000);
+        assert_eq!(config.sessions.exchanges, Exchanges::Off);
         assert_eq!(config.listen, ["localhost:5432", "[::1]:7"]);
     }
 
@@ -397,6 +412,8 @@ mod tests {
                 format!("--admission-max: admission_max = \"{wrong}\": a number from 1 to 10000");
             assert_eq!(told(&[("admission_max", wrong.to_owned())]), expected);
         }
+        let exchange = told(&[("exchange_sessions", "1".to_owned())]);
+        assert_eq!(exchange, "--exchange-sessions: exchange_sessions = \"1\": on or off");
         assert!(told(&[("buffer_pool", "lots".to_owned())]).starts_with("--buffer-pool: "));
         assert!(told(&[("buffer_pool", "99999999999TB".to_owned())]).contains("size"));
         assert_eq!(

@@ -62,6 +62,10 @@ impl Backend<Core> for SqlBackend {
         self.0.wanted_instance()
     }
 
+    fn goes_anywhere(&self) -> bool {
+        self.0.goes_anywhere()
+    }
+
     fn depart(self) -> Result<MovingSession, SqlBackend> {
         self.0.depart().map_err(SqlBackend)
     }

@@ -82,6 +82,9 @@ pub struct Arguments {
     /// Sessions of one instance at most [default: 10000]
     #[arg(long, value_name = "N")]
     sessions_max: Option<String>,
+    /// Whether sessions of two instances change places where that makes messages come together [default: on]
+    #[arg(long, value_name = "on|off")]
+    exchange_sessions: Option<String>,
     /// Transactions that one instance runs at once at most; those that begin above it wait their turn,
     /// first come first served [default: 128]
     #[arg(long, value_name = "N")]
@@ -127,6 +130,7 @@ impl Arguments {
             ("pin", &self.pin),
             ("deadlock_timeout_ms", &self.deadlock_timeout_ms),
             ("sessions_max", &self.sessions_max),
+            ("exchange_sessions", &self.exchange_sessions),
             ("admission_max", &self.admission_max),
             ("authentication_timeout_ms", &self.authentication_timeout_ms),
         ];

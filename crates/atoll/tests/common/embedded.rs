@@ -100,6 +100,10 @@ impl Backend<Core> for Fragile {
         self.0.wanted()
     }
 
+    fn goes_anywhere(&self) -> bool {
+        self.0.goes_anywhere()
+    }
+
     fn depart(self) -> Result<Self::Moving, Self> {
         self.0.depart().map_err(Fragile)
     }

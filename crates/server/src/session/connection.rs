@@ -43,6 +43,9 @@ pub(super) struct Connection<B> {
     pub(super) link: Link,
     pub(super) phase: Cell<Phase>,
     pub(super) running: Cell<bool>,
+    // Whether it was among those that might change places, and where it was ordered to go (`exchange`).
+    pub(super) is_known: Cell<bool>,
+    pub(super) ordered: Cell<Option<InstanceId>>,
     pub(super) verdict: Cell<Verdict>,
     pub(super) progress: Cell<Progress>,
     // Boxed: a conversation takes it and gives it back.

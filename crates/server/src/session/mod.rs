@@ -7,16 +7,20 @@
 
 mod ahead;
 mod cancel;
+mod company;
 mod connection;
 mod conversation;
+mod exchange;
 mod link;
 mod moving;
 mod newcomer;
+mod search;
 mod sessions;
 mod start;
 #[cfg(test)]
 mod tests;
 mod wire;
 
+pub use exchange::Exchange;
 pub use newcomer::Newcomer;
-pub use sessions::{SessionOptions, Sessions};
+pub use sessions::{Exchanges, SessionOptions, Sessions};

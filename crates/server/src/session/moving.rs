@@ -37,6 +37,7 @@ use atoll_kernel::base::InstanceId;
 use atoll_kernel::io::Token;
 use atoll_kernel::runtime::{Instance, InstanceState, ServiceId};
 use atoll_kernel::txn::Interrupt;
+use atoll_sql::session::client::TransactionStatus;
 
 use crate::backend::Backend;
 
@@ -46,10 +47,16 @@ use super::link::{Link, Parcel, Receiving};
 use super::sessions::{KIND_SEND, Sessions, shutting_down};
 
 /// Where a session was accepted, and its number there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Origin {
     instance: InstanceId,
     number: u32,
+}
+
+impl Origin {
+    pub(super) fn new(instance: InstanceId, number: u32) -> Origin {
+        Origin { instance, number }
+    }
 }
 
 /// What a client must know to cancel its session's statement.
@@ -102,10 +109,15 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         if !stands {
             return false;
         }
-        let wanted = connection.backend.borrow().as_ref().and_then(|backend| backend.wanted());
+        let ordered = connection.ordered.get();
+        let wanted = connection.backend.borrow().as_ref().and_then(|backend| {
+            let is_between = backend.status() == TransactionStatus::Idle;
+            backend.wanted().or(ordered.filter(|_| is_between && backend.goes_anywhere()))
+        });
         let wanted = wanted
             .filter(|to| *to != instance.id() && usize::from(to.0) < instance.hub().instances());
         let Some(to) = wanted else { return false };
+        connection.ordered.set(None);
         connection.phase.set(Phase::Leaving(to));
         self.leaving.borrow_mut().push(connection.number);
         true
@@ -191,6 +203,8 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             link: Link::of_parcel(parcel, receive, send, self.buffers.clone()),
             phase: Cell::new(Phase::Open),
             running: Cell::new(false),
+            is_known: Cell::new(true),
+            ordered: Cell::new(None),
             verdict: Cell::new(Verdict::Open),
             progress: Cell::default(),
             interrupt: RefCell::new(Some(backend.interrupt())),
@@ -252,6 +266,8 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             link: Link::new(socket, receive, send, self.buffers.clone()),
             phase: Cell::new(Phase::Starting),
             running: Cell::new(false),
+            is_known: Cell::new(false),
+            ordered: Cell::new(None),
             verdict: Cell::new(Verdict::Open),
             progress: Cell::default(),
             backend: RefCell::default(),

@@ -27,6 +27,7 @@ use crate::codec::{Limits, Out, Protocol, is_incomplete};
 
 use super::connection::{Admitted, Connection, Phase};
 use super::conversation::{Conversation, Verdict};
+use super::exchange::Hearing;
 use super::link::{Buffers, Receiving};
 use super::moving::Place;
 use super::newcomer::Newcomer;
@@ -54,6 +55,17 @@ pub struct SessionOptions {
     pub limits: Limits,
     /// How long a connection may take to start its session.
     pub authentication_timeout_ms: u64,
+    /// Whether sessions change places.
+    pub exchanges: Exchanges,
+}
+
+/// Whether sessions of two instances change places where that makes messages come together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchanges {
+    /// Where processors are short and few sessions have much to do.
+    On,
+    /// A session goes only where its transactions hash to.
+    Off,
 }
 
 impl Default for SessionOptions {
@@ -62,6 +74,7 @@ impl Default for SessionOptions {
             sessions_max: 10_000,
             limits: Limits::default(),
             authentication_timeout_ms: 60_000,
+            exchanges: Exchanges::On,
         }
     }
 }
@@ -81,6 +94,7 @@ pub struct Sessions<S: InstanceState, B: Backend<S>> {
     // How many that were accepted here and have room there are, wherever they are now; and those without.
     pub(super) live: Cell<usize>,
     pub(super) refused: Cell<usize>,
+    pub(super) hearing: Hearing,
     // Response buffers of all links.
     pub(super) buffers: Rc<Buffers>,
     // Connections whose answers wait for the instance's own log, in order of their conversations'
@@ -113,6 +127,7 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
             leaving: RefCell::default(),
             live: Cell::new(0),
             refused: Cell::new(0),
+            hearing: Hearing::default(),
             buffers: Rc::default(),
             settling: RefCell::default(),
             draining: RefCell::default(),
@@ -482,6 +497,7 @@ impl<S: InstanceState, B: Backend<S>> Service<S> for Sessions<S, B> {
             }
         } else {
             connection.link.received(completion.result, buffer);
+            self.hearing.hear(connection.number);
             self.advance(instance, &connection);
         }
     }
@@ -491,6 +507,7 @@ impl<S: InstanceState, B: Backend<S>> Service<S> for Sessions<S, B> {
     }
 
     fn poll(&self, instance: &Instance<S>) -> Poll {
+        self.hearing.end_turn();
         self.release_settled(instance);
         self.let_go(instance);
         if self.draining.borrow().is_empty() && self.starting.borrow().is_empty() {

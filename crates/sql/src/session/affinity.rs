@@ -123,8 +123,18 @@ impl Affinity {
         std::iter::once(first).chain(candidates).find(|near| count(*near) >= MOST).flatten()
     }
 
+    /// Whether none of its last transactions hashed anywhere.
+    pub fn is_free(&self) -> bool {
+        self.hint.is_none() && self.last.iter().all(Option::is_none)
+    }
+
     /// It has moved there.
     pub fn moved(&mut self, here: InstanceId) {
+        if self.is_free() {
+            // It followed nothing.
+            self.here = here;
+            return;
+        }
         let soon = self.since < self.rest.saturating_mul(LONG_RESTS);
         // To follow its first hint is no going to and fro.
         if self.at_once.take().is_none() {

@@ -110,6 +110,11 @@ impl Session {
         self.affinity.wanted()
     }
 
+    /// Whether the session could as well be on any other instance: its last transactions had no affinity.
+    pub fn goes_anywhere(&self) -> bool {
+        self.affinity.is_free()
+    }
+
     /// Takes the session apart, to go on on another instance. One that holds what cannot move (an
     /// open transaction, a cursor WITH HOLD) is given back.
     #[expect(clippy::result_large_err, reason = "whoever asks has it, and keeps it")]

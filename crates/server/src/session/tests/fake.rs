@@ -150,6 +150,10 @@ impl Backend<Nothing> for Fake {
         self.wanted.filter(|_| self.status == TransactionStatus::Idle)
     }
 
+    fn goes_anywhere(&self) -> bool {
+        true
+    }
+
     fn depart(mut self) -> Result<MovingFake, Fake> {
         self.wanted = None;
         if self.stuck {

@@ -1,6 +1,7 @@
 //! Sessions over real sockets and a backend that understands a handful of words.
 
 mod ends;
+mod exchange;
 mod fake;
 mod moves;
 
@@ -16,7 +17,7 @@ use atoll_kernel::sync::Ordering;
 use self::fake::{Counts, Fake, Nothing};
 use crate::listen::Listeners;
 use crate::serve;
-use crate::session::SessionOptions;
+use crate::session::{Exchanges, SessionOptions};
 
 struct Served {
     runtime: Runtime<Nothing>,
@@ -29,7 +30,8 @@ fn served() -> Served {
 }
 
 fn served_by(io: IoChoice) -> Served {
-    served_with(io, SessionOptions::default())
+    // Tests count who goes where.
+    served_with(io, SessionOptions { exchanges: Exchanges::Off, ..SessionOptions::default() })
 }
 
 fn served_with(io: IoChoice, sessions: SessionOptions) -> Served {

@@ -1,0 +1,75 @@
+//! Sessions that change places where processors are short: every answer comes, and who is kept stays.
+
+use super::*;
+use atoll_kernel::sync::{AtomicBool, AtomicUsize};
+
+/// More threads that compute than there are processors.
+struct Crowd {
+    ends: Arc<AtomicBool>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Crowd {
+    fn new() -> Crowd {
+        let ends = Arc::new(AtomicBool::new(false));
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        let threads = (0..2 * processors).map(|_| {
+            let ends = ends.clone();
+            std::thread::spawn(move || {
+                while !ends.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        });
+        Crowd { threads: threads.collect(), ends }
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| thread.join().unwrap());
+    }
+}
+
+#[test]
+fn sessions_change_places_on_a_busy_machine_and_nothing_is_lost() {
+    let served = served_with(IoChoice::Auto, SessionOptions::default());
+    let crowd = Crowd::new();
+    let ends = Arc::new(AtomicBool::new(false));
+    let places = Arc::new(AtomicUsize::new(0));
+    let clients: Vec<_> = (0..8)
+        .map(|number| {
+            let (address, ends, places) = (served.address.clone(), ends.clone(), places.clone());
+            std::thread::spawn(move || {
+                let mut client = Raw::start(&address);
+                // Two of them hold something that cannot move.
+                if number < 2 {
+                    assert_eq!(client.says(&query("stick")), "CZ");
+                }
+                let at = |client: &mut Raw| {
+                    client.send(&query("where"));
+                    client.until_ready().1[0].clone()
+                };
+                let mut last = at(&mut client);
+                while !ends.load(Ordering::Relaxed) {
+                    // In a block it stays.
+                    assert_eq!(client.says(&query("begin")), "CZ");
+                    let place = at(&mut client);
+                    assert_eq!(client.says(&query("nulls 2")), "TDDCZ");
+                    assert_eq!(at(&mut client), place);
+                    assert_eq!(client.says(&query("commit")), "CZ");
+                    assert!(number >= 2 || place == last, "who is stuck stays");
+                    places.fetch_add(usize::from(place != last), Ordering::Relaxed);
+                    last = place;
+                }
+            })
+        })
+        .collect();
+    eventually("some have changed places", || places.load(Ordering::Relaxed) >= 8);
+    ends.store(true, Ordering::Relaxed);
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    drop(crowd);
+    assert!(served.counts.departed.load(Ordering::SeqCst) >= 8);
+    served.runtime.close();
+}
