@@ -4,6 +4,7 @@
 mod common;
 
 use atoll_kernel::api::AffinityKey;
+use atoll_kernel::sync::{AtomicBool, Ordering};
 use common::Scratch;
 use common::raw::{Raw, query};
 use postgres::error::SqlState;
@@ -282,4 +283,54 @@ fn a_pipelined_stream_is_answered_whole() {
     let sum: i64 = client.query_one("select sum(v)::int8 from district", &[]).unwrap().get(0);
     assert_eq!(sum, i64::from(count));
     assert!(moves(&mut client).0 > 0);
+}
+
+/// Sessions without affinity on a machine that has more to run than processors: some change places, and
+/// nobody notices.
+#[test]
+fn sessions_that_change_places_keep_what_they_have() {
+    let scratch = Scratch::new();
+    let mut watcher = tables(&scratch);
+    watcher.batch_execute("alter table district reset (affinity)").unwrap();
+    let ended = AtomicBool::new(false);
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    let told: i64 = std::thread::scope(|scope| {
+        for _ in 0..2 * processors {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let workers: Vec<_> = (1..=8)
+            .map(|number: i32| {
+                let (mut client, ended) = (scratch.connect(), &ended);
+                scope.spawn(move || {
+                    client.batch_execute(&format!("set my.number = {number}")).unwrap();
+                    let change = "update district set v = v + 1 where w = $1 and d = 1 returning v";
+                    let change = client.prepare(change).unwrap();
+                    let own = client.prepare("select current_setting('my.number')::int").unwrap();
+                    let mut told = 0_i64;
+                    while !ended.load(Ordering::Relaxed) {
+                        let mut block = client.transaction().unwrap();
+                        let kept: i32 = block.query_one(&own, &[]).unwrap().get(0);
+                        let v: i64 = block.query_one(&change, &[&number]).unwrap().get(0);
+                        block.commit().unwrap();
+                        told += 1;
+                        assert_eq!((kept, v), (number, told));
+                    }
+                    told
+                })
+            })
+            .collect();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(90);
+        while moves(&mut watcher).0 < 8 && std::time::Instant::now() < deadline {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        ended.store(true, Ordering::Relaxed);
+        workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+    });
+    assert!(moves(&mut watcher).0 >= 8, "some have changed places");
+    let sum: i64 = watcher.query_one("select sum(v)::int8 from district", &[]).unwrap().get(0);
+    assert_eq!(sum, told);
 }

@@ -48,10 +48,11 @@ impl Company {
         }
     }
 
-    /// With how many a session's messages came, in thousandths; none if it said nothing.
-    pub(super) fn of(&self, number: u32) -> Option<u64> {
-        let place = self.sessions.iter().position(|it| *it == number)?;
-        (self.together[place] * 1000).checked_div(self.turns[place])
+    /// The sessions that spoke, and with how many the messages of each came, in thousandths.
+    pub(super) fn heard(&self) -> impl Iterator<Item = (u32, u64)> {
+        let together = self.together.iter().zip(&self.turns);
+        let together = together.map(|(sum, turns)| (sum * 1000).checked_div(*turns));
+        self.sessions.iter().zip(together).filter_map(|(number, of)| Some((*number, of?)))
     }
 
     /// How many more spoke than are told apart: one stands for any number.
@@ -82,15 +83,19 @@ mod tests {
 
     #[test]
     fn who_comes_with_whom_is_counted_by_turns() {
-        let company = heard(&[&[7, 3, 9], &[3, 9], &[], &[7], &[5, 3, 9]]);
-        assert_eq!([7, 3, 9, 5].map(|it| company.of(it)), [2000, 2666, 2666, 3000].map(Some));
-        assert_eq!((company.of(1), company.strangers()), (None, 0));
+        let mut company = heard(&[&[7, 3, 9], &[3, 9], &[], &[7], &[5, 3, 9]]);
+        // Its turn has not ended.
+        company.hear(4);
+        let counts: Vec<_> = company.heard().collect();
+        assert_eq!(counts, [(7, 2000), (3, 2666), (9, 2666), (5, 3000)]);
+        assert_eq!(company.strangers(), 0);
     }
 
     #[test]
     fn more_sessions_than_are_told_apart_are_noticed() {
         let company = heard(&[&[0, 1, 2, 3, 4, 5, 6, 7], &[0, 8, 9], &[8]]);
-        assert_eq!((company.of(0), company.of(7), company.of(8)), (Some(5500), Some(8000), None));
+        let counts: Vec<_> = company.heard().collect();
+        assert_eq!((counts.len(), counts[0], counts[7]), (8, (0, 5500), (7, 8000)));
         assert_eq!(company.strangers(), 1);
     }
 

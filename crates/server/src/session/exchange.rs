@@ -157,35 +157,41 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
     fn look(&self, instance: &Instance<S>, question: Question) -> Look {
         let listens = question.listens.then(Company::default);
         let company = self.hearing.company.replace(listens).unwrap_or_default();
-        let mut free = Vec::new();
-        let (mut is_there, mut is_new) = (false, false);
-        for place in &*self.connections.borrow() {
-            let Place::Here(connection) = place else { continue };
-            let origin = connection.origin_on(instance.id());
-            is_there |= question.expected == Some(origin);
-            let Some(together) = company.of(connection.number) else { continue };
+        let (mut free, mut is_new) = (Vec::new(), false);
+        for (number, together) in company.heard() {
+            let Some(connection) = self.connection(u64::from(number)) else { continue };
             if connection.goes_anywhere() {
-                free.push((together, origin));
+                free.push((together, connection.origin_on(instance.id())));
                 is_new |= !connection.is_known.replace(true);
             }
         }
         free.sort_unstable();
-        let named = (!free.is_empty()).then(|| free[question.nth % free.len()].1);
-        let stands_out = company.stands_out(free.iter().map(|it| it.0));
-        let sessions = free.len() + company.strangers();
-        let Hearing { messages, turns, .. } = &self.hearing;
-        let heard = Heard { messages: messages.get(), turns: turns.get() };
-        Look { heard, sessions, named, is_there, stands_out, is_new }
+        let is_there = |session| self.of_origin(instance.id(), session).is_some();
+        Look {
+            heard: Heard { messages: self.hearing.messages.get(), turns: self.hearing.turns.get() },
+            sessions: free.len() + company.strangers(),
+            named: (!free.is_empty()).then(|| free[question.nth % free.len()].1),
+            is_there: question.expected.is_some_and(is_there),
+            stands_out: company.stands_out(free.iter().map(|it| it.0)),
+            is_new,
+        }
     }
 
     fn order(&self, instance: &Instance<S>, order: Order) {
-        for place in &*self.connections.borrow() {
-            let Place::Here(connection) = place else { continue };
-            if connection.origin_on(instance.id()) == order.session {
-                let goes = order.to != instance.id();
-                connection.ordered.set(goes.then_some(order.to));
-            }
+        if let Some(connection) = self.of_origin(instance.id(), order.session) {
+            let goes = order.to != instance.id();
+            connection.ordered.set(goes.then_some(order.to));
         }
+    }
+
+    /// The connection of this origin, if it is here.
+    fn of_origin(&self, here: InstanceId, origin: Origin) -> Option<Rc<Connection<B>>> {
+        self.connections.borrow().iter().find_map(|place| match place {
+            Place::Here(connection) => {
+                (connection.origin_on(here) == origin).then(|| connection.clone())
+            }
+            Place::Free | Place::Away(..) => None,
+        })
     }
 }
 
