@@ -24,7 +24,7 @@ use super::moving::Origin;
 
 /// How long messages are counted in an arrangement.
 const WINDOW_NS: u64 = 25_000_000;
-/// ... and how many there must be at least; a window without is followed by another, so often.
+/// ... and how many there must be at least; after an exchange a window without is followed by another, so often.
 const HEARD_MIN: u64 = 100;
 const WINDOWS_MAX: u32 = 8;
 /// Between two looks whether both are there, and how often it is looked.
@@ -202,10 +202,6 @@ impl Search {
                         self.failure = if is_likely { LIKELY_FAILURE } else { UNLIKELY_FAILURE };
                         self.enter(Stage::Moves { before, sessions }, now_ns + MOVING_NS);
                         Some(self.orders(sessions, Way::There))
-                    }
-                    (None, ..) if self.looks < WINDOWS_MAX => {
-                        self.due_ns = now_ns + WINDOW_NS;
-                        None
                     }
                     _ => {
                         self.enter(Stage::Rests, now_ns + LATER_NS);
