@@ -47,6 +47,8 @@ const REST_NS: u64 = 20_000_000;
 const REST_MAX_NS: u64 = 4_000_000_000;
 const FAILURES_OF_A_REST: u32 = 2;
 const LATER_NS: u64 = 500_000_000;
+/// Of how many pairs of instances each is looked at in that time.
+const PAIRS_A_LATER: u64 = 50;
 
 /// What an instance has counted since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -204,7 +206,9 @@ impl Search {
                         Some(self.orders(sessions, Way::There))
                     }
                     _ => {
-                        self.enter(Stage::Rests, now_ns + LATER_NS);
+                        let later_ns = LATER_NS / (self.pairs() as u64).min(PAIRS_A_LATER);
+                        self.number += 1;
+                        self.enter(Stage::Rests, now_ns + later_ns);
                         None
                     }
                 }
@@ -434,6 +438,21 @@ mod tests {
         let sum: f64 = (0..4).map(|it| world.together(it)).sum();
         assert!(sum > 4.0 * 2.2, "{:?}", world.places);
         assert!((0..4).all(|it| world.on(it).len() == 3));
+    }
+
+    #[test]
+    fn a_pair_where_nothing_is_to_be_found_keeps_no_other_waiting() {
+        let threads = [0, 0, 0, 1, 1, 1, 2, 3, 2, 3, 2, 3];
+        let places = [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3];
+        for seed in 0..10 {
+            let mut world = World::new(&threads, &places, seed);
+            let mut search = Search::new(4);
+            world.run(&mut search, 30_000_000_000);
+            while !search.rests() {
+                world.run(&mut search, 5_000_000);
+            }
+            assert!(world.is_apart(), "seed {seed}: {:?}", world.places);
+        }
     }
 
     #[test]
