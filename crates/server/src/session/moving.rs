@@ -1,7 +1,7 @@
 //! Sessions that go to another instance, with their socket (kernel rule 2.10).
 //!
 //! ```text
-//!   Open --a conversation ends, the backend wants to go--> Leaving(to)
+//!   Open --a conversation ends, the backend wants to go, or is ordered to (`exchange`)--> Leaving(to)
 //!   Leaving --everything sent, `to` was promised--> taken apart, sent as a letter
 //!   letter --at `to`--> Open: what was read and not answered comes first, then a Recv
 //!   Leaving --the database closes, the peer is gone, the backend cannot--> Open, here

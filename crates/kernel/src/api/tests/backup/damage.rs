@@ -7,9 +7,11 @@ use super::*;
 
 /// Changes a bit in the middle of what a file holds.
 pub(super) fn damage(bytes: &mut [u8]) {
-    let middle = bytes.iter().rposition(|byte| *byte != 0).unwrap() / 2;
+    // Of two slots only the second may be taken.
+    let first = bytes.iter().position(|byte| *byte != 0).unwrap();
+    let middle = first + (bytes.iter().rposition(|byte| *byte != 0).unwrap() - first) / 2;
     // Not between records, where nothing is. No byte becomes zero, so that it is found again.
-    let at = bytes[..middle].iter().rposition(|byte| byte & !8 != 0).unwrap();
+    let at = bytes[..=middle].iter().rposition(|byte| byte & !8 != 0).unwrap();
     bytes[at] ^= 8;
 }
 
