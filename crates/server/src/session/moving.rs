@@ -111,8 +111,8 @@ impl<S: InstanceState, B: Backend<S>> Sessions<S, B> {
         }
         let ordered = connection.ordered.get();
         let wanted = connection.backend.borrow().as_ref().and_then(|backend| {
-            let is_between = backend.status() == TransactionStatus::Idle;
-            backend.wanted().or(ordered.filter(|_| is_between && backend.goes_anywhere()))
+            let may_go = || backend.status() == TransactionStatus::Idle && backend.goes_anywhere();
+            backend.wanted().or_else(|| ordered.filter(|_| may_go()))
         });
         let wanted = wanted
             .filter(|to| *to != instance.id() && usize::from(to.0) < instance.hub().instances());

@@ -102,7 +102,6 @@ impl CoreInner {
         let options = &self.shared.options;
         let share = options.checkpoint_wal_bytes / self.hub.instances() as u64;
         let interval_ns = options.checkpoint_interval_ms.saturating_mul(1_000_000);
-        let has_failed = due.has_failed();
         let mut due_ns = due.at_ns.load(Ordering::Relaxed);
         if due_ns == 0 {
             // The first interval begins now.
@@ -111,7 +110,7 @@ impl CoreInner {
         }
         let by_time = interval_ns > 0 && now_ns >= due_ns;
         let by_log = share > 0 && grown >= share;
-        let is_left_alone = has_failed && now_ns < due_ns;
+        let is_left_alone = now_ns < due_ns && due.has_failed();
         if !(by_time || by_log) || is_left_alone {
             let is_timed = interval_ns > 0 || (by_log && is_left_alone);
             return if is_timed { Poll::Until(due_ns) } else { Poll::Idle };

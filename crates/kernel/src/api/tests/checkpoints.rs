@@ -348,12 +348,8 @@ fn one_that_came_to_nothing_is_made_again_though_nothing_is_logged_any_more() {
 #[test]
 fn after_one_that_came_to_nothing_logs_that_grow_bring_about_others_as_before() {
     let folder = tempfile::tempdir().unwrap();
-    let interval = (3_600_000, 100_000);
-    let options = Options {
-        checkpoint_interval_ms: interval.0,
-        checkpoint_wal_bytes: interval.1,
-        ..options(1)
-    };
+    let options =
+        Options { checkpoint_interval_ms: 3_600_000, checkpoint_wal_bytes: 100_000, ..options(1) };
     let database = Database::open(folder.path(), options).unwrap();
     let obstacle = Obstacle::in_the_way(folder.path());
     let events = database.checkpoint_events().unwrap();
