@@ -219,7 +219,8 @@ fn exchange_sessions(config: &mut Config, text: &str) -> std::result::Result<(),
     config.sessions.exchanges = match text {
         "on" => Exchanges::On,
         "off" => Exchanges::Off,
-        _ => return Err("on or off".to_owned()),
+        "always" => Exchanges::Always,
+        _ => return Err("on, off or always".to_owned()),
     };
     Ok(())
 }
@@ -413,7 +414,7 @@ mod tests {
             assert_eq!(told(&[("admission_max", wrong.to_owned())]), expected);
         }
         let exchange = told(&[("exchange_sessions", "1".to_owned())]);
-        assert_eq!(exchange, "--exchange-sessions: exchange_sessions = \"1\": on or off");
+        assert_eq!(exchange, "--exchange-sessions: exchange_sessions = \"1\": on, off or always");
         assert!(told(&[("buffer_pool", "lots".to_owned())]).starts_with("--buffer-pool: "));
         assert!(told(&[("buffer_pool", "99999999999TB".to_owned())]).contains("size"));
         assert_eq!(

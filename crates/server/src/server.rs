@@ -12,7 +12,7 @@ use atoll_kernel::runtime::{Hub, Instance, InstanceState, ServiceId, Target};
 use crate::backend::Backend;
 use crate::error::{Result, ServerError};
 use crate::listen::{Listener, Listeners};
-use crate::session::{Exchange, Exchanges, SessionOptions, Sessions};
+use crate::session::{Exchange, SessionOptions, Sessions};
 
 /// Serves the instances of `hub` on `listeners`. Answers the addresses; serving ends with the
 /// instances.
@@ -50,9 +50,7 @@ pub fn serve<S: InstanceState, B: Backend<S>>(
     };
     let listen = move |instance: &Instance<S>| {
         Listener::<S, B>::register(instance, listeners, sessions);
-        if options.exchanges == Exchanges::On {
-            Exchange::<S, B>::register(instance, sessions);
-        }
+        Exchange::<S, B>::register(instance, sessions, options.exchanges);
     };
     hub.send(InstanceId(0), Box::new(listen));
     Ok(addresses)

@@ -82,8 +82,9 @@ pub struct Arguments {
     /// Sessions of one instance at most [default: 10000]
     #[arg(long, value_name = "N")]
     sessions_max: Option<String>,
-    /// Whether sessions of two instances change places where that makes messages come together [default: on]
-    #[arg(long, value_name = "on|off")]
+    /// Whether sessions of two instances change places where that makes messages come together; always: without end,
+    /// also where it does not (to test) [default: on]
+    #[arg(long, value_name = "on|off|always")]
     exchange_sessions: Option<String>,
     /// Transactions that one instance runs at once at most; those that begin above it wait their turn,
     /// first come first served [default: 128]

@@ -17,8 +17,8 @@ use crate::backend::Backend;
 use super::company::Company;
 use super::connection::{Connection, Phase};
 use super::moving::{Origin, Place};
-use super::search::{Heard, Look, Order, Question, Search};
-use super::sessions::Sessions;
+use super::search::{Heard, Look, Order, Question, Search, Terms};
+use super::sessions::{Exchanges, Sessions};
 
 /// Turns between two looks at the clock.
 const TURNS: u32 = 32;
@@ -28,6 +28,7 @@ pub struct Exchange<S: InstanceState, B: Backend<S>> {
     id: Cell<ServiceId>,
     // The sessions' service, under the same number on every instance.
     sessions: ServiceId,
+    exchanges: Exchanges,
     search: RefCell<Search>,
     answers: RefCell<[Option<Look>; 2]>,
     turns: Cell<u32>,
@@ -35,15 +36,22 @@ pub struct Exchange<S: InstanceState, B: Backend<S>> {
 }
 
 impl<S: InstanceState, B: Backend<S>> Exchange<S, B> {
-    /// Begins to look, from `instance`, at the service `sessions` of every instance, if there are several.
-    pub fn register(instance: &Instance<S>, sessions: ServiceId) {
+    /// Begins to look, from `instance`, at the service `sessions` of every instance, if there are several and sessions
+    /// are to change places.
+    pub fn register(instance: &Instance<S>, sessions: ServiceId, exchanges: Exchanges) {
+        let terms = match exchanges {
+            Exchanges::Off => return,
+            Exchanges::On => Terms::CAREFUL,
+            Exchanges::Always => Terms::RESTLESS,
+        };
         if instance.hub().instances() < 2 {
             return;
         }
-        let search = RefCell::new(Search::new(instance.hub().instances()));
+        let search = RefCell::new(Search::new(instance.hub().instances(), terms));
         let exchange = Rc::new(Exchange::<S, B> {
             id: Cell::new(ServiceId::STATE),
             sessions,
+            exchanges,
             search,
             answers: RefCell::default(),
             turns: Cell::new(0),
@@ -100,7 +108,11 @@ impl<S: InstanceState, B: Backend<S>> Service<S> for Exchange<S, B> {
             return Poll::Idle;
         }
         let mut search = self.search.borrow_mut();
-        if search.rests() && instance.processor() == Processor::Enough {
+        let waits = match self.exchanges {
+            Exchanges::Always => false,
+            Exchanges::On | Exchanges::Off => instance.processor() == Processor::Enough,
+        };
+        if search.rests() && waits {
             return Poll::Idle;
         }
         let (now_ns, pair) = (instance.time().now_ns(), search.pair());

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Invariants: one exchange at a time, of one session each way: an instance has as many as before. After each that was no
-//! better the next is tried later, up to [`REST_MAX_NS`], until another session comes: where there is nothing to find the
+//! better the next is tried later, up to [`Terms::rest_max_ns`], until another session comes: where there is nothing to find the
 //! search costs next to nothing. Pure: what it asks and orders others carry out (`exchange`).
 
 use atoll_kernel::base::InstanceId;
@@ -22,33 +22,60 @@ use atoll_kernel::base::InstanceId;
 use super::company::TOLD_APART_MAX;
 use super::moving::Origin;
 
-/// How long messages are counted in an arrangement.
-const WINDOW_NS: u64 = 25_000_000;
-/// ... and how many there must be at least; after an exchange a window without is followed by another, so often.
-const HEARD_MIN: u64 = 100;
+/// After an exchange a window with too few messages is followed by another, so often.
 const WINDOWS_MAX: u32 = 8;
 /// Between two looks whether both are there, and how often it is looked.
 const MOVING_NS: u64 = 5_000_000;
 const MOVING_LOOKS_MAX: u32 = 10;
 /// What comes together does not at once when they are there.
 const SETTLING_NS: u64 = 15_000_000;
-/// By how much more must come together for an exchange to stay.
-const BETTER: f64 = 1.05;
-/// If so large a part of those that could comes together nothing is tried; if a smaller part than that does, something
-/// is likely to be better, as where a session stands out.
-const GOOD: f64 = 0.85;
+/// If a smaller part than that of those that could comes together something is likely to be better, as where a session
+/// stands out.
 const POOR: f64 = 0.65;
 /// As how many an exchange counts that was no better though it was likely, and else.
 const LIKELY_FAILURE: u32 = 1;
 const UNLIKELY_FAILURE: u32 = 3;
-/// Between exchanges: at first, doubled with every second that was no better, and at most. And if there are
-/// too few sessions, or too many.
+/// Between exchanges at first, doubled with every second that was no better.
 const REST_NS: u64 = 20_000_000;
-const REST_MAX_NS: u64 = 4_000_000_000;
 const FAILURES_OF_A_REST: u32 = 2;
-const LATER_NS: u64 = 500_000_000;
-/// Of how many pairs of instances each is looked at in that time.
+/// Of how many pairs of instances each is looked at before the search comes to it later.
 const PAIRS_A_LATER: u64 = 50;
+
+/// What an exchange must bring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// How long messages are counted in an arrangement, and how many there must be at least.
+    window_ns: u64,
+    heard_min: u64,
+    /// If so large a part of those that could comes together nothing is tried.
+    good: f64,
+    /// By how much more must come together for an exchange to stay.
+    better: f64,
+    /// Between exchanges at most; and if there are too few sessions, or too many.
+    rest_max_ns: u64,
+    later_ns: u64,
+}
+
+impl Terms {
+    /// That more comes together.
+    pub(super) const CAREFUL: Terms = Terms {
+        window_ns: 25_000_000,
+        heard_min: 100,
+        good: 0.85,
+        better: 1.05,
+        rest_max_ns: 4_000_000_000,
+        later_ns: 500_000_000,
+    };
+    /// Nothing: two change places after two, as soon as each has said something.
+    pub(super) const RESTLESS: Terms = Terms {
+        window_ns: 5_000_000,
+        heard_min: 1,
+        good: f64::INFINITY,
+        better: 0.0,
+        rest_max_ns: REST_NS,
+        later_ns: 10_000_000,
+    };
+}
 
 /// What an instance has counted since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,6 +135,7 @@ enum Stage {
 /// The search of one server.
 pub(super) struct Search {
     instances: usize,
+    terms: Terms,
     stage: Stage,
     due_ns: u64,
     /// Whether the pair was asked and has not answered.
@@ -127,11 +155,12 @@ pub(super) struct Search {
 
 impl Search {
     /// Among so many instances, at least two.
-    pub fn new(instances: usize) -> Search {
+    pub fn new(instances: usize, terms: Terms) -> Search {
         let (stage, due_ns) = (Stage::Rests, 0);
         let (asked, looks, sessions, number) = (false, 0, [0; 2], 0);
         Search {
             instances,
+            terms,
             stage,
             due_ns,
             asked,
@@ -187,7 +216,7 @@ impl Search {
         let heard = looks.map(|look| look.heard);
         match self.stage {
             Stage::Rests => {
-                self.enter(Stage::Before { since: heard }, now_ns + WINDOW_NS);
+                self.enter(Stage::Before { since: heard }, now_ns + self.terms.window_ns);
                 None
             }
             Stage::Before { since } => {
@@ -195,7 +224,7 @@ impl Search {
                 if looks.iter().any(|look| look.is_new) {
                     (self.failed, self.failures) = (0, 0);
                 }
-                let together = together(since, heard);
+                let together = self.together(since, heard);
                 match (together, looks[0].named, looks[1].named) {
                     (Some(before), Some(first), Some(second)) if self.may_find(before) => {
                         let sessions = [first, second];
@@ -206,7 +235,8 @@ impl Search {
                         Some(self.orders(sessions, Way::There))
                     }
                     _ => {
-                        let later_ns = LATER_NS / (self.pairs() as u64).min(PAIRS_A_LATER);
+                        let later_ns =
+                            self.terms.later_ns / (self.pairs() as u64).min(PAIRS_A_LATER);
                         self.number += 1;
                         self.enter(Stage::Rests, now_ns + later_ns);
                         None
@@ -226,35 +256,47 @@ impl Search {
             }
             Stage::After { before, sessions, since: None } => {
                 let stage = Stage::After { before, sessions, since: Some(heard) };
-                self.enter(stage, now_ns + WINDOW_NS);
+                self.enter(stage, now_ns + self.terms.window_ns);
                 None
             }
-            Stage::After { before, sessions, since: Some(since) } => match together(since, heard) {
-                Some(after) if after >= before * BETTER => {
-                    self.failures /= 2;
-                    self.failed = 0;
-                    self.number += 1;
-                    self.enter(Stage::Rests, now_ns);
-                    None
+            Stage::After { before, sessions, since: Some(since) } => {
+                match self.together(since, heard) {
+                    Some(after) if after >= before * self.terms.better => {
+                        self.failures /= 2;
+                        self.failed = 0;
+                        self.number += 1;
+                        self.enter(Stage::Rests, now_ns);
+                        None
+                    }
+                    None if self.looks < WINDOWS_MAX => {
+                        self.due_ns = now_ns + self.terms.window_ns;
+                        None
+                    }
+                    _ => Some(self.goes_back(sessions, now_ns)),
                 }
-                None if self.looks < WINDOWS_MAX => {
-                    self.due_ns = now_ns + WINDOW_NS;
-                    None
-                }
-                _ => Some(self.goes_back(sessions, now_ns)),
-            },
+            }
         }
     }
 
     /// Whether there may be something better than so many together: with few sessions, not nearly all.
     fn may_find(&self, together: f64) -> bool {
         let few = self.sessions.iter().all(|count| *count <= TOLD_APART_MAX);
-        few && self.sessions.iter().sum::<usize>() > 2 && together < self.possible() * GOOD
+        few && self.sessions.iter().sum::<usize>() > 2
+            && together < self.possible() * self.terms.good
     }
 
     /// How many messages can come together at most.
     fn possible(&self) -> f64 {
         self.sessions.iter().sum::<usize>() as f64 / 2.0
+    }
+
+    /// How many messages came together; none if too few came to tell.
+    fn together(&self, since: [Heard; 2], now: [Heard; 2]) -> Option<f64> {
+        let sum = |of: fn(&Heard) -> u64| -> u64 {
+            now.iter().map(of).sum::<u64>().saturating_sub(since.iter().map(of).sum())
+        };
+        let (messages, turns) = (sum(|it| it.messages), sum(|it| it.turns));
+        (messages >= self.terms.heard_min).then(|| messages as f64 / turns.max(1) as f64)
     }
 
     fn enter(&mut self, stage: Stage, due_ns: u64) {
@@ -267,7 +309,7 @@ impl Search {
         self.failed += 1;
         self.number += 1;
         let doublings = (self.failures / FAILURES_OF_A_REST).min(16);
-        let rest_ns = (REST_NS << doublings).min(REST_MAX_NS);
+        let rest_ns = (REST_NS << doublings).min(self.terms.rest_max_ns);
         self.enter(Stage::Rests, now_ns + MOVING_NS + rest_ns);
         orders
     }
@@ -286,15 +328,6 @@ impl Search {
 enum Way {
     There,
     Back,
-}
-
-/// How many messages came together; none if too few came to tell.
-fn together(since: [Heard; 2], now: [Heard; 2]) -> Option<f64> {
-    let sum = |of: fn(&Heard) -> u64| -> u64 {
-        now.iter().map(of).sum::<u64>().saturating_sub(since.iter().map(of).sum())
-    };
-    let (messages, turns) = (sum(|it| it.messages), sum(|it| it.turns));
-    (messages >= HEARD_MIN).then(|| messages as f64 / turns.max(1) as f64)
 }
 
 #[cfg(test)]
@@ -414,7 +447,7 @@ mod tests {
     fn a_threads_sessions_come_together() {
         for seed in 0..20 {
             let mut world = World::new(&MIXED, &IN_TURN, seed);
-            let mut search = Search::new(2);
+            let mut search = Search::new(2, Terms::CAREFUL);
             world.run(&mut search, 6_000_000_000);
             // An exchange may just be tried.
             while !search.rests() {
@@ -433,7 +466,7 @@ mod tests {
         let threads = [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3];
         let places = [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3];
         let mut world = World::new(&threads, &places, 1);
-        let mut search = Search::new(4);
+        let mut search = Search::new(4, Terms::CAREFUL);
         world.run(&mut search, 120_000_000_000);
         let sum: f64 = (0..4).map(|it| world.together(it)).sum();
         assert!(sum > 4.0 * 2.2, "{:?}", world.places);
@@ -446,7 +479,7 @@ mod tests {
         let places = [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3];
         for seed in 0..10 {
             let mut world = World::new(&threads, &places, seed);
-            let mut search = Search::new(4);
+            let mut search = Search::new(4, Terms::CAREFUL);
             world.run(&mut search, 30_000_000_000);
             while !search.rests() {
                 world.run(&mut search, 5_000_000);
@@ -459,7 +492,7 @@ mod tests {
     fn where_nothing_is_better_it_is_tried_ever_less() {
         let mut world = World::new(&MIXED, &IN_TURN, 3);
         world.threads_matter = false;
-        let mut search = Search::new(2);
+        let mut search = Search::new(2, Terms::CAREFUL);
         world.run(&mut search, 100_000_000_000);
         let before = world.exchanges;
         world.run(&mut search, 100_000_000_000);
@@ -473,7 +506,7 @@ mod tests {
     fn who_does_not_go_is_not_waited_for() {
         let mut world = World::new(&MIXED, &IN_TURN, 4);
         world.stuck = Some(0);
-        let mut search = Search::new(2);
+        let mut search = Search::new(2, Terms::CAREFUL);
         world.run(&mut search, 6_000_000_000);
         while !search.rests() {
             world.run(&mut search, 5_000_000);
@@ -487,15 +520,24 @@ mod tests {
             let places: Vec<u16> = (0..count).map(|it| it % 2).collect();
             let threads: Vec<usize> = (0..usize::from(count)).map(|it| it % 3).collect();
             let mut world = World::new(&threads, &places, 5);
-            let mut search = Search::new(2);
+            let mut search = Search::new(2, Terms::CAREFUL);
             world.run(&mut search, 5_000_000_000);
             assert_eq!(world.exchanges, 0, "{count} sessions");
         }
     }
 
     #[test]
+    fn whoever_is_restless_goes_on_where_nothing_is_better() {
+        let mut world = World::new(&MIXED, &IN_TURN, 6);
+        world.threads_matter = false;
+        let mut search = Search::new(2, Terms::RESTLESS);
+        world.run(&mut search, 10_000_000_000);
+        assert!(world.exchanges > 300, "{}", world.exchanges);
+    }
+
+    #[test]
     fn every_pair_of_instances_comes_up() {
-        let mut search = Search::new(4);
+        let mut search = Search::new(4, Terms::CAREFUL);
         let mut pairs: Vec<_> = (0..6)
             .map(|number| {
                 search.number = number;

@@ -64,6 +64,8 @@ pub struct SessionOptions {
 pub enum Exchanges {
     /// Where processors are short and few sessions have much to do.
     On,
+    /// Without end, whether it makes messages come together or not: to test what runs over sessions that move.
+    Always,
     /// A session goes only where its transactions hash to.
     Off,
 }
