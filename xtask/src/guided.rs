@@ -3,6 +3,10 @@
 //! Three steps: a build that counts where it goes, runs of all benchmarks with it (the kernel's own
 //! and over the wire), and the build that puts together what belongs together. What is built is the
 //! same program; it lies where the release build does.
+//!
+//! The benchmarks' own client says values in binary. Most others say them as text, which is other
+//! code, and what was never counted is built as what hardly ever runs: hence pgbench, with scripts
+//! of `xtask/guided` besides its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,6 +32,21 @@ const OVER_THE_WIRE: [&str; 3] = [
     "bench ycsb --workload e --records 100000 --clients 16 --warmup 1 --seconds 5",
     "bench connections --counts 32 --rounds 1 --warmup 1 --seconds 3",
 ];
+
+/// pgbench's tables, and what is counted with them: its own transactions, and ranges.
+const PGBENCH: [&str; 6] = [
+    "--initialize --quiet --scale 5",
+    "--protocol prepared --client 8 --time 4 --builtin tpcb-like",
+    "--protocol prepared --client 8 --time 3 --builtin simple-update",
+    "--protocol prepared --client 8 --time 3 --builtin select-only",
+    "--protocol simple --client 8 --time 3 --builtin simple-update",
+    "--protocol prepared --client 8 --time 5 --file ranges.pgbench",
+];
+
+/// TPC-C as text, on the tables of the benchmark over the wire; each script with its weight.
+const PGBENCH_TPCC: &str = "--protocol prepared --client 10 --time 15 --file new-order.pgbench@43 \
+    --file payment.pgbench@43 --file order-status.pgbench@4 --file delivery.pgbench@20 \
+    --file stock-level.pgbench@4";
 
 /// Builds `target/release/atoll` guided by a profile. Takes a quarter of an hour.
 pub fn guided(root: &Path) -> Result<()> {
@@ -55,7 +74,7 @@ pub fn guided(root: &Path) -> Result<()> {
     for arguments in IN_PROCESS {
         must(counted(&atoll, &runs, arguments))?;
     }
-    over_the_wire(&atoll, &runs)?;
+    over_the_wire(root, &atoll, &runs)?;
     let _ = fs::remove_dir_all(&runs);
 
     println!("── the build");
@@ -97,7 +116,7 @@ fn counted(atoll: &Path, folder: &Path, arguments: &str) -> Command {
 }
 
 /// Statements against a server: parser, planner, executor and protocol.
-fn over_the_wire(atoll: &Path, folder: &Path) -> Result<()> {
+fn over_the_wire(root: &Path, atoll: &Path, folder: &Path) -> Result<()> {
     let sockets = folder.join("sockets");
     let serve = "serve --supervise off --listen none --data served --socket-dir sockets";
     let mut server = Server::start(counted(atoll, folder, serve))?;
@@ -107,11 +126,35 @@ fn over_the_wire(atoll: &Path, folder: &Path) -> Result<()> {
             let mut command = counted(atoll, folder, bench);
             command.arg("--url").arg(&url);
             must(command)
-        })
+        })?;
+        as_text(&root.join("xtask").join("guided"), &sockets)
     });
     // Only in order: only then it writes its profile.
     let ended = server.end(PATIENCE);
     done.and(ended)
+}
+
+/// The same with values as text, by PostgreSQL's pgbench if it is there.
+fn as_text(scripts: &Path, sockets: &Path) -> Result<()> {
+    let pgbench = |arguments: &str| {
+        println!("pgbench {arguments}");
+        let mut command = Command::new("pgbench");
+        command.args(arguments.split_whitespace()).current_dir(scripts);
+        command.env("PGHOST", sockets).env("PGUSER", "postgres").env("PGDATABASE", "postgres");
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    };
+    if Command::new("pgbench").arg("--version").stdout(Stdio::null()).status().is_err() {
+        println!(
+            "pgbench is not there (Debian: postgresql-contrib): what clients say as text is not \
+             counted, and will cost a little more"
+        );
+        return Ok(());
+    }
+    PGBENCH.iter().chain([&PGBENCH_TPCC]).try_for_each(|arguments| {
+        let threads = if arguments.contains("--initialize") { "" } else { " --jobs 2 --no-vacuum" };
+        must(pgbench(&format!("{arguments}{threads}")))
+    })
 }
 
 /// The compiler's own tool that puts profiles together.
