@@ -14,11 +14,12 @@ mod usage;
 
 use std::process::ExitCode;
 
+use atoll_kernel::sync::Reusing;
 use clap::{Parser, Subcommand};
 use mimalloc::MiMalloc;
 
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Reusing = Reusing::new(&MiMalloc);
 
 /// Atoll: a relational database for many-core machines that speaks PostgreSQL's language.
 #[derive(Parser, Debug)]

@@ -41,6 +41,7 @@ pub use mutex::Mutex;
 mod parallel;
 mod point;
 mod prefetch;
+mod reuse;
 #[cfg(feature = "mutants")]
 pub use mutant::activate_mutant;
 pub use mutant::mutant;
@@ -49,6 +50,7 @@ pub use parallel::{in_parallel, in_turns};
 pub use point::with_hook;
 pub use point::{Decider, PointHook, Within, point, stays, within};
 pub use prefetch::{LINE_BYTES, prefetch_line, prefetch_value};
+pub use reuse::Reusing;
 
 /// Tells the processor (or the model, or the simulator) that the caller spins.
 #[inline]
