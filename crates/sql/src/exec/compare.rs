@@ -6,6 +6,7 @@
 //! contradicts [`compare`]: values with different heads compare as these do.
 
 use crate::functions::fast::{bpchar_compare, float8_compare};
+use crate::types::order::unpadded;
 use crate::types::{Datum, TypeOid};
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -78,9 +79,7 @@ pub fn order_head(value: &Datum, ty: TypeOid) -> u64 {
             0.0 => SIGN,
             value => !value.to_bits(),
         },
-        Datum::Text(text) if ty == TypeOid::BPCHAR => {
-            first_bytes(text.trim_end_matches(' ').as_bytes())
-        }
+        Datum::Text(text) if ty == TypeOid::BPCHAR => first_bytes(unpadded(text).as_bytes()),
         Datum::Text(text) => first_bytes(text.as_bytes()),
         Datum::Bytea(bytes) => first_bytes(bytes),
         Datum::Uuid(bytes) => first_bytes(&bytes[..]),
@@ -172,7 +171,7 @@ pub fn hash_key(value: &Datum, ty: TypeOid, out: &mut Vec<u8>) {
             out[start..start + 4].copy_from_slice(&length.to_le_bytes());
         }
         Datum::Text(text) => {
-            let text = if ty == TypeOid::BPCHAR { text.trim_end_matches(' ') } else { text };
+            let text = if ty == TypeOid::BPCHAR { unpadded(text) } else { text };
             bytes(out, 8, text.as_bytes());
         }
         Datum::Bytea(value) => bytes(out, 9, value),

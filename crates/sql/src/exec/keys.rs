@@ -9,6 +9,7 @@ use super::{Cx, Encoder};
 use crate::error::SqlResult;
 use crate::functions::{CastContext, apply_typmod};
 use crate::plan::node::{KeyValue, RangeEnd};
+use crate::types::order::unpadded;
 use crate::types::typmod::numeric_parts;
 use crate::types::{Among, Datum, Type, TypeOid, storage};
 use atoll_kernel::api::{ColumnType, IndexEntry, KeyBytes, KeyRange};
@@ -76,7 +77,7 @@ fn fit(value: Datum, ty: Type) -> SqlResult<Fitted> {
         }
         (TypeOid::BPCHAR, Datum::Text(text)) => {
             // Stored values are padded to the column's length.
-            let trimmed = text.trim_end_matches(' ');
+            let trimmed = unpadded(&text);
             let room = ty.typmod - 4;
             if ty.typmod >= 4 && trimmed.chars().count() > room as usize {
                 return Ok(Fitted::Nothing);

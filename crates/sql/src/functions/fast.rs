@@ -6,6 +6,7 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::types::Datum;
+use crate::types::order::unpadded;
 use std::cmp::Ordering;
 
 /// An operator that [`FastOperator::apply`] knows how to run.
@@ -137,5 +138,5 @@ pub fn float8_compare(left: f64, right: f64) -> Ordering {
 /// bpchar in PostgreSQL's order: trailing blanks do not count.
 #[inline]
 pub fn bpchar_compare(left: &str, right: &str) -> Ordering {
-    left.trim_end_matches(' ').as_bytes().cmp(right.trim_end_matches(' ').as_bytes())
+    unpadded(left).as_bytes().cmp(unpadded(right).as_bytes())
 }

@@ -56,7 +56,7 @@ fn key_of(ty: TypeOid, value: &Datum) -> Option<AffinityKey> {
         Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) | Datum::Oid(_) => {
             AffinityKey::from(value.as_i64())
         }
-        Datum::Text(text) if ty == TypeOid::BPCHAR => AffinityKey::from(text.trim_end_matches(' ')),
+        Datum::Text(text) if ty == TypeOid::BPCHAR => AffinityKey::from(order::unpadded(text)),
         Datum::Text(text) => AffinityKey::from(text.as_str()),
         other => {
             let mut hasher = AffinityHasher::default();

@@ -26,6 +26,23 @@ pub fn comparator(ty: TypeOid) -> Option<Comparator> {
     })
 }
 
+/// A bpchar without the blanks at its end, which do not count.
+///
+/// They are looked at eight at a time: a value is padded to its column's length.
+#[inline]
+pub fn unpadded(text: &str) -> &str {
+    const BLANKS: &[u8; 8] = b"        ";
+    let mut rest = text.as_bytes();
+    while let Some((head, BLANKS)) = rest.split_last_chunk() {
+        rest = head;
+    }
+    while let Some((b' ', head)) = rest.split_last() {
+        rest = head;
+    }
+    // A blank is no part of another character.
+    &text[..rest.len()]
+}
+
 /// Compares two values that are not NULL, of any type but bpchar.
 #[inline]
 pub fn compare(left: &Datum, right: &Datum) -> Ordering {
@@ -106,7 +123,7 @@ pub fn hash<H: Hasher>(ty: TypeOid, value: &Datum, state: &mut H) {
             value.hash(state);
         }
         Datum::Interval(value) => value.span().hash(state),
-        Datum::Text(value) if ty == TypeOid::BPCHAR => value.trim_end_matches(' ').hash(state),
+        Datum::Text(value) if ty == TypeOid::BPCHAR => unpadded(value).hash(state),
         Datum::Text(value) => value.as_str().hash(state),
         Datum::Bytea(value) => value.hash(state),
         Datum::Uuid(value) => value.hash(state),
@@ -143,6 +160,17 @@ mod tests {
         if expect == Ordering::Equal {
             assert_eq!(hashed(ty, &left), hashed(ty, &right));
         }
+    }
+
+    #[test]
+    fn blanks_at_the_end_do_not_count() {
+        for body in ["", "a", "a b", " a", "      7", "\u{a0}", "a\u{3000}", "é", "\t"] {
+            for blanks in 0..30 {
+                let text = format!("{body}{}", " ".repeat(blanks));
+                assert_eq!(unpadded(&text), body, "{blanks}");
+            }
+        }
+        assert_eq!(unpadded("        b       "), "        b");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! form is written, and the bytes themselves say which is read.
 
 use super::numeric::is_scaled;
+use super::order::unpadded;
 use super::typmod::numeric_parts;
 use super::{Array, Datum, Dimension, Interval, Numeric, Text, Type, TypeOid, type_by_oid};
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -90,7 +91,7 @@ pub fn encode(physical: ColumnType, value: &Datum, out: &mut Vec<u8>) -> SqlResu
             out.extend_from_slice(&value.as_f64().to_le_bytes());
         }
         Datum::Text(text) if matches!(physical, ColumnType::Ordered { .. }) => {
-            let trimmed = text.trim_end_matches(' ');
+            let trimmed = unpadded(text);
             out.extend_from_slice(trimmed.as_bytes());
             out.extend_from_slice(&((text.len() - trimmed.len()) as u32).to_le_bytes());
         }

@@ -7,6 +7,7 @@ use super::FunctionContext;
 use super::quote::{quote_identifier, quote_literal};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::types::limits::{VALUE_BYTES_MAX, append, too_large};
+use crate::types::order::unpadded;
 use crate::types::{Array, Datum, Text, TypeOid, text as io};
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub(in crate::functions) fn length(args: &[Datum], _: Context) -> SqlResult<Datu
 }
 
 pub(in crate::functions) fn bpchar_length(args: &[Datum], _: Context) -> SqlResult<Datum> {
-    Ok(Datum::Int4(characters(args[0].as_str().trim_end_matches(' ')) as i32))
+    Ok(Datum::Int4(characters(unpadded(args[0].as_str())) as i32))
 }
 
 pub(in crate::functions) fn octet_length(args: &[Datum], _: Context) -> SqlResult<Datum> {
@@ -184,7 +185,7 @@ pub(in crate::functions) fn trim_right(args: &[Datum], _: Context) -> SqlResult<
 /// bpchar to text: without the padding.
 pub(in crate::functions) fn trim_blanks(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let text = args[0].as_str();
-    let trimmed = text.trim_end_matches(' ');
+    let trimmed = unpadded(text);
     Ok(if trimmed.len() == text.len() { args[0].clone() } else { trimmed.into() })
 }
 
@@ -398,7 +399,7 @@ pub(in crate::functions) fn to_char(args: &[Datum], _: Context) -> SqlResult<Dat
 /// text to name: cut to 63 bytes.
 pub(in crate::functions) fn to_name(args: &[Datum], _: Context) -> SqlResult<Datum> {
     let ty = crate::types::Type::new(TypeOid::NAME);
-    let text: Datum = args[0].as_str().trim_end_matches(' ').into();
+    let text: Datum = unpadded(args[0].as_str()).into();
     crate::types::typmod::coerce(text, ty, super::CastContext::Explicit)
 }
 
