@@ -19,7 +19,7 @@ release: setup
 	$(lead_target)
 
 # As release, guided by a profile of itself: a quarter of an hour, and some tenth faster. It needs
-# `rustup component add llvm-tools`.
+# `rustup component add llvm-tools`, and makes use of PostgreSQL's pgbench if that is there.
 guided: setup
 	cargo xtask guided
 	$(lead_target)

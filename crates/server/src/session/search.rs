@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Invariants: one exchange at a time, of one session each way: an instance has as many as before. After each that was no
-//! better the next is tried later, up to [`Terms::rest_max_ns`], until another session comes: where there is nothing to find the
-//! search costs next to nothing. Pure: what it asks and orders others carry out (`exchange`).
+//! better the next is tried later, up to [`Terms::rest_max_ns`], until another session comes: where there is nothing to
+//! find the search costs next to nothing. Pure: what it asks and orders others carry out (`exchange`).
 
 use atoll_kernel::base::InstanceId;
 
@@ -38,7 +38,7 @@ const UNLIKELY_FAILURE: u32 = 3;
 /// Between exchanges at first, doubled with every second that was no better.
 const REST_NS: u64 = 20_000_000;
 const FAILURES_OF_A_REST: u32 = 2;
-/// Of how many pairs of instances each is looked at before the search comes to it later.
+/// Of how many pairs of instances each is looked at within [`Terms::later_ns`].
 const PAIRS_A_LATER: u64 = 50;
 
 /// What an exchange must bring.
