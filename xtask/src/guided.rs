@@ -33,20 +33,18 @@ const OVER_THE_WIRE: [&str; 3] = [
     "bench connections --counts 32 --rounds 1 --warmup 1 --seconds 3",
 ];
 
-/// pgbench's tables, and what is counted with them: its own transactions, and ranges.
+/// What is counted of pgbench: its own transactions, ranges, and TPC-C as text, on the tables of the
+/// benchmark over the wire, each script with its weight.
 const PGBENCH: [&str; 6] = [
-    "--initialize --quiet --scale 5",
     "--protocol prepared --client 8 --time 4 --builtin tpcb-like",
     "--protocol prepared --client 8 --time 3 --builtin simple-update",
     "--protocol prepared --client 8 --time 3 --builtin select-only",
     "--protocol simple --client 8 --time 3 --builtin simple-update",
     "--protocol prepared --client 8 --time 5 --file ranges.pgbench",
+    "--protocol prepared --client 10 --time 15 --file new-order.pgbench@43 \
+     --file payment.pgbench@43 --file order-status.pgbench@4 --file delivery.pgbench@20 \
+     --file stock-level.pgbench@4",
 ];
-
-/// TPC-C as text, on the tables of the benchmark over the wire; each script with its weight.
-const PGBENCH_TPCC: &str = "--protocol prepared --client 10 --time 15 --file new-order.pgbench@43 \
-    --file payment.pgbench@43 --file order-status.pgbench@4 --file delivery.pgbench@20 \
-    --file stock-level.pgbench@4";
 
 /// Builds `target/release/atoll` guided by a profile. Takes a quarter of an hour.
 pub fn guided(root: &Path) -> Result<()> {
@@ -151,10 +149,8 @@ fn as_text(scripts: &Path, sockets: &Path) -> Result<()> {
         );
         return Ok(());
     }
-    PGBENCH.iter().chain([&PGBENCH_TPCC]).try_for_each(|arguments| {
-        let threads = if arguments.contains("--initialize") { "" } else { " --jobs 2 --no-vacuum" };
-        must(pgbench(&format!("{arguments}{threads}")))
-    })
+    must(pgbench("--initialize --quiet --scale 5"))?;
+    PGBENCH.iter().try_for_each(|run| must(pgbench(&format!("{run} --jobs 2 --no-vacuum"))))
 }
 
 /// The compiler's own tool that puts profiles together.

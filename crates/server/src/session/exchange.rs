@@ -108,11 +108,8 @@ impl<S: InstanceState, B: Backend<S>> Service<S> for Exchange<S, B> {
             return Poll::Idle;
         }
         let mut search = self.search.borrow_mut();
-        let waits = match self.exchanges {
-            Exchanges::Always => false,
-            Exchanges::On | Exchanges::Off => instance.processor() == Processor::Enough,
-        };
-        if search.rests() && waits {
+        let waits = || self.exchanges == Exchanges::On && instance.processor() == Processor::Enough;
+        if search.rests() && waits() {
             return Poll::Idle;
         }
         let (now_ns, pair) = (instance.time().now_ns(), search.pair());
