@@ -107,8 +107,8 @@ pub struct Options {
     /// oldest of these are given up whenever one is published. 0: as many as the data takes, and at
     /// least 1 GiB.
     pub checkpoint_pin_bytes: u64,
-    /// Indexes that take no more bytes all together are copied by a checkpoint at once, and old versions held back meanwhile;
-    /// of others each leaf is copied when it is due.
+    /// Indexes that take no more bytes all together are copied by a checkpoint as fast as it can, behind nothing but the rows
+    /// whose old versions it holds back; of others each leaf is copied when it is due.
     pub checkpoint_at_once_bytes: u64,
     /// Bytes by which page files grow and shrink.
     pub page_extent_bytes: u64,

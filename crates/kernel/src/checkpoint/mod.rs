@@ -35,7 +35,7 @@ pub use longs::{LongShares, write_long_values};
 pub use tiles::Common;
 pub use tree::ImagedTree;
 
-use table::{Paced, ShareImager};
+use table::{ShareImager, When};
 use tree::Imager;
 
 /// A tree to be imaged.
@@ -72,6 +72,9 @@ pub type TreeOfTable = (AnyTree, Arc<TreesLeft>);
 pub struct Share<'a> {
     /// Trees that come first, each by one instance, and at once: small tables and their indexes.
     pub first: &'a [TreeOfTable],
+    /// Trees that come behind them, each by one instance, its leaves as soon as none is listed: indexes, if all of them
+    /// are small.
+    pub soon: &'a [TreeOfTable],
     /// The other trees, each leaf when it is due: all indexes, of which each instance copies pieces, and own tables.
     pub trees: &'a [TreeOfTable],
     /// What is common to all shares.
@@ -124,9 +127,11 @@ pub fn image_share<S: InstanceState>(
     let watched = share.common.watched();
     let mut writer = ImageWriter::new(context, store.clone(), share.turn.clone(), share.home);
     let mut imager = Imager::new(&mut writer);
-    let mut at_once = ShareImager::new(&mut imager, (share, states), Paced::No);
-    let mut imaged = at_once.image_trees(context, share.first)?;
-    let mut when_due = ShareImager::new(&mut imager, (share, states), Paced::Yes);
+    let mut first = ShareImager::new(&mut imager, (share, states), When::First);
+    let mut imaged = first.image_trees(context, share.first)?;
+    let mut soon = ShareImager::new(&mut imager, (share, states), When::Soon);
+    imaged.extend(soon.image_trees(context, share.soon)?);
+    let mut when_due = ShareImager::new(&mut imager, (share, states), When::Due);
     imaged.extend(when_due.image_trees(context, share.trees)?);
     share.common.end_share();
     when_due.image_listed_to_the_end()?;

@@ -24,13 +24,15 @@ use crate::version::{TableAccess, ToImage, TransactionStates};
 /// How often who waits looks for listed leaves, and whether others have ended.
 const LOOK_NS: u64 = 2_000_000;
 
-/// Whether leaves wait until they are due.
+/// When the leaves of a share's trees are imaged.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Paced {
-    /// They do, and listed leaves come before them.
-    Yes,
-    /// They are imaged at once.
-    No,
+pub(super) enum When {
+    /// At once, before any listed leaf.
+    First,
+    /// As soon as no leaf is listed.
+    Soon,
+    /// When they are due, and none is listed.
+    Due,
 }
 
 /// Images trees, in the order in which it is told to.
@@ -39,7 +41,7 @@ pub(super) struct ShareImager<'i, 'w, 'c, 's, S: InstanceState> {
     pub(super) share: &'s Share<'s>,
     states: &'s dyn TransactionStates,
     work: Work,
-    paced: Paced,
+    when: When,
     /// Leaves gone past, of all trees.
     pub(super) passed: u64,
 }
@@ -48,9 +50,9 @@ impl<'i, 'w, 'c, 's, S: InstanceState> ShareImager<'i, 'w, 'c, 's, S> {
     pub(super) fn new(
         imager: &'i mut Imager<'w, 'c, S>,
         (share, states): (&'s Share<'s>, &'s dyn TransactionStates),
-        paced: Paced,
+        when: When,
     ) -> Self {
-        ShareImager { imager, share, states, work: Work::default(), paced, passed: 0 }
+        ShareImager { imager, share, states, work: Work::default(), when, passed: 0 }
     }
 
     /// Images a table as S sees it. `before`: the tree in the published checkpoint.
@@ -168,13 +170,16 @@ impl<'i, 'w, 'c, 's, S: InstanceState> ShareImager<'i, 'w, 'c, 's, S> {
         self.share.ask_whether_to_go_on()
     }
 
-    /// Waits until the next leaf is due, if nothing is held back meanwhile.
+    /// Images what is listed, unless the share's leaves come first; waits then until the next one is due, if it is to.
     pub(super) fn wait_for_pace(&mut self) -> Result<()> {
         self.share.ask_whether_to_go_on()?;
-        if self.paced == Paced::No {
+        if self.when == When::First {
             return Ok(());
         }
         self.image_listed()?;
+        if self.when == When::Soon {
+            return Ok(());
+        }
         let context = self.imager.writer.context();
         while context.now_ns() < (self.share.due_ns)(self.passed) {
             // Not while others are waited for: one that stands still is to be found out.

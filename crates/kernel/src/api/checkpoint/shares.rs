@@ -2,9 +2,11 @@
 //!
 //! Invariants: every tree of the catalog as of S is gone through once, by one instance; leaves of tables
 //! may be imaged by any, into the page file that it writes. A table counts as passed when the last of
-//! its trees was copied. Long values come first, then small tables with their indexes, then the indexes of others, then
-//! their tables, a leaf when it is due. S lets go of undo that no leaf needs any more that is not imaged (txn/imaged.rs);
-//! as long as it does leaves are waited for. Entries of indexes wait until these are imaged (version/collect/postponed.rs).
+//! its trees was copied. Long values come first, then small tables with their indexes. Behind these, leaves that
+//! hold undo back go before all else: then come the indexes of other tables, as soon as they can if all of them are
+//! small, then these tables, a leaf when it is due. S lets go of undo that no leaf needs any more that is not imaged
+//! (txn/imaged.rs); as long as it does leaves are waited for. Entries of indexes wait until these are imaged
+//! (version/collect/postponed.rs).
 
 use rustc_hash::FxHashMap as HashMap;
 use std::cell::Cell;
@@ -37,7 +39,9 @@ const LAGS_NS: u64 = 50_000_000;
 /// What one instance goes through.
 #[derive(Default)]
 struct Trees {
+    /// As those of [`Share`].
     first: Vec<TreeOfTable>,
+    soon: Vec<TreeOfTable>,
     others: Vec<TreeOfTable>,
     /// Leaves of the other trees that are left to it, about.
     leaves: u64,
@@ -159,6 +163,7 @@ fn image_trees(
         let raised = Cell::new((s, 0));
         let share = Share {
             first: &trees.first,
+            soon: &trees.soon,
             trees: &trees.others,
             common: &common,
             home: HomeId(id.0),
@@ -245,7 +250,7 @@ fn shares(
             let at = usize::from(home.0) % instances;
             match tree {
                 _ if leaves <= small => shares[at].first.push((tree, left)),
-                AnyTree::Index(_) if are_indexes_small => shares[at].first.push((tree, left)),
+                AnyTree::Index(_) if are_indexes_small => shares[at].soon.push((tree, left)),
                 AnyTree::Table(_) => {
                     shares[at].leaves += leaves;
                     shares[at].others.push((tree, left));

@@ -93,9 +93,19 @@ fn undo_let_go(database: &Database) -> u64 {
 
 #[test]
 fn a_checkpoint_that_lets_go_of_undo_is_of_its_moment() {
+    let_go_while_indexes_wait(0);
+}
+
+#[test]
+fn a_checkpoint_that_lets_go_of_undo_before_its_small_indexes_are_copied_is_of_its_moment() {
+    let_go_while_indexes_wait(options(2).checkpoint_at_once_bytes);
+}
+
+/// Indexes of no more bytes are copied as soon as no leaf holds undo back, larger ones when they are due.
+fn let_go_while_indexes_wait(checkpoint_at_once_bytes: u64) {
     let directory = tempfile::tempdir().unwrap();
     let options =
-        || Options { checkpoint_interval_ms: 200, checkpoint_at_once_bytes: 0, ..options(2) };
+        || Options { checkpoint_interval_ms: 200, checkpoint_at_once_bytes, ..options(2) };
     let database = Database::open(directory.path(), options()).unwrap();
     let [accounts, batches] = ["accounts", "batches"].map(|name| make_table(&database, name));
     let tables = Tables { accounts, batches };
