@@ -79,7 +79,7 @@ fn aims_are_judged_by_what_their_ways_did_in_the_same_rounds() {
 
     let log = std::fs::read_to_string(folder.path().join("atoll.log")).unwrap();
     let told: Vec<&str> = log.lines().map(|line| line.split(" --data ").next().unwrap()).collect();
-    let two = "bench tpcc --warehouses 2 --instances 2 --clients 128 --prefault --warmup 3 --seconds 7 --json";
+    let two = "bench tpcc --warehouses 2 --instances 2 --clients 128 --prefault --warmup 3 --checkpoint-interval 1h --checkpoint-wal 0 --seconds 7 --json";
     assert_eq!(told[0], two);
     // Two rounds of one step for three ways, of four for the last.
     assert_eq!(told.len(), 2 * (3 + 4), "{log}");

@@ -46,6 +46,9 @@ pub enum Way {
 pub enum Step {
     /// Clients that go on as soon as they are answered; the benchmark, and what it is told.
     Closed(&'static str),
+    /// The same with no checkpoint but the one behind loading: two instances write the log that begins the next in
+    /// half the time of one, so it would fall into their run and not into the one that they are set beside.
+    OneCheckpoint(&'static str),
     /// Inserts: they have no time before the measured.
     Inserts,
     /// The same as the first step's, half as many arriving.
@@ -55,6 +58,9 @@ pub enum Step {
     /// The same by as many as there are logs, for as many commits a second as arrive in the step of half the load.
     Commits,
 }
+
+/// The checkpoint behind loading, and none within an hour, however much log is written.
+const ONE_CHECKPOINT: &str = "--checkpoint-interval 1h --checkpoint-wal 0";
 
 const CONFINED: &str = "tpcc --warehouses 1 --instances 1 --clients 64";
 const TWO: &str = "tpcc --warehouses 2 --instances 2 --clients 128";
@@ -101,12 +107,12 @@ impl Way {
     /// Its processes, one after the other.
     pub fn steps(self) -> &'static [Step] {
         match self {
-            Way::Confined => &[Step::Closed(CONFINED)],
-            Way::Two => &[Step::Closed(TWO)],
-            Way::ConfinedRelaxed => &[Step::Closed(CONFINED_RELAXED)],
-            Way::TwoRelaxed => &[Step::Closed(TWO_RELAXED)],
-            Way::Eight => &[Step::Closed(EIGHT)],
-            Way::One => &[Step::Closed(ONE)],
+            Way::Confined => &[Step::OneCheckpoint(CONFINED)],
+            Way::Two => &[Step::OneCheckpoint(TWO)],
+            Way::ConfinedRelaxed => &[Step::OneCheckpoint(CONFINED_RELAXED)],
+            Way::TwoRelaxed => &[Step::OneCheckpoint(TWO_RELAXED)],
+            Way::Eight => &[Step::OneCheckpoint(EIGHT)],
+            Way::One => &[Step::OneCheckpoint(ONE)],
             Way::Uniform => &[Step::Closed(UNIFORM)],
             Way::Hot => &[Step::Closed(HOT)],
             Way::Insert => &[Step::Inserts],
@@ -124,10 +130,12 @@ impl Step {
     /// What the program is told, but for the place; `rate` is what arrives a second where it does not follow from the
     /// clients.
     pub fn words(self, seconds: u64, warmup: u64, rate: &str) -> Vec<String> {
+        let paced = format!("--prefault --warmup {warmup}");
         let (told, rest) = match self {
-            Step::Closed(told) => (told, format!("--prefault --warmup {warmup}")),
+            Step::Closed(told) => (told, paced),
+            Step::OneCheckpoint(told) => (told, format!("{paced} {ONE_CHECKPOINT}")),
             Step::Inserts => ("insert --instances 2", String::new()),
-            Step::HalfOf(told) => (told, format!("--prefault --warmup {warmup} --rate {rate}")),
+            Step::HalfOf(told) => (told, format!("{paced} --rate {rate}")),
             Step::Writes => ("sync", format!("--bytes {WRITE_BYTES}")),
             Step::Commits => ("sync", format!("--bytes {WRITE_BYTES} --writers 2 --rate {rate}")),
         };
