@@ -21,6 +21,11 @@ use crate::version::Collected;
 /// How often the waiter looks whether it was interrupted, in nanoseconds.
 const LOOK_NS: u64 = 20_000_000;
 
+/// If more ended transactions wait than these, a collector goes on with the next portion at once, ...
+const CATCH_UP_ABOVE: usize = 512;
+/// ... for so long: half of what a checkpoint's writer goes on.
+const CATCH_UP_NS: u64 = 500_000;
+
 /// One collection, shared by the collectors and who waits for them.
 struct Round {
     // Instances that have not ended. Written by each collector's end (release), read by the
@@ -113,10 +118,24 @@ impl Part {
 }
 
 impl CoreInner {
-    /// Collects a portion, or up to a page that is not in memory, which it waits for; then lets others run if there is
-    /// more. Any number of tasks may do so at a time (`version/collect/mod.rs`).
+    /// Collects a portion, several while many transactions wait, or up to a page that is not in memory, which it waits
+    /// for; then lets others run if there is more. Any number of tasks may do so at a time (`version/collect/mod.rs`).
+    ///
+    /// Between two turns every session may end a transaction, and many of them leave more than a portion takes; and what
+    /// a checkpoint held back is to be gone soon, for who reads its rows looks at it.
     pub(super) fn collect_portion(&self, context: &Context) -> Result<Collected> {
-        let collected = self.txn.collect()?;
+        let versions = &self.txn.environment().versions;
+        let until_ns = context.now_ns() + CATCH_UP_NS;
+        let mut transactions = 0;
+        let collected = loop {
+            let portion = self.txn.collect()?;
+            transactions += portion.transactions;
+            // Not if a busy latch is in the way.
+            let goes_on = portion.more && portion.needs.is_none() && portion.transactions > 0;
+            if !goes_on || versions.finished() <= CATCH_UP_ABOVE || context.now_ns() >= until_ns {
+                break Collected { transactions, ..portion };
+            }
+        };
         if let Some(page) = collected.needs {
             self.begin_loads(page, context);
             self.txn.load_to_collect(page, context);

@@ -98,10 +98,6 @@ impl Environment for KernelEnvironment {
         self.versions.snapshots_to_end(limit)
     }
 
-    fn uncollected(&self) -> usize {
-        self.versions.finished()
-    }
-
     fn collect(&self, limit: CollectLimit, records_max: usize) -> Result<Collected> {
         self.tables.refresh();
         Ok(self.versions.collect(limit, &*self.tables, records_max))

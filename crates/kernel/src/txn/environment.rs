@@ -109,10 +109,6 @@ pub trait Environment {
     fn snapshots_to_end(&self, _limit: CollectLimit) -> Option<Cts> {
         None
     }
-    /// Transactions that have ended and whose undo is still here.
-    fn uncollected(&self) -> usize {
-        0
-    }
     /// Reclaims undo within `limit`, about `records_max` records.
     fn collect(&self, limit: CollectLimit, records_max: usize) -> Result<Collected>;
     /// A page that a collection needs could not be loaded: the next one does without, or blocks the thread.

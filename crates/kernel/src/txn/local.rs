@@ -27,9 +27,6 @@ use crate::runtime::Unparker;
 use crate::sync::{AtomicBool, Ordering, mutant, point};
 use crate::version::{CollectLimit, Collected};
 
-/// How many times the least portion one call of the collector visits at most: some hundreds of microseconds.
-const PORTIONS_MAX: usize = 8;
-
 /// Counters of one instance; plain numbers, read by their own thread.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct TxnCounters {
@@ -410,20 +407,12 @@ impl<E: Environment> TxnLocal<E> {
         }
     }
 
-    /// Half of what waits, within bounds: between two portions every session may end a transaction, and many of
-    /// them leave more than a small portion takes; and what a checkpoint held back is to be gone soon.
-    fn collect_portion(&self) -> usize {
-        let least = self.shared.options.collect_portion;
-        (self.environment.uncollected() / 2).clamp(least, least * PORTIONS_MAX)
-    }
-
     /// Reclaims one portion of undo; if that leaves too much, ends the oldest snapshots that are in
     /// the way (rule 6.9), and the next portion takes what they held. Does not wait: who can load what it
     /// [`needs`](Collected::needs) calls [`TxnLocal::collect_waiting`].
     pub fn collect(&self) -> Result<Collected> {
         let limit = self.collect_limit();
-        let portion = self.collect_portion();
-        let mut collected = self.environment.collect(limit, portion)?;
+        let mut collected = self.environment.collect(limit, self.shared.options.collect_portion)?;
         if !collected.more
             && let Some(timestamp) = self.environment.snapshots_to_end(limit)
             // Once: what an outside thread's snapshot holds as well stays.
@@ -437,7 +426,7 @@ impl<E: Environment> TxnLocal<E> {
         if !collected.more
             && let Some(passed) = self.shared.passed(limit.stable)
         {
-            let reaped = self.environment.reap(&passed, portion);
+            let reaped = self.environment.reap(&passed, self.shared.options.collect_portion);
             self.count(|counters| counters.rows_reaped += reaped.rows as u64);
             collected.records += reaped.rows;
             (collected.more, collected.needs) = (reaped.more, reaped.needs);

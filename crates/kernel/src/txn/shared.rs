@@ -59,7 +59,7 @@ pub struct TxnOptions {
     pub deadlock_timeout_ms: u64,
     /// Undo records that are stamped before a commit lets others run.
     pub stamp_portion: usize,
-    /// Undo records that one call of the collector visits at least, if there are so many.
+    /// Undo records that one call of the collector visits.
     pub collect_portion: usize,
 }
 
