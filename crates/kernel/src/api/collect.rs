@@ -119,7 +119,7 @@ impl Part {
 
 impl CoreInner {
     /// Collects a portion, several while many transactions wait, or up to a page that is not in memory, which it waits
-    /// for; then lets others run if there is more. Any number of tasks may do so at a time (`version/collect/mod.rs`).
+    /// for; then lets others run if there is more. Answers the last portion, with the transactions of all. Any number of tasks may do so at a time (`version/collect/mod.rs`).
     ///
     /// Between two turns every session may end a transaction, and many of them leave more than a portion takes; and what
     /// a checkpoint held back is to be gone soon, for who reads its rows looks at it.

@@ -36,10 +36,9 @@ const SMALL_PART: u64 = 16;
 /// Undo counts as held back if the floor has not risen for so long.
 const LAGS_NS: u64 = 50_000_000;
 
-/// What one instance goes through.
+/// What one instance goes through, as [`Share`] has it.
 #[derive(Default)]
 struct Trees {
-    /// As those of [`Share`].
     first: Vec<TreeOfTable>,
     soon: Vec<TreeOfTable>,
     others: Vec<TreeOfTable>,
